@@ -1,0 +1,3 @@
+"""The runtime: sessions, runs and their log."""
+
+__all__: list[str] = []

@@ -1,0 +1,1 @@
+"""Compose the parts: settings, HTTP API, command line."""

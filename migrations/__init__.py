@@ -1,0 +1,1 @@
+"""Bring a database up to date."""
