@@ -1,0 +1,61 @@
+# Every target a person needs, each with its `## help`. CI calls `make test` and nothing cleverer.
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help install run test browser format lint typecheck bench widget lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## Make .venv and install Parley with all its tools (does nothing when up to date)
+
+$(STAMP): requirements.lock pyproject.toml scripts/venv
+	@scripts/venv
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: install ## Install, migrate the database and serve; Ctrl-C stops it
+	@$(BIN)/parley migrate
+	@exec $(BIN)/parley serve
+
+test: install browser lint typecheck ## Run every gate: lint, types, import floors, tests
+	@$(BIN)/python -m pytest
+
+browser: install ## Find a Chromium for the browser tests, or install one
+	@scripts/browser
+
+format: install ## Format the code and fix what can be fixed by itself
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+lint: install ## Check style, format and import floors
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports --no-logo
+
+typecheck: install ## Check types
+	@$(BIN)/pyright
+
+bench: install ## Measure this machine against a bare server
+	@$(BIN)/python -m tests.bench
+
+widget: install ## Build the browser bundle (brings its own node)
+	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund
+	@scripts/npm --prefix channels/web/widget run build
+
+lock: install ## Bring requirements.lock in line with pyproject.toml, keeping pins that still fit
+	@python=$$PWD/$(BIN)/python; temp=$$(mktemp -d); trap 'rm -rf "$$temp"' EXIT; \
+	$$python -m venv "$$temp" && \
+	"$$temp/bin/python" -m pip install --quiet --disable-pip-version-check uv && \
+	"$$temp/bin/uv" pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --output-file requirements.lock
+
+clean: ## Remove the environment and everything generated; data/ stays
+	@rm -rf .venv artifacts build dist htmlcov .coverage .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+	@rm -rf channels/web/widget/node_modules
