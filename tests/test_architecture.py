@@ -1,0 +1,341 @@
+"""The walls of the house: what the code may look like, import, and give away."""
+
+import ast
+import importlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pydantic import AliasChoices
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("agent_core", "app", "channels", "migrations")
+PURE = ("messages", "events", "state", "strategy", "agents", "context")
+EFFECTS = ("store", "providers", "tools", "engine", "drive", "core")
+# Everything generated, fetched or kept at run time: at the root, and anywhere.
+FOREIGN = {".git", ".venv", "data", "artifacts", "build", "dist", "htmlcov"}
+FOREIGN |= {".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache"}
+FETCHED = {"node_modules", "__pycache__"}
+
+FILE_LINES = 400
+FUNCTION_LINES = 40
+TEST_FUNCTION_LINES = 80
+
+ROLE_SUFFIX = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Handler)$")
+
+
+def test_no_file_is_longer_than_one_sitting():
+    """Every Python file, tests included, has at most 400 lines; migrations are exempt."""
+    long = {name(path): count for path in sources() if (count := len(lines(path))) > FILE_LINES}
+    assert not long, f"split these, a module owns one noun: {long}"
+
+
+def test_no_function_is_longer_than_one_screen():
+    """A function has at most 40 lines, a test's function 80."""
+    long = {}
+    for path in sources():
+        limit = TEST_FUNCTION_LINES if name(path).startswith("tests/") else FUNCTION_LINES
+        for node in of_type(path, ast.FunctionDef, ast.AsyncFunctionDef):
+            if (count := (node.end_lineno or node.lineno) - node.lineno + 1) > limit:
+                long[f"{name(path)}:{node.lineno} {node.name}"] = count
+    assert not long, f"split these: {long}"
+
+
+def test_classes_are_named_after_what_they_are():
+    """No class is called Manager, Helper, Utils or Handler, and no module utils or helpers."""
+    bad = [
+        f"{name(path)}:{node.lineno} {node.name}"
+        for path in sources()
+        for node in of_type(path, ast.ClassDef)
+        if ROLE_SUFFIX.search(node.name)
+    ]
+    bad += [name(path) for path in sources() if path.stem in {"utils", "util", "helpers", "helper"}]
+    assert not bad, f"name these after the noun they own: {bad}"
+
+
+def test_the_core_does_not_speak_of_turns():
+    """No identifier in agent_core contains the word that means both Run and Step elsewhere."""
+    bad = [
+        f"{name(path)}:{line} {identifier}"
+        for path in sources("agent_core")
+        for identifier, line in identifiers(path)
+        if "turn" in words(re.sub("(?i)end_?turn", "", identifier))  # a stop reason of the contract
+    ]
+    assert not bad, f"say Run or Step: {bad}"
+
+
+def test_channels_use_the_public_face_of_the_core():
+    """Channels import names that agent_core exports, and agent_core.testing in testing folders only."""
+    public = set(exported("agent_core"))
+    bad = []
+    for path in sources("channels"):
+        for module, imported, line in imports(path):
+            if module.split(".")[0] != "agent_core":
+                continue
+            if is_within(module, "agent_core.testing") and "testing" in path.parts:
+                continue
+            if module != "agent_core" or not imported or not set(imported) <= public:
+                bad.append(f"{name(path)}:{line} {module}: {', '.join(imported) or 'the module'}")
+    assert not bad, f"`from agent_core import X`, X in its `__all__`: {bad}"
+
+
+def test_migrations_know_tables_only():
+    """Of our packages migrations import nothing but tables modules."""
+    bad = [
+        f"{name(path)}:{line} {module}"
+        for path in sources("migrations", generated=True)
+        for module, imported, line in imports(path)
+        if module.split(".")[0] in {"agent_core", "app", "channels"}
+        and not module.endswith(".tables")
+        and imported != ("tables",)
+    ]
+    assert not bad, f"import a `tables` module: {bad}"
+
+
+def test_the_pure_centre_does_no_io():
+    """Messages, events, state, strategy, agents and context reach no store, provider, tool or engine."""
+    graph = {module_of(path): path for path in sources("agent_core")}
+    bad = []
+    for start in graph:
+        if not any(is_within(start, f"agent_core.{noun}") for noun in PURE):
+            continue
+        for reached, chain in reachable(start, graph).items():
+            if any(is_within(reached, f"agent_core.{noun}") for noun in EFFECTS):
+                bad.append(" -> ".join(chain))
+    assert not bad, f"pass these in as values: {sorted(bad)}"
+
+
+def test_the_public_face_is_what_it_says():
+    """`agent_core.__all__` is sorted and equals the public names of the module."""
+    face = exported("agent_core")
+    bound = {
+        alias.asname or alias.name.split(".")[0]
+        for node in of_type(ROOT / "agent_core/__init__.py", ast.Import, ast.ImportFrom)
+        for alias in node.names
+    }
+    bound |= {
+        node.id
+        for node in of_type(ROOT / "agent_core/__init__.py", ast.Name)
+        if isinstance(node.ctx, ast.Store)
+    }
+    assert set(face) == {word for word in bound if not word.startswith("_")}
+    assert face == sorted(face, key=constants_then_classes)
+
+
+def test_every_test_says_what_is_true():
+    """Each test function opens with one sentence about the product."""
+    bad = []
+    for path in sources("tests"):
+        for node in of_type(path, ast.FunctionDef, ast.AsyncFunctionDef):
+            sentence = (ast.get_docstring(node) or "").split("\n\n", maxsplit=1)[0]
+            if node.name.startswith("test_") and not re.fullmatch(r"(?s)\S.*[.!?]", sentence):
+                bad.append(f"{name(path)}:{node.lineno} {node.name}")
+    assert not bad, f"a docstring of one sentence with its full stop: {bad}"
+
+
+def test_no_error_is_swallowed_in_silence():
+    """No `except` has a body of `pass` alone; what may fail unseen is named with `suppress`."""
+    bad = [
+        f"{name(path)}:{node.lineno}"
+        for path in sources()
+        for node in of_type(path, ast.ExceptHandler)
+        if all(is_nothing(statement) for statement in node.body)
+    ]
+    assert not bad, f"handle it, or say `contextlib.suppress(...)`: {bad}"
+
+
+def test_tests_do_not_sleep():
+    """Tests wait for events and turn clocks; only the bench paces itself in real time."""
+    bad = [
+        f"{name(path)}:{node.lineno}"
+        for path in sources("tests")
+        if not name(path).startswith("tests/bench")
+        for node in of_type(path, ast.Call)
+        if is_sleep(node)
+    ]
+    assert not bad, f"wait for the thing itself: {bad}"
+
+
+def test_nothing_names_where_it_was_made():
+    """No text file holds a package registry's host or an absolute path of somebody's machine."""
+    forbidden = re.compile(
+        "|".join((
+            re.escape("pypi" + ".org"),
+            re.escape("python" + "hosted.org"),
+            re.escape("registry." + "npmjs"),
+            re.escape("registry." + "yarnpkg"),
+            r"/opt/py" + "pi",
+            r"/wo" + r"rk/(main|shared|\.)",
+            r"/ro" + r"ot/[\w.]",
+            r"/Us" + r"ers/\w",
+            r"/ho" + r"me/\w+/",
+        ))
+    )  # fmt: skip
+    bad = []
+    for path in texts():
+        for number, line in enumerate(path.read_text("utf-8", errors="ignore").splitlines(), 1):
+            if found := forbidden.search(line):
+                bad.append(f"{name(path)}:{number} {found.group()}")
+    assert not bad, f"take these out: {bad}"
+
+
+def test_the_readme_lists_every_setting():
+    """Each setting of app/settings.py, and each line of .env.example, has a row in the README's table."""
+    if not (ROOT / "app/settings.py").exists():
+        pytest.skip("there are no settings yet")
+    rows = "\n".join(line for line in lines(ROOT / "README.md") if line.startswith("|"))
+    wanted = set(settings())
+    wanted |= set(re.findall(r"(?m)^#?([A-Z_]+)=", (ROOT / ".env.example").read_text("utf-8")))
+    missing = sorted(setting for setting in wanted if f"`{setting}`" not in rows)
+    assert not missing, f"document these: {missing}"
+
+
+def test_the_package_and_its_lock_agree():
+    """Every dependency of pyproject.toml is pinned, with a hash, in requirements.lock."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    pinned = set(re.findall(r"(?m)^([a-z0-9-]+)==\S+(?: ;.*?)? \\\n +--hash=", lock))
+    missing = {re.split(r"[\[<>=]", each)[0] for each in wanted} - pinned
+    assert not missing, f"run `make lock`: {missing}"
+
+
+def settings() -> Iterator[str]:
+    """Give the environment name of each setting."""
+    module = importlib.import_module("app.settings")
+    for found in vars(module).values():
+        if not (isinstance(found, type) and found.__module__ == module.__name__):
+            continue
+        for field, info in getattr(found, "model_fields", {}).items():
+            prefix = found.model_config.get("env_prefix", "")
+            alias = info.validation_alias
+            if isinstance(alias, AliasChoices):
+                alias = alias.choices[0]
+            yield str(alias or f"{prefix}{field}").upper()
+
+
+def sources(*folders: str, generated: bool = False) -> list[Path]:
+    """List our Python files, revisions of the database only when *generated*."""
+    found = (path for folder in folders or (*PACKAGES, "tests") for path in walk(ROOT / folder))
+    return [
+        path
+        for path in sorted(found)
+        if path.suffix == ".py" and (generated or not name(path).startswith("migrations/versions/"))
+    ]
+
+
+def texts() -> list[Path]:
+    """List the text files of the repository, ignoring what .gitignore keeps out."""
+    return [
+        path
+        for path in walk(ROOT)
+        if path.name not in {".env", ".coverage"} and b"\0" not in path.read_bytes()[:8192]
+    ]
+
+
+@cache
+def walk(folder: Path) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for parent, folders, files in os.walk(folder):
+        skipped = FETCHED | FOREIGN if Path(parent) == ROOT else FETCHED
+        folders[:] = [each for each in folders if each not in skipped]
+        found += [Path(parent, file) for file in files if not file.endswith(".pyc")]
+    return tuple(path for path in found if path.is_file())
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), name(path))
+
+
+def of_type(path: Path, *types: type[ast.AST]) -> Iterator:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, types))
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def imports(path: Path) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """Give module, imported names and line of each import; relative ones as absolute."""
+    package = module_of(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in of_type(path, ast.Import, ast.ImportFrom):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, (), node.lineno) for alias in node.names)
+        else:
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *filter(None, [node.module])])
+            yield module, tuple(alias.name for alias in node.names), node.lineno
+
+
+def reachable(start: str, graph: dict[str, Path]) -> dict[str, list[str]]:
+    """Follow imports inside agent_core from *start*; each reached module with the chain to it."""
+    chains = {start: [start]}
+    waiting = [start]
+    while waiting:
+        here = waiting.pop()
+        for module, imported, _ in imports(graph[here]):
+            for target in (module, *(f"{module}.{each}" for each in imported)):
+                if target in graph and target not in chains and target != "agent_core":
+                    chains[target] = [*chains[here], target]
+                    waiting.append(target)
+    return chains
+
+
+def exported(package: str) -> list[str]:
+    """Read the `__all__` of a package without importing it."""
+    for node in of_type(ROOT / package / "__init__.py", ast.Assign, ast.AnnAssign):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if isinstance(target, ast.Name) and target.id == "__all__":
+            return ast.literal_eval(node.value)
+    return []
+
+
+def constants_then_classes(word: str) -> tuple[int, str]:
+    """Order as the linter does: constants, then classes, then functions."""
+    return (0 if word.isupper() else 1 if word[0].isupper() else 2, word)
+
+
+def identifiers(path: Path) -> Iterator[tuple[str, int]]:
+    """Give each name that a module defines or uses, with its line."""
+    for node in ast.walk(tree(path)):
+        for field in ("id", "attr", "arg", "name", "asname"):
+            if isinstance(found := getattr(node, field, None), str):
+                yield found, getattr(node, "lineno", 0)
+
+
+def words(identifier: str) -> set[str]:
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)
+    return {part.lower().removesuffix("s") for part in parts}
+
+
+def is_nothing(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return statement.value.value is ...
+    return isinstance(statement, ast.Pass)
+
+
+def is_sleep(call: ast.Call) -> bool:
+    called = ast.unparse(call.func)
+    if called not in {"time.sleep", "asyncio.sleep", "anyio.sleep", "sleep"}:
+        return False
+    shortest = call.args[0] if call.args else None
+    return called == "time.sleep" or not (isinstance(shortest, ast.Constant) and shortest.value == 0)
