@@ -1,0 +1,154 @@
+/** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
+
+import type { Frame } from "./events.js";
+import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
+import { readEvents, type ServerEvent } from "./sse.js";
+import type { TokenSource } from "./token.js";
+
+export interface ClientOptions {
+  /** Without a slash at the end; empty for the page's own origin. */
+  readonly server: string;
+  readonly tokens: TokenSource;
+  readonly fetch: typeof fetch;
+  /** Sleep for so many milliseconds, or less when there is reason to wake up. */
+  readonly pause: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+  readonly random: () => number;
+}
+
+export interface Posted {
+  readonly message_id: string;
+  readonly run_id: string;
+  readonly seq: number;
+}
+
+export interface Follower {
+  /** The last fact that is known, 0 for none: read again before every connection. */
+  cursor(): number;
+  frame(frame: Frame): void;
+  link(state: "connecting" | "open" | "reconnecting"): void;
+  /** The cursor is not in the session's log: what is shown must be read anew. */
+  reset(): void;
+}
+
+export interface Client {
+  open(agent: string | null, signal: AbortSignal): Promise<string>;
+  post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
+  cancel(run: string, signal: AbortSignal): Promise<void>;
+  /** Follow *session* until *signal* ends it; throws the problem that no patience heals. */
+  follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
+}
+
+const SILENCE = 45_000; // the server sends a comment every 15 s
+const TRIES = 5;
+
+/** Return a client; a request is repeated only where that is safe. */
+export function createClient(options: ClientOptions): Client {
+  const { pause } = options;
+
+  const request = async (path: string, init: RequestInit, again = true): Promise<Response> => {
+    const token = await options.tokens.get();
+    const headers = new Headers(init.headers);
+    if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+    const response = await options.fetch(options.server + path, { ...init, headers, credentials: "omit" });
+    if (response.status === 401 && again) {
+      options.tokens.drop();
+      return request(path, init, false);
+    }
+    if (!response.ok) throw await problemOf(response);
+    return response;
+  };
+
+  const send = async <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
+    const init = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return (await (await request(path, init)).json()) as T;
+      } catch (error) {
+        signal.throwIfAborted();
+        const problem = asProblem(error);
+        if (!isPassing(problem) || tries === TRIES) throw problem;
+        await pause(delay(tries, problem, options.random), signal);
+      }
+    }
+  };
+
+  const connect = async (session: string, follower: Follower, signal: AbortSignal): Promise<void> => {
+    const cursor = follower.cursor();
+    const headers = { Accept: "text/event-stream", ...(cursor > 0 && { "Last-Event-ID": String(cursor) }) };
+    const watch = watchdog(SILENCE, signal);
+    try {
+      const init = { headers, signal: watch.signal, cache: "no-store" } as const;
+      const response = await request(`/v1/sessions/${encodeURIComponent(session)}/events`, init);
+      if (!response.body) return;
+      follower.link("open");
+      await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
+    } finally {
+      watch.end();
+    }
+  };
+
+  return {
+    async open(agent, signal) {
+      const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
+      return session.id;
+    },
+    post: (session, text, key, signal) =>
+      send<Posted>(`/v1/sessions/${encodeURIComponent(session)}/messages`, { text, idempotency_key: key }, signal),
+    async cancel(run, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
+    },
+    async follow(session, follower, signal) {
+      let failures = 0;
+      follower.link("connecting");
+      while (!signal.aborted) {
+        let problem: Problem | null = null;
+        const before = follower.cursor();
+        try {
+          await connect(session, follower, signal);
+        } catch (error) {
+          if (signal.aborted) return;
+          problem = asProblem(error);
+          if (problem.code === "unknown_cursor" && before > 0) follower.reset();
+          else if (!isPassing(problem)) throw problem;
+        }
+        if (signal.aborted) return;
+        failures = follower.cursor() > before || !problem ? 1 : failures + 1;
+        follower.link("reconnecting");
+        await pause(delay(failures, problem, options.random), signal);
+      }
+    },
+  };
+}
+
+/** Return the frame that *event* carries; the envelope and the data lie side by side in it. */
+export function toFrame(event: ServerEvent): Frame {
+  const { run = null, parent_run = null, time = "", session, ...data } = JSON.parse(event.data) as Record<string, never>;
+  return { ...(event.id !== null && { seq: Number(event.id) }), type: event.type, session, run, parent_run, time, data } as unknown as Frame;
+}
+
+/** Return the wait before the next try, in milliseconds: doubling from half a second to 20 s, half of it by chance. */
+export function delay(failures: number, problem: Problem | null, random: () => number): number {
+  const most = Math.min(20_000, 500 * 2 ** (failures - 1));
+  return Math.max((problem?.retryAfter ?? 0) * 1000, most / 2 + (random() * most) / 2);
+}
+
+/** End the connection when *parent* ends or nothing has come for *silence* milliseconds. */
+function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; touch: () => void; end: () => void } {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  let timer = setTimeout(abort, silence);
+  if (parent.aborted) abort();
+  parent.addEventListener("abort", abort);
+  return {
+    signal: controller.signal,
+    touch() {
+      clearTimeout(timer);
+      timer = setTimeout(abort, silence);
+    },
+    end() {
+      clearTimeout(timer);
+      parent.removeEventListener("abort", abort);
+      abort();
+    },
+  };
+}

@@ -1,0 +1,183 @@
+/** One person's conversation with one agent: the folded log, what is still on its way, and the state of the link. */
+
+import type { Client } from "./client.js";
+import { asProblem, type Problem } from "./problem.js";
+import { reduce } from "./reduce.js";
+import { EMPTY, textOf, type ViewState } from "./state.js";
+import type { Memory } from "./storage.js";
+
+/** A message that the log has not shown yet. */
+export interface Outgoing {
+  readonly key: string;
+  readonly text: string;
+  readonly status: "sending" | "sent" | "failed";
+  /** What the log had reached when it was written. */
+  readonly since: number;
+  readonly message?: string;
+  readonly problem?: Problem;
+}
+
+export interface Conversation {
+  readonly view: ViewState;
+  readonly outbox: readonly Outgoing[];
+  readonly link: "idle" | "connecting" | "open" | "reconnecting" | "broken";
+  /** Why the link is broken, or why a request came to nothing. */
+  readonly problem: Problem | null;
+  /** The conversation before this one could not be found any more. */
+  readonly lost: boolean;
+  readonly stopping: readonly string[];
+}
+
+export interface Actions {
+  /** Show what there is, and resume the remembered session. */
+  start(): void;
+  send(text: string): void;
+  resend(key: string): void;
+  stop(run: string): void;
+  /** Leave this conversation; the next message opens another. */
+  renew(): void;
+  reconnect(): void;
+  dismiss(): void;
+}
+
+export interface ConversationOptions {
+  readonly client: Client;
+  readonly agent: string | null;
+  readonly memory: Memory;
+  readonly changed: (conversation: Conversation) => void;
+  readonly signal: AbortSignal;
+  readonly newKey: () => string;
+}
+
+const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [] };
+
+/** Return what can be done in a conversation; *options.signal* ends it. */
+export function converse(options: ConversationOptions): Actions {
+  const { client, memory, signal } = options;
+  let now = FRESH;
+  let session = memory.load();
+  let opening: Promise<string> | null = null;
+  let reading = new AbortController();
+  let queue: Promise<void> = Promise.resolve();
+
+  const set = (changes: Partial<Conversation>): void => {
+    if (signal.aborted) return;
+    now = prune({ ...now, ...changes });
+    options.changed(now);
+  };
+  const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
+    set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
+
+  const follow = (id: string): void => {
+    reading.abort();
+    reading = new AbortController();
+    const mine = linked(reading, signal);
+    const follower = {
+      cursor: () => now.view.seq,
+      frame: (frame: Parameters<typeof reduce>[1]) => mine.aborted || set({ view: reduce(now.view, frame) }),
+      link: (link: Conversation["link"]) => mine.aborted || set({ link }),
+      reset: () => set({ view: EMPTY }),
+    };
+    client.follow(id, follower, mine).catch((error: unknown) => {
+      if (mine.aborted) return;
+      const problem = asProblem(error);
+      if (problem.status === 404) forget(true);
+      else set({ link: "broken", problem });
+    });
+  };
+
+  const adopt = (id: string): void => {
+    session = id;
+    follow(id);
+  };
+  const forget = (lost: boolean): void => {
+    reading.abort();
+    session = null;
+    opening = null;
+    memory.save(null);
+    set({ ...FRESH, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
+  };
+  const ensure = (): Promise<string> => {
+    if (session !== null) return Promise.resolve(session);
+    opening ??= client
+      .open(options.agent, signal)
+      .then((id) => (memory.save(id), adopt(id), id))
+      .finally(() => (opening = null));
+    return opening;
+  };
+
+  const deliver = async ({ key, text }: Outgoing, again = true): Promise<void> => {
+    const used = await ensure();
+    if (!now.outbox.some((each) => each.key === key)) return;
+    try {
+      const posted = await client.post(used, text, key, signal);
+      setOutgoing(key, { status: "sent", message: posted.message_id });
+    } catch (error) {
+      if (asProblem(error).status !== 404 || !again) throw error;
+      if (session === used) forget(true);
+      await deliver({ key, text, status: "sending", since: 0 }, false);
+    }
+  };
+  const enqueue = (outgoing: Outgoing): void => {
+    const fail = (error: unknown): void => setOutgoing(outgoing.key, { status: "failed", problem: asProblem(error) });
+    queue = queue.then(() => deliver(outgoing)).catch(fail);
+  };
+
+  return {
+    start() {
+      memory.watch((id) => {
+        if (session === null && !opening && id !== null) adopt(id);
+      }, signal);
+      options.changed(now);
+      if (session !== null) follow(session);
+    },
+    send(text) {
+      const outgoing: Outgoing = { key: options.newKey(), text, status: "sending", since: now.view.seq };
+      set({ outbox: [...now.outbox, outgoing] });
+      enqueue(outgoing);
+    },
+    resend(key) {
+      const outgoing = now.outbox.find((each) => each.key === key);
+      if (!outgoing) return;
+      setOutgoing(key, { status: "sending" });
+      enqueue(outgoing);
+    },
+    stop(run) {
+      set({ stopping: [...now.stopping, run] });
+      client.cancel(run, signal).catch((error: unknown) => {
+        set({ stopping: now.stopping.filter((each) => each !== run), problem: asProblem(error) });
+      });
+    },
+    renew: () => forget(false),
+    reconnect() {
+      set({ problem: null });
+      if (session !== null) follow(session);
+    },
+    dismiss: () => set({ problem: null, lost: false }),
+  };
+}
+
+/** Drop from the outbox what the log shows by now; what is being posted stays until its answer is there. */
+function prune(conversation: Conversation): Conversation {
+  if (!conversation.outbox.length) return conversation;
+  const hidden = unshown(conversation);
+  const outbox = conversation.outbox.filter((each) => each.status === "sending" || hidden.includes(each));
+  return { ...conversation, outbox };
+}
+
+/** Return what of the outbox the log does not show: told by id or, while the answer to the post is on its way, by its text. */
+export function unshown({ outbox, view }: Conversation): readonly Outgoing[] {
+  const claimed = new Set<string>();
+  return outbox.filter((each) => {
+    const isShown = (id: string, seq: number, text: string): boolean =>
+      each.message === undefined ? seq > each.since && !claimed.has(id) && text === each.text : id === each.message;
+    const shown = view.messages.findLast(({ id, role, seq, parts }) => role === "user" && isShown(id, seq, textOf(parts)));
+    if (shown) claimed.add(shown.id);
+    return !shown;
+  });
+}
+
+function linked(controller: AbortController, parent: AbortSignal): AbortSignal {
+  parent.addEventListener("abort", () => controller.abort(), { once: true, signal: controller.signal });
+  return controller.signal;
+}

@@ -1,0 +1,124 @@
+/** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
+
+import { createClient } from "./client.js";
+import { converse } from "./conversation.js";
+import { pause } from "./pause.js";
+import { browserMemory } from "./storage.js";
+import { STRINGS, type Strings } from "./strings.js";
+import { styleSheet } from "./styles.js";
+import { tokenSource, type GetToken } from "./token.js";
+import { createView, type View } from "./view.js";
+
+const WIRED = ["server", "agent", "token", "token-url", "storage-key"] as const;
+const WORDS = ["heading", "greeting", "placeholder"] as const;
+
+export class ParleyChat extends HTMLElement {
+  static readonly observedAttributes: readonly string[] = [...WIRED, ...WORDS];
+
+  #getToken: GetToken | null = null;
+  #strings: Strings = STRINGS;
+  #view: View | null = null;
+  #life: AbortController | null = null;
+  #restarting = false;
+
+  constructor() {
+    super();
+    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [styleSheet()];
+  }
+
+  /** Gives the visitor's token, before `token-url` and `token` are looked at. */
+  get getToken(): GetToken | null {
+    return this.#getToken;
+  }
+  set getToken(value: GetToken | null) {
+    this.#getToken = value;
+    this.#restart();
+  }
+
+  /** Words that replace the widget's own, all or some of them. */
+  get strings(): Partial<Strings> {
+    return this.#strings;
+  }
+  set strings(value: Partial<Strings>) {
+    this.#strings = { ...STRINGS, ...value };
+    this.#restart();
+  }
+
+  connectedCallback(): void {
+    this.#upgrade("getToken");
+    this.#upgrade("strings");
+    if (!this.#life) this.#start();
+  }
+
+  /** A move within the page disconnects and connects at once, and must end nothing. */
+  disconnectedCallback(): void {
+    queueMicrotask(() => {
+      if (!this.isConnected) this.#stop();
+    });
+  }
+
+  attributeChangedCallback(name: string, before: string | null, after: string | null): void {
+    if (before === after) return;
+    if ((WORDS as readonly string[]).includes(name)) this.#label();
+    else this.#restart();
+  }
+
+  override focus(): void {
+    this.#view?.focus();
+  }
+
+  #start(): void {
+    this.#life = new AbortController();
+    const { signal } = this.#life;
+    const server = (this.getAttribute("server") ?? "").replace(/\/+$/, "");
+    const agent = this.getAttribute("agent");
+    const ask = fetch.bind(globalThis);
+    const source = { token: this.getAttribute("token"), url: this.getAttribute("token-url"), getToken: this.#getToken };
+    const tokens = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
+    const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
+    const memory = browserMemory(this.getAttribute("storage-key") ?? `parley:${server}:${agent ?? ""}`);
+    const view: { current: View | null } = { current: null };
+    const actions = converse({ client, agent, memory, signal, newKey, changed: (each) => view.current?.show(each) });
+    this.#view = view.current = createView(this.#strings, actions, signal);
+    this.#label();
+    this.shadowRoot?.replaceChildren(this.#view.node);
+    actions.start();
+  }
+
+  #stop(): void {
+    this.#life?.abort();
+    this.#life = null;
+    this.#view = null;
+    this.shadowRoot?.replaceChildren();
+  }
+
+  /** Begin again with what is set now; several changes at once cost one restart. */
+  #restart(): void {
+    if (!this.#life || this.#restarting) return;
+    this.#restarting = true;
+    queueMicrotask(() => {
+      this.#restarting = false;
+      if (!this.#life) return;
+      this.#stop();
+      if (this.isConnected) this.#start();
+    });
+  }
+
+  #label(): void {
+    const word = (name: (typeof WORDS)[number]): string => this.getAttribute(name) ?? this.#strings[name];
+    this.#view?.label({ heading: word("heading"), greeting: word("greeting"), placeholder: word("placeholder") });
+  }
+
+  /** A property set before the element was defined hides the accessor until it is set again. */
+  #upgrade(name: "getToken" | "strings"): void {
+    if (!Object.hasOwn(this, name)) return;
+    const value = this[name];
+    delete (this as Partial<Record<typeof name, unknown>>)[name];
+    Object.assign(this, { [name]: value });
+  }
+}
+
+/** Return an idempotency key; `randomUUID` is missing on pages that are not served securely. */
+function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

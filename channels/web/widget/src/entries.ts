@@ -1,0 +1,163 @@
+/** The transcript as a list of what stands on the page: pure, from the conversation's value. */
+
+import { unshown, type Conversation, type Outgoing } from "./conversation.js";
+import type { Part } from "./events.js";
+import { isBusy, textOf, type Call, type Message, type Render, type Run, type ViewState } from "./state.js";
+
+export type Block =
+  | { readonly kind: "text" | "reasoning"; readonly key: string; readonly text: string; readonly open: boolean }
+  | { readonly kind: "tool"; readonly key: string; readonly call: Call }
+  | { readonly kind: "render"; readonly key: string; readonly render: Render }
+  | { readonly kind: "file"; readonly key: string; readonly name: string };
+
+export interface Question {
+  readonly kind: "question";
+  readonly key: string;
+  readonly text: string;
+  readonly tag: "sending" | "unsent" | "queued" | "unanswered" | null;
+  readonly run: string | null;
+  readonly outgoing: Outgoing | null;
+}
+
+export interface Answer {
+  readonly kind: "answer";
+  readonly key: string;
+  readonly blocks: readonly Block[];
+  readonly busy: boolean;
+  /** Nothing is being written or called just now, but the run goes on. */
+  readonly thinking: boolean;
+  readonly run: Run | undefined;
+  readonly mark: "stopped" | "refused" | "cut" | null;
+  /** The question to ask again after a failure; only under the newest answer. */
+  readonly again: string | null;
+}
+
+export type Entry = Question | Answer;
+
+/** Return the entries of *conversation*: questions, and answers in which the messages of one run follow each other. */
+export function entriesOf(conversation: Conversation): readonly Entry[] {
+  const { view } = conversation;
+  const runs = new Map(view.runs.map((run) => [run.id, run]));
+  const calls = groupCalls(view.calls);
+  const entries: Entry[] = [];
+  for (let at = 0; at < view.messages.length; ) {
+    const first = view.messages[at] as Message;
+    const run = first.run === null ? undefined : runs.get(first.run);
+    if (first.role === "user") {
+      entries.push(question(first, run));
+      at += 1;
+      if (run && needsAnswer(view, at, run, first)) entries.push(answer(run.id, [], run, calls, view));
+      continue;
+    }
+    const group = [first];
+    for (at += 1; view.messages[at]?.role === "assistant" && view.messages[at]?.run === first.run; at += 1) {
+      group.push(view.messages[at] as Message);
+    }
+    entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
+  }
+  entries.push(...unshown(conversation).map(unsent));
+  return markRetry(entries);
+}
+
+function question(message: Message, run: Run | undefined): Question {
+  const tag = message.pending ? "queued" : run?.status === "cancelled" && !run.started ? "unanswered" : null;
+  const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
+  const base = { kind: "question", key: message.id, text: textOf(message.parts), tag, outgoing: null } as const;
+  return { ...base, run: withdrawable ? run.id : null };
+}
+
+function unsent(outgoing: Outgoing): Question {
+  const tag = outgoing.status === "failed" ? "unsent" : "sending";
+  return { kind: "question", key: outgoing.key, text: outgoing.text, tag, run: null, outgoing };
+}
+
+/** A run that ended badly, or has started, without an answer message still needs a place to say so. */
+function needsAnswer(view: ViewState, at: number, run: Run, message: Message): boolean {
+  if (message.pending || view.messages.slice(at).some((each) => each.run === run.id)) return false;
+  return !view.messages.slice(0, at).some((each) => each.run === run.id && each.role === "assistant") && (run.started || run.status === "failed");
+}
+
+function answer(key: string, group: readonly Message[], run: Run | undefined, calls: Calls, view: ViewState): Answer {
+  const blocks = joinCut(group.flatMap((message) => blocksOf(message, calls.get(message.id) ?? [], view)), group);
+  const last = group.at(-1);
+  const busy = run !== undefined && isBusy(run);
+  const working = blocks.some((block) => (block.kind === "tool" ? block.call.status === "running" : block.kind === "text" && block.open));
+  const thinking = busy && run.status === "running" && !working;
+  return { kind: "answer", key, blocks, busy, thinking, run, mark: markOf(last, run), again: null };
+}
+
+function markOf(last: Message | undefined, run: Run | undefined): Answer["mark"] {
+  if (run && isBusy(run)) return null;
+  if (last?.partial || run?.status === "cancelled") return "stopped";
+  if (last?.stop === "refused") return "refused";
+  return last?.stop === "length" ? "cut" : null;
+}
+
+function blocksOf(message: Message, calls: readonly Call[], view: ViewState): Block[] {
+  const named = new Set<string>();
+  const blocks = message.parts.flatMap((part, index): Block[] => {
+    if (part.type === "tool_call") named.add(part.call);
+    return blockOf(part, `${message.id}:${index}`, message, calls, view);
+  });
+  const others = calls.filter((call) => !named.has(call.id));
+  return [...blocks, ...others.map((call): Block => ({ kind: "tool", key: call.id, call }))];
+}
+
+function blockOf(part: Part, key: string, message: Message, calls: readonly Call[], view: ViewState): Block[] {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return part.text ? [{ kind: part.type, key, text: part.text, open: message.open }] : [];
+    case "tool_call": {
+      const call = calls.find((each) => each.id === part.call);
+      return call ? [{ kind: "tool", key: part.call, call }] : [];
+    }
+    case "render": {
+      const render = view.renders.find((each) => each.id === part.render);
+      return render ? [{ kind: "render", key, render }] : [];
+    }
+    case "file":
+      return [{ kind: "file", key, name: part.name }];
+    default:
+      return [];
+  }
+}
+
+/** Join the text of an answer that was cut with the text that goes on from it. */
+function joinCut(blocks: readonly Block[], group: readonly Message[]): readonly Block[] {
+  const cut = new Set(group.filter(({ stop }) => stop === "length" || stop === "continue").map(({ id }) => id));
+  if (!cut.size) return blocks;
+  return blocks.reduce<Block[]>((joined, block) => {
+    const last = joined.at(-1);
+    const owner = last?.key.slice(0, last.key.lastIndexOf(":")) ?? "";
+    if (last?.kind !== "text" || block.kind !== "text" || !cut.has(owner) || block.key.startsWith(`${owner}:`)) return [...joined, block];
+    const next = block.key.slice(0, block.key.lastIndexOf(":"));
+    if (cut.has(next)) cut.add(owner);
+    else cut.delete(owner);
+    return [...joined.slice(0, -1), { ...last, text: last.text + block.text, open: block.open }];
+  }, []);
+}
+
+/** Offer to ask again where the newest run has failed for a passing reason. */
+function markRetry(entries: readonly Entry[]): readonly Entry[] {
+  const last = entries.at(-1);
+  if (last?.kind !== "answer" || last.run?.status !== "failed" || last.run.retryable === false) return entries;
+  const asked = entries.findLast((entry) => entry.kind === "question");
+  return asked ? [...entries.slice(0, -1), { ...last, again: (asked as Question).text }] : entries;
+}
+
+type Calls = ReadonlyMap<string | null, readonly Call[]>;
+
+function groupCalls(calls: readonly Call[]): Calls {
+  const groups = new Map<string | null, Call[]>();
+  for (const call of calls) {
+    const group = groups.get(call.message);
+    if (group) group.push(call);
+    else groups.set(call.message, [call]);
+  }
+  return groups;
+}
+
+function isLast(view: ViewState, at: number, run: string | null): boolean {
+  return !view.messages.slice(at).some((message) => message.role === "assistant" && message.run === run);
+}

@@ -1,0 +1,91 @@
+/** The frames of a session's stream: facts, which have a `seq`, and live events, which have none. */
+
+export type Outcome = "done" | "failed" | "denied" | "cancelled" | "unknown";
+export type Stop = "done" | "tools" | "length" | "continue" | "refused" | "cancelled" | "error";
+export type WaitingOn = "approval" | "client" | "run";
+
+export interface TextPart {
+  readonly type: "text";
+  readonly text: string;
+}
+export interface ReasoningPart {
+  readonly type: "reasoning";
+  readonly text: string;
+}
+/** `arguments` is missing where the reader may not see them. */
+export interface ToolCallPart {
+  readonly type: "tool_call";
+  readonly call: string;
+  readonly name: string;
+  readonly arguments?: Readonly<Record<string, unknown>>;
+}
+export interface ToolResultPart {
+  readonly type: "tool_result";
+  readonly call: string;
+  readonly outcome: Outcome;
+  readonly parts?: readonly Part[];
+}
+export interface FilePart {
+  readonly type: "file";
+  readonly file: string;
+  readonly name: string;
+  readonly mime: string;
+  readonly size: number;
+}
+export interface RenderPart {
+  readonly type: "render";
+  readonly render: string;
+}
+export type Part = TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | RenderPart;
+
+export interface Delta {
+  readonly message: string;
+  readonly part: number;
+  readonly epoch: number;
+  readonly attempt: number;
+  /** In Unicode code points of that part. */
+  readonly offset: number;
+  readonly text: string;
+}
+
+interface Bodies {
+  "message.received": { message: string; parts: readonly Part[] };
+  "message.corrected": { message: string; parts: readonly Part[] };
+  "text.delta": Delta;
+  "reasoning.delta": Delta;
+  "message.completed": {
+    message: string;
+    role: "user" | "assistant";
+    parts: readonly Part[];
+    partial?: boolean;
+    stop: Stop;
+  };
+  "run.queued": object;
+  "run.started": { epoch: number };
+  "run.waiting": { on: readonly WaitingOn[] };
+  "run.resumed": { epoch: number; cause: string };
+  "run.cancelling": object;
+  "run.completed": { stop_reason: string };
+  "run.failed": { code: string; message: string; retryable?: boolean };
+  "run.cancelled": { reason?: string | null };
+  "step.started": { n: number; attempt: number; message: string; takes?: readonly number[] };
+  "tool.requested": { call: string; name: string; arguments?: Readonly<Record<string, unknown>> };
+  "tool.started": { call: string };
+  "tool.progress": { call: string; text: string };
+  "tool.pending": { call: string; on: WaitingOn };
+  "tool.completed": { call: string; outcome: Outcome; parts?: readonly Part[]; truncated?: boolean };
+  "render.shown": { render: string; kind: string; text: string };
+}
+
+interface Envelope {
+  readonly seq?: number;
+  readonly session?: string;
+  readonly run: string | null;
+  readonly parent_run: string | null;
+  readonly time: string;
+}
+
+/** A frame of a type that this widget knows; `data` is as the contract gives it. */
+export type KnownFrame = { [T in keyof Bodies]: Envelope & { readonly type: T; readonly data: Readonly<Bodies[T]> } }[keyof Bodies];
+/** A frame as it arrives: event types may be added at any time. */
+export type Frame = KnownFrame | (Envelope & { readonly type: `${string}.${string}` | "heartbeat"; readonly data: object });

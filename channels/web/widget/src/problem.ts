@@ -1,0 +1,33 @@
+/** What can go wrong between the widget and the server, as one kind of error. */
+
+export interface Problem extends Error {
+  /** 0 when no answer came at all. */
+  readonly status: number;
+  readonly code: string;
+  /** In seconds, when the server said how long to wait. */
+  readonly retryAfter: number | null;
+}
+
+/** Return the problem that *response* tells of, whether or not its body is problem+json. */
+export async function problemOf(response: Response): Promise<Problem> {
+  const body: { code?: unknown; detail?: unknown; title?: unknown } = await response.json().catch(() => ({}));
+  const wait = Number(response.headers.get("Retry-After") ?? NaN);
+  const text = [body.detail, body.title].find((each) => typeof each === "string" && each);
+  return problem(response.status, typeof body.code === "string" ? body.code : "unknown", String(text ?? ""), wait);
+}
+
+/** Return *error* as a problem: what is not one means that the server was not reached. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Error && "status" in error && "code" in error) return error as Problem;
+  const status = error instanceof Error && "status" in error ? Number(error.status) : 0;
+  return problem(status, status ? "token" : "network", error instanceof Error ? error.message : String(error));
+}
+
+/** Return whether the same request may succeed a little later. */
+export function isPassing({ status }: Problem): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}
+
+function problem(status: number, code: string, message: string, wait = NaN): Problem {
+  return Object.assign(new Error(message), { status, code, retryAfter: Number.isFinite(wait) ? wait : null });
+}

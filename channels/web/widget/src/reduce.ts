@@ -1,0 +1,196 @@
+/** The pure fold: what the browser shows is `frames.reduce(reduce, EMPTY)`. */
+
+import type { Delta, Frame, KnownFrame, Part } from "./events.js";
+import type { Call, Message, Run, ViewState } from "./state.js";
+
+/**
+ * Fold *frame* into *state*.
+ *
+ * A fact at or below `state.seq` changes nothing, so overlapping reads are harmless; unknown types and child runs are passed over.
+ */
+export function reduce(state: ViewState, frame: Frame): ViewState {
+  if (frame.seq !== undefined && frame.seq <= state.seq) return state;
+  const next = (frame.parent_run ?? null) === null ? apply(state, frame as KnownFrame) : state;
+  return frame.seq === undefined ? next : { ...next, seq: frame.seq };
+}
+
+function apply(state: ViewState, frame: KnownFrame): ViewState {
+  switch (frame.type) {
+    case "text.delta":
+      return write(state, frame.data, "text", frame.run);
+    case "reasoning.delta":
+      return write(state, frame.data, "reasoning", frame.run);
+    case "message.received":
+    case "message.corrected":
+    case "message.completed":
+      return applyMessage(state, frame);
+    case "step.started":
+      return startStep(state, frame.data.message, frame.data.takes ?? [], frame.run);
+    case "tool.requested":
+    case "tool.started":
+    case "tool.progress":
+    case "tool.pending":
+    case "tool.completed":
+      return applyTool(state, frame);
+    case "render.shown":
+      return { ...state, renders: put(state.renders, { id: frame.data.render, kind: frame.data.kind, text: frame.data.text }) };
+    default:
+      return applyRun(state, frame);
+  }
+}
+
+type FrameOf<P extends string> = Extract<KnownFrame, { type: P }>;
+type MessageFrame = FrameOf<"message.received" | "message.corrected" | "message.completed">;
+type ToolFrame = FrameOf<"tool.requested" | "tool.started" | "tool.progress" | "tool.pending" | "tool.completed">;
+type RunFrame = Exclude<KnownFrame, MessageFrame | ToolFrame>;
+
+function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
+  const { message: id, parts } = frame.data;
+  switch (frame.type) {
+    case "message.received": {
+      const steered = state.runs.some((run) => run.id === frame.run);
+      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, parts, pending: true, steered, open: false };
+      return { ...state, messages: [...state.messages, message] };
+    }
+    case "message.corrected":
+      return { ...state, messages: change(state.messages, id, (message) => ({ ...message, parts })) };
+    case "message.completed": {
+      const { role, stop, partial = false } = frame.data;
+      const known = find(state.messages, id) ? state : { ...state, messages: insert(state.messages, blank(id, role, frame.run)) };
+      const done = { seq: frame.seq ?? 0, parts, stop, partial, open: false };
+      return expectCalls({ ...known, messages: change(known.messages, id, (message) => ({ ...message, ...done })) }, id, frame.run);
+    }
+  }
+}
+
+function applyTool(state: ViewState, frame: ToolFrame): ViewState {
+  const { call: id } = frame.data;
+  const set = (changes: Partial<Call>): ViewState => ({ ...state, calls: change(state.calls, id, (call) => ({ ...call, ...changes })) });
+  switch (frame.type) {
+    case "tool.requested": {
+      const { name, arguments: given } = frame.data;
+      if (find(state.calls, id)) return set({ name, ...(given && { arguments: given }) });
+      const message = state.messages.findLast((each) => each.role === "assistant" && each.run === frame.run);
+      const call: Call = { id, run: frame.run, message: message?.id ?? null, name, status: "requested", ...(given && { arguments: given }) };
+      return { ...state, calls: [...state.calls, call] };
+    }
+    case "tool.started":
+      return set({ status: "running" });
+    case "tool.pending":
+      return set({ status: "waiting" });
+    case "tool.progress":
+      return find(state.calls, id)?.status === "running" ? set({ progress: frame.data.text }) : state;
+    case "tool.completed": {
+      const { outcome, parts, truncated } = frame.data;
+      return set({ status: outcome, ...(parts && { result: parts }), ...(truncated && { truncated }) });
+    }
+  }
+}
+
+function applyRun(state: ViewState, frame: RunFrame): ViewState {
+  const id = frame.run;
+  if (id === null) return state;
+  const set = (changes: Partial<Run>): ViewState => {
+    const fresh: Run = { id, status: "queued", started: false, cancelling: false };
+    return { ...state, runs: put(state.runs, { ...(find(state.runs, id) ?? fresh), ...changes }) };
+  };
+  switch (frame.type) {
+    case "run.queued":
+      return set({ status: "queued" });
+    case "run.started":
+    case "run.resumed":
+      return set({ status: "running", started: true });
+    case "run.waiting":
+      return set({ status: frame.data.on.includes("client") ? "requires_action" : "waiting" });
+    case "run.cancelling":
+      return set({ cancelling: true });
+    case "run.completed":
+      return settle(set({ status: "completed", cancelling: false, stopReason: frame.data.stop_reason }), id);
+    case "run.cancelled":
+      return settle(set({ status: "cancelled", cancelling: false }), id);
+    case "run.failed": {
+      const { code, message, retryable = true } = frame.data;
+      return settle(set({ status: "failed", cancelling: false, code, error: message, retryable }), id);
+    }
+    default:
+      return state;
+  }
+}
+
+/** Put *delta* where it belongs: `shown[:offset] + text`, after clearing what an older try wrote. */
+function write(state: ViewState, delta: Delta, type: "text" | "reasoning", run: string | null): ViewState {
+  const message = find(state.messages, delta.message);
+  if (!message) return write({ ...state, messages: insert(state.messages, blank(delta.message, "assistant", run)) }, delta, type, run);
+  const newer = delta.epoch - message.epoch || delta.attempt - message.attempt;
+  if (!message.open || newer < 0) return state;
+  const parts: Part[] = newer > 0 ? [] : [...message.parts];
+  while (parts.length < delta.part) parts.push({ type: "text", text: "" });
+  const shown = parts[delta.part];
+  const before = shown?.type === type ? sliceTo(shown.text, delta.offset) : "";
+  parts[delta.part] = { type, text: before + delta.text };
+  const { epoch, attempt } = delta;
+  return { ...state, messages: change(state.messages, message.id, (each) => ({ ...each, parts, epoch, attempt })) };
+}
+
+/** Open the step's message behind the messages that the step takes. */
+function startStep(state: ViewState, id: string, takes: readonly number[], run: string | null): ViewState {
+  const isTaken = (each: Message): boolean => each.pending && takes.includes(each.seq);
+  const taken = state.messages.filter(isTaken).map((each) => ({ ...each, pending: false }));
+  const rest = state.messages.filter((each) => !isTaken(each));
+  const at = rest.findIndex((each) => each.id === id);
+  if (at >= 0) return taken.length ? { ...state, messages: rest.toSpliced(at, 0, ...taken) } : state;
+  return { ...state, messages: insert(rest, ...taken, blank(id, "assistant", run)) };
+}
+
+/** Give up on the messages that opened *run* and that no step of it took; those that joined it later open the next run. */
+function settle(state: ViewState, run: string): ViewState {
+  const isLost = (each: Message): boolean => each.pending && each.run === run && !each.steered;
+  const lost = state.messages.filter(isLost).map((each) => ({ ...each, pending: false }));
+  if (!lost.length) return state;
+  return { ...state, messages: insert(state.messages.filter((each) => !isLost(each)), ...lost) };
+}
+
+/** Show the calls that a message asks for before `tool.requested` tells of them. */
+function expectCalls(state: ViewState, message: string, run: string | null): ViewState {
+  const calls = find(state.messages, message)?.parts.flatMap((part): Call[] => {
+    if (part.type !== "tool_call" || find(state.calls, part.call)) return [];
+    return [{ id: part.call, run, message, name: part.name, status: "requested", ...(part.arguments && { arguments: part.arguments }) }];
+  });
+  return calls?.length ? { ...state, calls: [...state.calls, ...calls] } : state;
+}
+
+function blank(id: string, role: Message["role"], run: string | null): Message {
+  const nothing = { seq: 0, parts: [], pending: false, steered: false, partial: false, stop: null, epoch: 0, attempt: 0 };
+  return { id, role, run, open: true, ...nothing };
+}
+
+/** Add *added* before the messages that still wait to be taken. */
+function insert(messages: readonly Message[], ...added: Message[]): readonly Message[] {
+  const waiting = messages.findIndex((message) => message.pending);
+  return messages.toSpliced(waiting < 0 ? messages.length : waiting, 0, ...added);
+}
+
+/** Return the first *points* code points of *text*. */
+function sliceTo(text: string, points: number): string {
+  if (points >= text.length) return text;
+  let units = 0;
+  for (let n = 0; n < points && units < text.length; n += 1) units += (text.codePointAt(units) ?? 0) > 0xffff ? 2 : 1;
+  return text.slice(0, units);
+}
+
+interface Keyed {
+  readonly id: string;
+}
+
+function find<T extends Keyed>(list: readonly T[], id: string): T | undefined {
+  return list.findLast((each) => each.id === id);
+}
+
+function change<T extends Keyed>(list: readonly T[], id: string, to: (item: T) => T): readonly T[] {
+  const at = list.findLastIndex((each) => each.id === id);
+  return at < 0 ? list : list.with(at, to(list[at] as T));
+}
+
+function put<T extends Keyed>(list: readonly T[], item: T): readonly T[] {
+  return list.some((each) => each.id === item.id) ? change(list, item.id, () => item) : [...list, item];
+}

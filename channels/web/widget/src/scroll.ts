@@ -1,0 +1,38 @@
+/** Following the newest text, unless the person has scrolled up to read. */
+
+import { h, icon } from "./dom.js";
+import type { Strings } from "./strings.js";
+
+export interface Scroller {
+  /** The button that leads back to the newest text. */
+  readonly node: HTMLElement;
+  /** Go down with the next change, wherever the person is. */
+  follow(): void;
+  /** Call after each change of the list. */
+  settle(): void;
+}
+
+const DOWN = "M12 5v14M5 12l7 7 7-7";
+const NEAR = 48; // pixels from the end that still count as being there
+
+export function createScroller(list: HTMLElement, strings: Strings, signal: AbortSignal): Scroller {
+  const node = h("button", { type: "button", class: "round latest", "aria-label": strings.latest, title: strings.latest }, icon(DOWN));
+  let following = true;
+  const isNear = (): boolean => list.scrollHeight - list.scrollTop - list.clientHeight < NEAR;
+  const settle = (): void => {
+    if (following) list.scrollTop = list.scrollHeight;
+    node.hidden = following;
+  };
+  const hear = (): void => {
+    following = isNear();
+    node.hidden = following;
+  };
+  const follow = (): void => {
+    following = true;
+    settle();
+  };
+  node.hidden = true;
+  list.addEventListener("scroll", hear, { passive: true, signal });
+  node.addEventListener("click", follow, { signal });
+  return { node, follow, settle };
+}

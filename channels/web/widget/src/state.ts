@@ -1,0 +1,87 @@
+/** What the browser shows of a session, as one frozen value. */
+
+import type { Outcome, Part, Stop } from "./events.js";
+
+export type RunStatus =
+  | "queued"
+  | "running"
+  | "waiting"
+  | "requires_action"
+  | "completed"
+  | "failed"
+  | "cancelled";
+
+export interface Run {
+  readonly id: string;
+  readonly status: RunStatus;
+  readonly started: boolean;
+  readonly cancelling: boolean;
+  readonly stopReason?: string;
+  readonly code?: string;
+  readonly error?: string;
+  readonly retryable?: boolean;
+}
+
+export interface Message {
+  readonly id: string;
+  readonly role: "user" | "assistant";
+  readonly run: string | null;
+  /** The fact that brought it; 0 for an answer that is still open. */
+  readonly seq: number;
+  readonly parts: readonly Part[];
+  /** Still being written. */
+  readonly open: boolean;
+  /** A person's message that no step has taken yet. */
+  readonly pending: boolean;
+  /** It joined a run that was already there, so that run's end does not settle it. */
+  readonly steered: boolean;
+  readonly partial: boolean;
+  readonly stop: Stop | null;
+  readonly epoch: number;
+  readonly attempt: number;
+}
+
+export interface Call {
+  readonly id: string;
+  readonly run: string | null;
+  readonly message: string | null;
+  readonly name: string;
+  readonly status: "requested" | "running" | "waiting" | Outcome;
+  readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly result?: readonly Part[];
+  readonly truncated?: boolean;
+  readonly progress?: string;
+}
+
+export interface Render {
+  readonly id: string;
+  readonly kind: string;
+  readonly text: string;
+}
+
+export interface ViewState {
+  /** The last fact that is folded in. */
+  readonly seq: number;
+  /** In conversation order: those that no step has taken yet stand last. */
+  readonly messages: readonly Message[];
+  readonly runs: readonly Run[];
+  readonly calls: readonly Call[];
+  readonly renders: readonly Render[];
+}
+
+export const EMPTY: ViewState = { seq: 0, messages: [], runs: [], calls: [], renders: [] };
+
+/** Return the run that Stop would stop: the one at work, else the first in the queue. */
+export function activeRun(state: ViewState): Run | undefined {
+  return state.runs.find((run) => isBusy(run) && run.status !== "queued") ?? state.runs.find(isBusy);
+}
+
+/** Return whether *run* has not come to its end. */
+export function isBusy(run: Run): boolean {
+  return run.status !== "completed" && run.status !== "failed" && run.status !== "cancelled";
+}
+
+/** Return the text parts of *parts*, joined by blank lines. */
+export function textOf(parts: readonly Part[]): string {
+  return parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n");
+}

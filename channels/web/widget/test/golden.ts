@@ -1,0 +1,35 @@
+/** The golden logs that every fold of the project is fed. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Frame } from "../src/events.js";
+import { reduce } from "../src/reduce.js";
+import { EMPTY, textOf, type ViewState } from "../src/state.js";
+
+declare const GOLDEN: string; // set by scripts/test.mjs
+
+export interface Expected {
+  readonly transcript: readonly { role: string; text: string; partial?: true }[];
+  readonly runs: Readonly<Record<string, string>>;
+}
+
+export const names = readdirSync(GOLDEN).filter((name) => name.endsWith(".jsonl")).map((name) => name.slice(0, -6));
+
+export function framesOf(name: string): Frame[] {
+  const lines = readFileSync(join(GOLDEN, `${name}.jsonl`), "utf8").split("\n").filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as Frame);
+}
+
+export function expectedOf(name: string): Expected {
+  return JSON.parse(readFileSync(join(GOLDEN, `${name}.expected.json`), "utf8")) as Expected;
+}
+
+export function fold(frames: readonly Frame[], from: ViewState = EMPTY): ViewState {
+  return frames.reduce(reduce, from);
+}
+
+/** Return what the three folds must agree on. */
+export function summary(state: ViewState): Expected {
+  const transcript = state.messages.map(({ role, parts, partial }) => ({ role, text: textOf(parts), ...(partial && { partial }) }));
+  return { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
+}
