@@ -43,22 +43,48 @@ const TRIES = 5;
 
 /** Return a client; a request is repeated only where that is safe. */
 export function createClient(options: ClientOptions): Client {
-  const { pause } = options;
+  const request = requester(options);
+  const send = sender(options, request);
+  return {
+    async open(agent, signal) {
+      const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
+      return session.id;
+    },
+    post: (session, text, key, signal) => send<Posted>(`${pathOf(session)}/messages`, { text, idempotency_key: key }, signal),
+    async cancel(run, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
+    },
+    follow: (session, follower, signal) => follow(options, request, session, follower, signal),
+  };
+}
 
-  const request = async (path: string, init: RequestInit, again = true): Promise<Response> => {
-    const token = await options.tokens.get();
+type Request = (path: string, init: RequestInit) => Promise<Response>;
+type Send = <T>(path: string, body: object, signal: AbortSignal) => Promise<T>;
+
+function pathOf(session: string): string {
+  return `/v1/sessions/${encodeURIComponent(session)}`;
+}
+
+/** Ask with the visitor's token, once more with a new one when it is refused; throws the problem of an answer that is none. */
+function requester({ server, tokens, fetch: ask }: ClientOptions): Request {
+  const request = async (path: string, init: RequestInit, again: boolean): Promise<Response> => {
+    const token = await tokens.get();
     const headers = new Headers(init.headers);
     if (token !== null) headers.set("Authorization", `Bearer ${token}`);
-    const response = await options.fetch(options.server + path, { ...init, headers, credentials: "omit" });
+    const response = await ask(server + path, { ...init, headers, credentials: "omit" });
     if (response.status === 401 && again) {
-      options.tokens.drop();
+      tokens.drop();
       return request(path, init, false);
     }
     if (!response.ok) throw await problemOf(response);
     return response;
   };
+  return (path, init) => request(path, init, true);
+}
 
-  const send = async <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
+/** Post JSON, a few times while the reason for failing may pass: every post is safe to repeat. */
+function sender({ pause, random }: ClientOptions, request: Request): Send {
+  return async <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
     const init = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal };
     for (let tries = 1; ; tries += 1) {
       try {
@@ -67,57 +93,46 @@ export function createClient(options: ClientOptions): Client {
         signal.throwIfAborted();
         const problem = asProblem(error);
         if (!isPassing(problem) || tries === TRIES) throw problem;
-        await pause(delay(tries, problem, options.random), signal);
+        await pause(delay(tries, problem, random), signal);
       }
     }
   };
+}
 
-  const connect = async (session: string, follower: Follower, signal: AbortSignal): Promise<void> => {
-    const cursor = follower.cursor();
-    const headers = { Accept: "text/event-stream", ...(cursor > 0 && { "Last-Event-ID": String(cursor) }) };
-    const watch = watchdog(SILENCE, signal);
+async function follow(options: ClientOptions, request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  follower.link("connecting");
+  while (!signal.aborted) {
+    let problem: Problem | null = null;
+    const before = follower.cursor();
     try {
-      const init = { headers, signal: watch.signal, cache: "no-store" } as const;
-      const response = await request(`/v1/sessions/${encodeURIComponent(session)}/events`, init);
-      if (!response.body) return;
-      follower.link("open");
-      await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
-    } finally {
-      watch.end();
+      await connect(request, session, follower, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      problem = asProblem(error);
+      if (problem.code === "unknown_cursor" && before > 0) follower.reset();
+      else if (!isPassing(problem)) throw problem;
     }
-  };
+    if (signal.aborted) return;
+    failures = follower.cursor() > before || !problem ? 1 : failures + 1;
+    follower.link("reconnecting");
+    await options.pause(delay(failures, problem, options.random), signal);
+  }
+}
 
-  return {
-    async open(agent, signal) {
-      const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
-      return session.id;
-    },
-    post: (session, text, key, signal) =>
-      send<Posted>(`/v1/sessions/${encodeURIComponent(session)}/messages`, { text, idempotency_key: key }, signal),
-    async cancel(run, signal) {
-      await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
-    },
-    async follow(session, follower, signal) {
-      let failures = 0;
-      follower.link("connecting");
-      while (!signal.aborted) {
-        let problem: Problem | null = null;
-        const before = follower.cursor();
-        try {
-          await connect(session, follower, signal);
-        } catch (error) {
-          if (signal.aborted) return;
-          problem = asProblem(error);
-          if (problem.code === "unknown_cursor" && before > 0) follower.reset();
-          else if (!isPassing(problem)) throw problem;
-        }
-        if (signal.aborted) return;
-        failures = follower.cursor() > before || !problem ? 1 : failures + 1;
-        follower.link("reconnecting");
-        await pause(delay(failures, problem, options.random), signal);
-      }
-    },
-  };
+/** Read the session's stream from the follower's cursor until it ends. */
+async function connect(request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
+  const cursor = follower.cursor();
+  const headers = { Accept: "text/event-stream", ...(cursor > 0 && { "Last-Event-ID": String(cursor) }) };
+  const watch = watchdog(SILENCE, signal);
+  try {
+    const response = await request(`${pathOf(session)}/events`, { headers, signal: watch.signal, cache: "no-store" });
+    if (!response.body) return;
+    follower.link("open");
+    await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
+  } finally {
+    watch.end();
+  }
 }
 
 /** Return the frame that *event* carries; the envelope and the data lie side by side in it. */

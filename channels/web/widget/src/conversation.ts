@@ -1,21 +1,11 @@
 /** One person's conversation with one agent: the folded log, what is still on its way, and the state of the link. */
 
 import type { Client } from "./client.js";
+import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "./problem.js";
 import { reduce } from "./reduce.js";
-import { EMPTY, textOf, type ViewState } from "./state.js";
+import { EMPTY, type ViewState } from "./state.js";
 import type { Memory } from "./storage.js";
-
-/** A message that the log has not shown yet. */
-export interface Outgoing {
-  readonly key: string;
-  readonly text: string;
-  readonly status: "sending" | "sent" | "failed";
-  /** What the log had reached when it was written. */
-  readonly since: number;
-  readonly message?: string;
-  readonly problem?: Problem;
-}
 
 export interface Conversation {
   readonly view: ViewState;
@@ -62,7 +52,8 @@ export function converse(options: ConversationOptions): Actions {
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
-    now = prune({ ...now, ...changes });
+    const next = { ...now, ...changes };
+    now = { ...next, outbox: pruned(next.outbox, next.view) };
     options.changed(now);
   };
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
@@ -92,9 +83,9 @@ export function converse(options: ConversationOptions): Actions {
   };
   const forget = (lost: boolean): void => {
     reading.abort();
+    if (memory.load() === session) memory.save(null); // unless another tab has gone on to a new one
     session = null;
     opening = null;
-    memory.save(null);
     set({ ...FRESH, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
   };
   const ensure = (): Promise<string> => {
@@ -111,7 +102,7 @@ export function converse(options: ConversationOptions): Actions {
     if (!now.outbox.some((each) => each.key === key)) return;
     try {
       const posted = await client.post(used, text, key, signal);
-      setOutgoing(key, { status: "sent", message: posted.message_id });
+      set({ outbox: arrived(now.outbox, key, posted.message_id, posted.seq) });
     } catch (error) {
       if (asProblem(error).status !== 404 || !again) throw error;
       if (session === used) forget(true);
@@ -155,26 +146,6 @@ export function converse(options: ConversationOptions): Actions {
     },
     dismiss: () => set({ problem: null, lost: false }),
   };
-}
-
-/** Drop from the outbox what the log shows by now; what is being posted stays until its answer is there. */
-function prune(conversation: Conversation): Conversation {
-  if (!conversation.outbox.length) return conversation;
-  const hidden = unshown(conversation);
-  const outbox = conversation.outbox.filter((each) => each.status === "sending" || hidden.includes(each));
-  return { ...conversation, outbox };
-}
-
-/** Return what of the outbox the log does not show: told by id or, while the answer to the post is on its way, by its text. */
-export function unshown({ outbox, view }: Conversation): readonly Outgoing[] {
-  const claimed = new Set<string>();
-  return outbox.filter((each) => {
-    const isShown = (id: string, seq: number, text: string): boolean =>
-      each.message === undefined ? seq > each.since && !claimed.has(id) && text === each.text : id === each.message;
-    const shown = view.messages.findLast(({ id, role, seq, parts }) => role === "user" && isShown(id, seq, textOf(parts)));
-    if (shown) claimed.add(shown.id);
-    return !shown;
-  });
 }
 
 function linked(controller: AbortController, parent: AbortSignal): AbortSignal {

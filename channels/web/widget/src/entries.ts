@@ -1,7 +1,8 @@
 /** The transcript as a list of what stands on the page: pure, from the conversation's value. */
 
-import { unshown, type Conversation, type Outgoing } from "./conversation.js";
+import type { Conversation } from "./conversation.js";
 import type { Part } from "./events.js";
+import { unshown, type Outgoing } from "./outbox.js";
 import { isBusy, textOf, type Call, type Message, type Render, type Run, type ViewState } from "./state.js";
 
 export type Block =
@@ -55,7 +56,7 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
     }
     entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
   }
-  entries.push(...unshown(conversation).map(unsent));
+  entries.push(...unshown(conversation.outbox, view).map(unsent));
   return markRetry(entries);
 }
 

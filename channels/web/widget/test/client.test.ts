@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createClient, delay, toFrame, type Client, type Follower } from "../src/client.js";
+import type { Frame } from "../src/events.js";
+import { tokenSource } from "../src/token.js";
+import { json, problem, sse, standIn, stream, type Answer, type StandIn } from "./server.js";
+
+interface Setting extends StandIn {
+  readonly client: Client;
+  readonly life: AbortController;
+  readonly waits: number[];
+}
+
+function setting(answer: Answer, getToken = async () => "token_1" as string): Setting {
+  const server = standIn(answer);
+  const life = new AbortController();
+  const waits: number[] = [];
+  const pause = async (milliseconds: number): Promise<void> => void waits.push(milliseconds);
+  const tokens = tokenSource({ token: null, url: null, getToken, fetch: server.fetch, signal: life.signal, now: () => 0 });
+  return { ...server, life, waits, client: createClient({ server: "https://p.example", tokens, fetch: server.fetch, pause, random: () => 1 }) };
+}
+
+function follower(frames: Frame[], on: Partial<Follower> = {}): Follower {
+  return { cursor: () => frames.findLast(({ seq }) => seq !== undefined)?.seq ?? 0, frame: (frame) => frames.push(frame), link: () => undefined, reset: () => (frames.length = 0), ...on };
+}
+
+test("a session is opened for the agent, and a visitor's token may name it instead", async () => {
+  const { client, seen, life } = setting(() => json(201, { id: "ses_1" }));
+  assert.equal(await client.open("assistant", life.signal), "ses_1");
+  await client.open(null, life.signal);
+  assert.deepEqual(seen.map(({ method, path, body }) => [method, path, body]), [
+    ["POST", "https://p.example/v1/sessions", { agent: "assistant" }],
+    ["POST", "https://p.example/v1/sessions", {}],
+  ]);
+  assert.equal(seen[0]?.headers.get("Authorization"), "Bearer token_1");
+});
+
+test("a post that the network swallowed is sent again under the same key", async () => {
+  let tries = 0;
+  const { client, seen, life } = setting(() => {
+    tries += 1;
+    if (tries === 1) throw new TypeError("network");
+    return tries === 2 ? problem(503, "unavailable") : json(202, { message_id: "msg_1", run_id: "run_1", seq: 3 });
+  });
+  assert.equal((await client.post("ses_1", "Hi", "key_1", life.signal)).message_id, "msg_1");
+  assert.deepEqual(seen.map(({ body }) => body), Array(3).fill({ text: "Hi", idempotency_key: "key_1" }));
+});
+
+test("a post that was refused is not sent again, and says why", async () => {
+  const { client, seen, life } = setting(() => problem(413, "too_large"));
+  await assert.rejects(client.post("ses_1", "Hi", "key_1", life.signal), { status: 413, code: "too_large", message: "Detail of too_large." });
+  assert.equal(seen.length, 1);
+});
+
+test("a wait that the server asks for is kept", async () => {
+  let tries = 0;
+  const { client, waits, life } = setting(() => (++tries === 1 ? problem(429, "rate_limited", { "Retry-After": "7" }) : json(200, {})));
+  await client.cancel("run_1", life.signal);
+  assert.deepEqual(waits, [7000]);
+});
+
+test("a refused token is renewed once, and only once", async () => {
+  let issued = 0;
+  const issue = async (): Promise<string> => `token_${(issued += 1)}`;
+  const good = setting(({ headers }) => (headers.get("Authorization") === "Bearer token_2" ? json(201, { id: "ses_1" }) : problem(401, "unauthorized")), issue);
+  assert.equal(await good.client.open(null, good.life.signal), "ses_1");
+  const bad = setting(() => problem(401, "unauthorized"), issue);
+  await assert.rejects(bad.client.open(null, bad.life.signal), { status: 401 });
+  assert.equal(bad.seen.length, 2);
+});
+
+test("an error without a problem body is still a readable problem", async () => {
+  const { client, life } = setting(() => new Response("<html>", { status: 418 }));
+  await assert.rejects(client.open(null, life.signal), { status: 418, code: "unknown" });
+});
+
+test("a stream that ends is followed on from the last fact", async () => {
+  const frames: Frame[] = [];
+  const { client, seen, life } = setting((_, signal) => {
+    if (seen.length === 1) return stream(sse(1, "session.opened", null, {}) + sse(null, "heartbeat", "run_1", {}) + "id: 2\nevent: cut", null);
+    if (seen.length === 2) throw new TypeError("network");
+    queueMicrotask(() => setTimeout(() => life.abort(), 5));
+    return stream(sse(2, "run.queued", "run_1", {}), signal);
+  });
+  await client.follow("ses_1", follower(frames), life.signal);
+  assert.deepEqual(seen.map(({ headers }) => headers.get("Last-Event-ID")), [null, "1", "1"]);
+  assert.deepEqual(frames.map(({ seq, type }) => [seq, type]), [[1, "session.opened"], [undefined, "heartbeat"], [2, "run.queued"]]);
+});
+
+test("a cursor that the log does not know makes the reader begin anew", async () => {
+  const frames: Frame[] = [];
+  const { client, seen, life } = setting((_, signal) => {
+    if (seen.length === 1) return stream(sse(9, "session.opened", null, {}), null);
+    if (seen.length === 2) return problem(400, "unknown_cursor");
+    setTimeout(() => life.abort(), 5);
+    return stream(sse(1, "session.opened", null, {}), signal);
+  });
+  await client.follow("ses_1", follower(frames), life.signal);
+  assert.deepEqual(seen.map(({ headers }) => headers.get("Last-Event-ID")), [null, "9", null]);
+  assert.deepEqual(frames.map(({ seq }) => seq), [1]);
+});
+
+test("a session that is gone ends the following with its problem", async () => {
+  const { client, life } = setting(() => problem(404, "not_found"));
+  await assert.rejects(client.follow("ses_1", follower([]), life.signal), { status: 404 });
+});
+
+test("a silent connection is given up after 45 s", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const states: string[] = [];
+  const { client, seen, life } = setting((_, signal) => stream(": hello\n\n", signal));
+  const link = (state: string): void => {
+    states.push(state);
+    if (state === "open" && seen.length === 1) setImmediate(() => context.mock.timers.tick(45_000));
+    if (state === "open" && seen.length === 2) life.abort();
+  };
+  await client.follow("ses_1", follower([], { link }), life.signal);
+  assert.deepEqual(states, ["connecting", "open", "reconnecting", "open"]);
+});
+
+test("waits double to 20 s, and half of each is chance", () => {
+  assert.deepEqual([1, 2, 3, 9].map((failures) => delay(failures, null, () => 1)), [500, 1000, 2000, 20_000]);
+  assert.deepEqual([1, 9].map((failures) => delay(failures, null, () => 0)), [250, 10_000]);
+});
+
+test("an event's envelope and data are told apart", () => {
+  const data = JSON.stringify({ call: "c", run: "run_1", parent_run: null, session: "s", time: "t" });
+  assert.deepEqual(toFrame({ id: "4", type: "tool.started", data }), { seq: 4, type: "tool.started", session: "s", run: "run_1", parent_run: null, time: "t", data: { call: "c" } });
+});
+
+test("a token is asked for once, kept until 30 s before its end, and then renewed", async () => {
+  let now = 0;
+  const { fetch, seen } = standIn(() => json(200, { token: `token_${seen.length}`, expires_at: new Date(now + 900_000).toISOString() }));
+  const tokens = tokenSource({ token: "fixed", url: "/token", getToken: null, fetch, signal: new AbortController().signal, now: () => now });
+  assert.deepEqual(await Promise.all([tokens.get(), tokens.get()]), ["token_1", "token_1"]);
+  now = 869_000;
+  assert.equal(await tokens.get(), "token_1");
+  now = 870_000;
+  assert.equal(await tokens.get(), "token_2");
+});

@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Client, Follower } from "../src/client.js";
+import { converse, type Actions, type Conversation } from "../src/conversation.js";
+import { entriesOf, type Answer, type Question } from "../src/entries.js";
+import type { Frame } from "../src/events.js";
+import { unshown } from "../src/outbox.js";
+import { framesOf } from "./golden.js";
+
+interface Stage {
+  readonly actions: Actions;
+  readonly now: () => Conversation;
+  readonly posts: string[][];
+  readonly opened: () => number;
+  readonly follower: () => Follower;
+  readonly saved: () => string | null;
+  readonly otherTab: (session: string) => void;
+}
+
+function stage(client: Partial<Client> = {}, remembered: string | null = null): Stage {
+  let now: Conversation | null = null;
+  let saved = remembered;
+  let opened = 0;
+  let keys = 0;
+  let follower: Follower | null = null;
+  let otherTab: (session: string | null) => void = () => undefined;
+  const posts: string[][] = [];
+  const whole: Client = {
+    open: async () => `ses_${(opened += 1)}`,
+    post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),
+    cancel: async () => undefined,
+    follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
+    ...client,
+  };
+  const memory = { load: () => saved, save: (id: string | null) => (saved = id), watch: (changed: typeof otherTab) => (otherTab = changed) };
+  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, changed: (each) => (now = each) });
+  actions.start();
+  return { actions, posts, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (id) => otherTab(id) };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+const gone = (): never => {
+  throw Object.assign(new Error("gone"), { status: 404, code: "not_found" });
+};
+const received = (seq: number, message: string, text: string): Frame => ({ seq, type: "message.received", run: "run_1", parent_run: null, time: "", data: { message, parts: [{ type: "text", text }] } });
+
+test("nothing is opened before a person writes; then one session, and messages in order", async () => {
+  const { actions, posts, opened, saved } = stage();
+  await settled();
+  assert.equal(opened(), 0);
+  actions.send("one");
+  actions.send("two");
+  await settled();
+  assert.deepEqual([opened(), saved(), posts], [1, "ses_1", [["ses_1", "one", "k1"], ["ses_1", "two", "k2"]]]);
+});
+
+test("a message is shown at once, and once, whichever of stream and answer comes first", async () => {
+  let answer: (posted: object) => void = () => undefined;
+  const { actions, now, follower } = stage({ post: () => new Promise((resolve) => (answer = resolve as never)) });
+  actions.send("same");
+  actions.send("same");
+  assert.equal(entriesOf(now()).length, 2);
+  await settled();
+  follower().frame(received(3, "msg_1", "same"));
+  assert.equal(entriesOf(now()).length, 2);
+  answer({ message_id: "msg_1", run_id: "run_1", seq: 3 });
+  await settled();
+  assert.deepEqual([entriesOf(now()).length, now().outbox.length], [2, 1]);
+  answer({ message_id: "msg_2", run_id: "run_2", seq: 4 });
+  await settled();
+  follower().frame(received(4, "msg_2", "same"));
+  assert.deepEqual([entriesOf(now()).length, now().outbox.length], [2, 0]);
+});
+
+test("a message that could not be sent says so, and goes out again under its key", async () => {
+  let fail = true;
+  const keys: string[] = [];
+  const post: Client["post"] = async (_session, _text, key) => {
+    keys.push(key);
+    if (fail) throw Object.assign(new Error("no"), { status: 0, code: "network" });
+    return { message_id: "msg_1", run_id: "run_1", seq: 3 };
+  };
+  const { actions, now } = stage({ post });
+  actions.send("hello");
+  await settled();
+  assert.equal((entriesOf(now())[0] as Question).tag, "unsent");
+  fail = false;
+  actions.resend("k1");
+  await settled();
+  assert.deepEqual([keys, unshown(now().outbox, now().view)[0]?.status], [["k1", "k1"], "sent"]);
+});
+
+test("a remembered session is resumed; when it is gone the person is told and the next message opens another", async () => {
+  const lost = stage({ follow: async () => gone() }, "ses_old");
+  await settled();
+  assert.deepEqual([lost.now().lost, lost.saved()], [true, null]);
+  lost.actions.send("hello");
+  await settled();
+  assert.deepEqual(lost.opened() > 0, true);
+});
+
+test("a message to a session that is gone is carried over to a new one", async () => {
+  const posts: string[] = [];
+  const post: Client["post"] = async (session) => (posts.push(session), session === "ses_old" ? gone() : { message_id: "msg_1", run_id: "run_1", seq: 3 });
+  const { actions, now, saved } = stage({ post }, "ses_old");
+  actions.send("hello");
+  await settled();
+  assert.deepEqual([posts, saved(), now().lost, now().outbox.length], [["ses_old", "ses_1"], "ses_1", true, 1]);
+});
+
+test("a new conversation leaves the old one, and a tab without one joins another tab's", async () => {
+  const { actions, now, saved, otherTab, follower } = stage({}, "ses_old");
+  follower().frame(received(3, "msg_1", "hi"));
+  actions.renew();
+  assert.deepEqual([now().view.messages.length, saved()], [0, null]);
+  otherTab("ses_other");
+  follower().frame(received(3, "msg_1", "from there"));
+  assert.equal(now().view.messages.length, 1);
+});
+
+test("what an old connection still says after a new conversation is not heard", () => {
+  const { actions, now, follower } = stage({}, "ses_old");
+  const old = follower();
+  actions.renew();
+  old.frame(received(3, "msg_1", "late"));
+  assert.equal(now().view.messages.length, 0);
+});
+
+function entries(name: string, upTo?: number): ReturnType<typeof entriesOf> {
+  const { now, follower } = stage({}, "ses_1");
+  for (const frame of framesOf(name).slice(0, upTo)) follower().frame(frame);
+  return entriesOf(now());
+}
+
+test("the messages of one run stand together as one answer, with its calls in order", () => {
+  const [question, answer, ...more] = entries("tools");
+  assert.deepEqual([question?.kind, answer?.kind, more], ["question", "answer", []]);
+  const kinds = (answer as Answer).blocks.map((block) => (block.kind === "tool" ? block.call.name : block.kind));
+  assert.deepEqual(kinds, ["text", "calculate", "current_time", "text"]);
+});
+
+test("an answer that was cut and went on is one text", () => {
+  const answer = entries("continuation").at(-1) as Answer;
+  const whole = "Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus, Neptune.";
+  assert.deepEqual(answer.blocks.map((block) => block.kind === "text" && block.text), [whole]);
+  assert.equal(answer.mark, null);
+});
+
+test("answers are marked as stopped and refused, and failures say whether to try again", () => {
+  const last = (name: string): Answer => entries(name).at(-1) as Answer;
+  assert.deepEqual([last("cancel").mark, last("refused").mark, last("plain").mark], ["stopped", "refused", null]);
+  assert.deepEqual([last("failed").again, last("doom_loop").again], ["Are you there?", null]);
+});
+
+test("a queued message is marked as such and may be withdrawn, until its run begins", () => {
+  const queued = entries("queued", 10).at(-1) as Question;
+  assert.deepEqual([queued.text, queued.tag, queued.run], ["Second question", "queued", "run_2"]);
+  assert.deepEqual((entries("queued") as Question[]).filter(({ kind, tag }) => kind === "question" && tag), []);
+});
+
+test("a run that has nothing to show yet is thinking", () => {
+  assert.equal((entries("plain", 6).at(-1) as Answer).thinking, true);
+  assert.equal((entries("plain", 7).at(-1) as Answer).thinking, false);
+  assert.equal((entries("plain").at(-1) as Answer).thinking, false);
+});
