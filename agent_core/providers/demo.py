@@ -1,0 +1,309 @@
+"""The demo provider: a deterministic, offline stand-in for a model, which says so."""
+
+import asyncio
+import json
+import re
+import zlib
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent_core.clock import Clock
+from agent_core.messages import UNKNOWN_USAGE, Message, ToolCall, ToolResult, text_of
+from agent_core.providers.base import (
+    Delta,
+    Entry,
+    Finished,
+    Request,
+    Started,
+    TextDelta,
+    ToolArgsDelta,
+    ToolEnd,
+    ToolStart,
+    UsageReport,
+)
+
+DEFAULT_RATE = 50.0
+BREATH = 16
+"""Flat out, the event loop gets a round after so many deltas: often enough for Stop."""
+
+MARK = "*This is a demonstration: a script wrote this, not a model.*"
+HELP = """\
+Hello! I am the demonstration that ships with Parley: a small script, no real model, so that you can see \
+everything work before you have a key. Try one of these:
+
+- `What is 12 * 7?` calls the tool `calculate`.
+- `What time is it in Europe/Berlin?` calls the tool `current_time`.
+- `What is 2 + 2, and what time is it?` calls both in one step.
+- `Explain at length` streams a long answer: reload the page or press Stop in the middle of it.
+- `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
+
+For real answers set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` and start again."""
+SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
+RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "sample table": (
+        "render_table",
+        {"title": "Sample: visitors per month", "columns": ["Month", "Visitors"], "rows": SAMPLE},
+    ),
+    "sample chart": (
+        "render_chart",
+        {
+            "title": "Sample: visitors per month",
+            "kind": "bar",
+            "labels": [month for month, _ in SAMPLE],
+            "series": [{"name": "Visitors", "values": [count for _, count in SAMPLE]}],
+        },
+    ),
+}
+
+# Possessive quantifiers and bounded repeats: the time to search grows with the text, never faster.
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})++(?![\d,])|\d++)(?:\.\d++)?+"
+_OPERATOR = r"\*\*|//|[-+*/%^\u00d7\u00f7\u2212]|(?:x|plus|minus|times|divided by)(?=[\s\d(.-])"
+_OPERAND = rf"\({{0,4}}[-\u2212]?{_NUMBER}\){{0,4}}"
+_ISO_DATE = r"\d{4}-\d{2}-\d{2}"
+SUM = re.compile(
+    rf"(?<![\w.])(?<!\d-)(?!{_ISO_DATE}){_OPERAND}(?:\s{{0,3}}(?:{_OPERATOR})\s{{0,3}}{_OPERAND})++", re.IGNORECASE
+)
+PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
+NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)\] ")
+"""How the window opens what Parley itself tells the model: nobody asked that."""
+ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
+OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"}
+OPERATORS |= {"plus": "+", "minus": "-", "times": "*", "divided by": "/"}
+
+
+class DemoProvider:
+    """Answer by rule, at *rate* deltas per second (0: flat out); usage is unknown, for there is no model."""
+
+    def __init__(self, clock: Clock, rate: float = DEFAULT_RATE) -> None:
+        self._clock, self._rate = clock, rate
+
+    @property
+    def name(self) -> str:
+        return "demo"
+
+    def encode(self, message: Message) -> bytes:
+        """Return *message* as neutral JSON."""
+        return msgspec.json.encode(message)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
+        """Yield a batch per word of text or call."""
+        situation = read(request.messages)
+        wishes = [wish for wish in situation.open if _may_call(wish, request)]
+        yield (Started(f"demo_{len(request.messages)}", request.model),)
+        begin = self._clock.now()
+        batches = _calls(wishes, request) if wishes else _text(answer(situation, request))
+        for n, batch in enumerate(batches):
+            await self._pace(begin, n)
+            yield batch
+        yield UsageReport(UNKNOWN_USAGE), Finished("tools" if wishes else "done")
+
+    async def _pace(self, begin: int, n: int) -> None:
+        """Wait for the moment of batch *n* of an answer that began at *begin* milliseconds."""
+        if self._rate <= 0:
+            if n % BREATH == 0:
+                await asyncio.sleep(0)
+            return
+        ahead = begin / 1000 + n / self._rate - self._clock.now() / 1000
+        # Never longer than one interval, whatever somebody does to the machine's clock.
+        await self._clock.sleep(min(max(0.0, ahead), 1 / self._rate))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A tool that the message asks for."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where the conversation stands: the last user message, what it still wants, and what came back."""
+
+    text: str
+    open: tuple[Wish, ...]
+    results: tuple[tuple[ToolCall, ToolResult], ...]
+
+    @property
+    def at_length(self) -> bool:
+        return "at length" in self.text.lower()
+
+
+def read(messages: Sequence[Entry]) -> Situation:
+    """Read the window from its end: the results since the last answer, the wishes of the last user message."""
+    text, called, calls = "", set[str](), dict[str, ToolCall]()
+    results: list[tuple[ToolCall, ToolResult]] = []
+    for message in (entry.message for entry in messages):
+        if message.role == "user" and not NOTE.match(said := text_of(message.parts)):
+            text, called = said, set()
+        asked = [part for part in message.parts if isinstance(part, ToolCall)]
+        if message.role == "assistant" and not asked:
+            results.clear()
+        called |= {each.name for each in asked}
+        calls |= {each.call: each for each in asked}
+        results += [
+            (calls[part.call], part) for part in message.parts if isinstance(part, ToolResult) and part.call in calls
+        ]
+    return Situation(text, tuple(wish for wish in wishes(text) if wish.tool not in called), tuple(results))
+
+
+def wishes(text: str) -> Iterator[Wish]:
+    """Give what *text* wants, each tool at most once."""
+    if found := SUM.search(text):
+        yield Wish("calculate", {"expression": tidy(found.group())})
+    if re.search(r"\btime\b", text, re.IGNORECASE):
+        zone = ZONE.search(text)
+        yield Wish("current_time", {"timezone": zone.group() if zone else "UTC"})
+    for phrase, (tool, arguments) in RENDERS.items():
+        if phrase in text.lower():
+            yield Wish(tool, arguments)
+
+
+def tidy(found: str) -> str:
+    """Return the arithmetic in *found* in plain operators, with one space around each."""
+    pieces: list[str] = PIECE.findall(found)
+    if _unbalanced(pieces):
+        pieces = [piece for piece in pieces if piece not in "()"]
+    tidied, operand = "", False
+    for piece in pieces:
+        word = OPERATORS.get(piece.lower(), piece.replace(",", ""))
+        binary = operand and word not in "()"
+        tidied += f" {word} " if binary else word
+        operand = word == ")" or word[0].isdigit()
+    return tidied
+
+
+def answer(situation: Situation, request: Request) -> str:
+    """Return everything that is to be said, as markdown."""
+    said = [_result(call, result) for call, result in situation.results]
+    said += [_excuse(wish, request) for wish in situation.open]
+    if situation.at_length:
+        said.append(essay(situation.text))
+    return "\n\n".join([*said, MARK]) if said else HELP
+
+
+def essay(text: str) -> str:
+    """Return some 400 words about Parley; *text* decides where they begin."""
+    start = zlib.crc32(text.encode("utf-8", "replace")) % len(SECTIONS)
+    return "\n\n".join([TITLE, *SECTIONS[start:], *SECTIONS[:start], CLOSE])
+
+
+def words(text: str) -> list[str]:
+    """Cut *text* in words, each with the space before it; joined they are *text* again."""
+    return re.findall(r"\s*\S+|\s+", text)
+
+
+def _may_call(wish: Wish, request: Request) -> bool:
+    return request.controls.tool_choice != "none" and _is_there(wish, request)
+
+
+def _is_there(wish: Wish, request: Request) -> bool:
+    return any(tool.name == wish.tool for tool in request.snapshot.tools)
+
+
+def _calls(wishes: Sequence[Wish], request: Request) -> Iterator[tuple[Delta, ...]]:
+    for slot, wish in enumerate(wishes):
+        raw = json.dumps(wish.arguments)
+        yield (
+            ToolStart(slot, f"demo_{len(request.messages)}_{slot}", wish.tool),
+            ToolArgsDelta(slot, raw),
+            ToolEnd(slot, raw, wish.arguments),
+        )
+
+
+def _text(text: str) -> Iterator[tuple[Delta, ...]]:
+    for word in words(text):
+        yield (TextDelta(0, word),)
+
+
+def _result(call: ToolCall, result: ToolResult) -> str:
+    text = text_of(result.parts)
+    if result.outcome != "done":
+        return f"The tool `{call.name}` gave no result ({result.outcome}). {text}".rstrip()
+    match call.name:
+        case "calculate":
+            return f"{call.arguments.get('expression', 'That')} is {text}."
+        case "current_time":
+            return f"It is {text}."
+        case "render_table" | "render_chart":
+            return f"Here is the sample {call.name.removeprefix('render_')}."
+        case _:
+            return f"The tool `{call.name}` answered: {text}"
+
+
+def _excuse(wish: Wish, request: Request) -> str:
+    if _is_there(wish, request):
+        return f"This needs the tool `{wish.tool}`, which I may not use in this step."
+    return f"This needs the tool `{wish.tool}`, which is not there yet."
+
+
+def _unbalanced(pieces: Sequence[str]) -> bool:
+    depth = 0
+    for piece in pieces:
+        depth += (piece == "(") - (piece == ")")
+        if depth < 0:
+            return True
+    return depth != 0
+
+
+TITLE = """\
+# How this conversation works
+
+This is a demonstration: a script recites the same few sections about Parley, and no model is behind them."""
+CLOSE = "That was all of it, at length. *A script wrote this, not a model.*"
+SECTIONS = (
+    """\
+## One log
+
+Everything that happens in a session is a fact in one ordered log: a message came in, a step began, a tool \
+answered, a run ended. Nothing else is kept. What you see on this page is a reading of that log, and so is what \
+the model sees, and so is the bill.""",
+    """\
+## Nothing gets lost
+
+Reload this page now, in the middle of a sentence. The browser names the last fact that it has, the server sends \
+what came after it, and the sentence goes on where it was. Because the words have offsets, none of them can \
+appear twice.""",
+    """\
+## A step, and what it may do
+
+1. The window is built: instructions, tools, messages.
+2. The model answers, word by word, or asks for tools.
+3. Tools that change nothing run side by side, the others in order.
+4. Their results go back, and the next step begins.
+
+An agent has a limit of steps. On the last one its tools are withheld, so that every run ends with an answer.""",
+    """\
+## Stop means stop
+
+Closing a tab stops nothing: the run goes on, and you find its answer when you come back. The Stop button is a \
+wish of its own. It reaches the worker that has the run within a second, and the words that were already said \
+stay.""",
+    """\
+## When the process dies
+
+Before a tool runs, the log says so; after it ran, the log says that too. A worker that takes over a broken run \
+therefore knows what to repeat and what to leave alone. A tool that only reads is simply asked again. A tool that \
+writes is not, unless it can tell that it has seen this very call before.""",
+    """\
+## A tool is a function
+
+A tool is an ordinary Python function with types and a docstring, from which the model learns how to use it:
+
+```python
+@tool(concurrency_safe=True)
+async def dice(sides: int = 6) -> int:
+    \"\"\"Roll one die.\"\"\"
+    return random.randint(1, sides)
+```
+
+What the model sends is held against the schema first, and a mistake is explained to it in words.""",
+    """\
+## Many places to talk
+
+The same core speaks in Slack, on web pages and in a terminal. A channel only translates: what came in becomes a \
+message, what the log says becomes something to look at. It may forget everything and fold the log again.""",
+)

@@ -1,0 +1,55 @@
+"""Fakes that users of Parley test with too: a scripted model and a clock moved by hand."""
+
+from agent_core.testing.clock import FakeClock
+from agent_core.testing.script import (
+    Answer,
+    Item,
+    bug,
+    call,
+    cut,
+    fail,
+    finish,
+    flat,
+    pause,
+    raw_call,
+    refuse,
+    say,
+    sleep,
+    think,
+    together,
+    usage,
+)
+from agent_core.testing.scripted import (
+    Script,
+    ScriptedProvider,
+    ScriptExhausted,
+    by_step,
+    prefix_of,
+    step_of,
+)
+
+__all__ = [
+    "Answer",
+    "FakeClock",
+    "Item",
+    "Script",
+    "ScriptExhausted",
+    "ScriptedProvider",
+    "bug",
+    "by_step",
+    "call",
+    "cut",
+    "fail",
+    "finish",
+    "flat",
+    "pause",
+    "prefix_of",
+    "raw_call",
+    "refuse",
+    "say",
+    "sleep",
+    "step_of",
+    "think",
+    "together",
+    "usage",
+]

@@ -1,0 +1,89 @@
+"""A clock that tests move by hand: no real time passes."""
+
+import asyncio
+from bisect import insort
+from dataclasses import dataclass, field
+from itertools import count
+
+from agent_core.testing.level import Level
+
+START = 1_767_225_600_000
+"""Milliseconds since the epoch at which a `FakeClock` starts: 2026-01-01T00:00:00Z."""
+
+
+@dataclass(order=True, slots=True)
+class _Sleeper:
+    due: int
+    order: int
+    woken: asyncio.Future[None] = field(compare=False)
+
+
+class FakeClock:
+    """A clock whose time stands still until a test moves it.
+
+    Sleepers wake in the order of their deadlines, those of one deadline in the order in which they lay down.
+    A woken task runs when the test next gives control to the event loop, so a test waits for what it expects:
+    `await clock.slept()` returns when somebody sleeps, `await clock.advance_to_next()` waits for a sleeper and
+    moves time to its deadline.
+    """
+
+    def __init__(self, start: int = START) -> None:
+        # Whole microseconds: a thousand steps of 20 ms are exactly 20 s.
+        self._now = start * 1000
+        self._sleepers: list[_Sleeper] = []
+        self._asleep = Level()
+        self._order = count()
+
+    def now(self) -> int:
+        """Return milliseconds since the epoch, UTC."""
+        return self._now // 1000
+
+    @property
+    def sleepers(self) -> int:
+        """Return how many tasks sleep now."""
+        return len(self._sleepers)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when the test has moved time by *seconds*; with none to wait, after one round of the loop."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken = asyncio.get_running_loop().create_future()
+        sleeper = _Sleeper(self._now + max(1, _micro(seconds)), next(self._order), woken)
+        insort(self._sleepers, sleeper)
+        self._asleep.set(len(self._sleepers))
+        try:
+            await woken
+        finally:
+            if sleeper in self._sleepers:  # cancelled
+                self._sleepers.remove(sleeper)
+                self._asleep.set(len(self._sleepers))
+
+    def advance(self, seconds: float) -> None:
+        """Move time by *seconds* and wake everybody who is due by then."""
+        self._move_to(self._now + _micro(seconds))
+
+    async def advance_to_next(self) -> float:
+        """Wait until somebody sleeps, move time to the nearest deadline, and return the seconds moved."""
+        await self.slept()
+        before = self._now
+        self._move_to(self._sleepers[0].due)
+        await asyncio.sleep(0)
+        return (self._now - before) / 1_000_000
+
+    async def slept(self, n: int = 1) -> None:
+        """Return once *n* tasks or more sleep at the same time."""
+        while len(self._sleepers) < n:
+            await self._asleep.reached(n)
+
+    def _move_to(self, now: int) -> None:
+        self._now = max(self._now, now)
+        while self._sleepers and self._sleepers[0].due <= self._now:
+            sleeper = self._sleepers.pop(0)
+            if not sleeper.woken.done():
+                sleeper.woken.set_result(None)
+        self._asleep.set(len(self._sleepers))
+
+
+def _micro(seconds: float) -> int:
+    return round(seconds * 1_000_000)
