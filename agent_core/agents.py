@@ -1,0 +1,102 @@
+"""Agents: frozen definitions, what their tools are like, and what one step may do."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+ToolChoice = Literal["auto", "none"]
+DEFAULT_MAX_STEPS = 25
+DEFAULT_CONTEXT_MESSAGES = 200
+RESULT_LIMIT = 50_000
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loop knows of a tool.
+
+    *effect* `write` means that a second execution may do harm; *idempotent* that the tool takes the call id as
+    an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    effect: Literal["read", "write"] = "read"
+    concurrency_safe: bool = False
+    idempotent: bool = False
+    timeout: float = 60.0
+    result_limit: int = RESULT_LIMIT
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """*max_context_messages* is both the window's bound and the history depth; None keeps everything."""
+
+    max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES
+
+
+class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a run or one step may do; None means: ask the next layer."""
+
+    model: str | None = None
+    max_steps: int | None = None
+    tool_choice: ToolChoice | None = None
+
+
+class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the web widget shows of this agent's tools to a visitor."""
+
+    show_tools: Literal["none", "names", "full"] = "names"
+
+
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An agent as its author writes it, in YAML or over HTTP."""
+
+    name: str
+    instructions: str
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    controls: Controls = Controls()
+    web: Web = Web()
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The frozen prompt prefix of a session; *tools* are sorted by name; *hash* names the content."""
+
+    hash: str
+    model: str
+    instructions: str
+    tools: tuple[ToolSpec, ...]
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides."""
+
+    id: str
+    version: int
+    definition: Definition
+    snapshot: Snapshot
+    tools: Mapping[str, ToolSpec]
+    overrides: Controls = Controls()
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def max_steps(self) -> int:
+        return self.overrides.max_steps or self.definition.controls.max_steps or DEFAULT_MAX_STEPS
+
+
+def controls(n: int, agent: Agent) -> Controls:
+    """Return what step *n* (from 1) of a run of *agent* may do: run over agent over default.
+
+    The last step withholds the tools, so that a run ends with an answer.
+    """
+    wish = agent.overrides.tool_choice or agent.definition.controls.tool_choice or "auto"
+    last = n >= agent.max_steps and bool(agent.tools)
+    return Controls(
+        model=agent.snapshot.model,
+        max_steps=agent.max_steps,
+        tool_choice="none" if last or not agent.tools else wish,
+    )

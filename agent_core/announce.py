@@ -1,0 +1,64 @@
+"""announce: the facts that say what is about to happen, before it does. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from agent_core import events as e
+from agent_core.agents import Agent, ToolSpec
+from agent_core.events import FactBody
+from agent_core.messages import CallOutcome, Text
+from agent_core.state import Call, RunState
+from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait
+
+NOT_RUN = "Not run: the run ended before this call was started."
+STOPPED = "Stopped before it ended."
+UNKNOWN = "It is not known whether this call took effect: it was interrupted. Check before you repeat it."
+
+
+def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
+    """Return the facts to append before *move* is acted on; `takes` of a step may point back, see `StepStarted`."""
+    match move:
+        case Ask():
+            return _ask(move, state)
+        case CallTools():
+            return [e.ToolStarted(call=c.call) for c in move.calls if c.status == "requested"]
+        case Wait():
+            return [e.RunWaiting(on=move.on)]
+        case Compact():
+            return []
+        case Finish():
+            return finish(move.end, state, agent.tools)
+
+
+def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> Sequence[FactBody]:
+    """Return the facts that end a run: nothing of it stays open."""
+    facts: list[FactBody] = []
+    if state.is_open:
+        stop = "cancelled" if isinstance(end, e.RunCancelled) else "error"
+        facts.append(e.MessageCompleted(message=state.message, role="assistant", parts=(), stop=stop, partial=True))
+    return [*facts, *(_closed(call, tools) for call in state.open_calls()), end]
+
+
+def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
+    chosen = msgspec.to_builtins(move.controls)
+    note = [e.ContextAdded(source="note", text=move.note)] if move.note else []
+    takes = (*(t if t > 0 else t - len(note) for t in move.takes), *((-1,) if note else ()))
+    started = e.StepStarted(
+        n=move.n,
+        attempt=move.attempt,
+        message=move.message,
+        takes=takes,
+        snapshot=move.snapshot,
+        controls=None if chosen == state.controls else chosen,
+    )
+    return [*note, started]
+
+
+def _closed(call: Call, tools: Mapping[str, ToolSpec]) -> e.ToolCompleted:
+    outcome: CallOutcome = "cancelled"
+    text = STOPPED if call.status == "started" else NOT_RUN
+    spec = tools.get(call.name)
+    if call.status == "started" and (spec is None or spec.effect == "write"):
+        outcome, text = "unknown", UNKNOWN
+    return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)

@@ -1,0 +1,1 @@
+"""What the model sees: the frozen snapshot and the window. Pure."""

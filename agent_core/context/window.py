@@ -1,0 +1,172 @@
+"""The window: what the model sees of a session, as a fold of its facts."""
+
+from collections.abc import Callable, Iterable
+
+from agent_core import events as e
+from agent_core.events import Fact, FactBody
+from agent_core.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult
+
+STOPPED_NOTE = "[The answer above was stopped before its end.]"
+Encode = Callable[[Message], bytes]
+
+
+class Entry:
+    """One message of the window; its request JSON is made when first asked for, once."""
+
+    __slots__ = ("_encode", "_wire", "border", "message", "seq")
+
+    def __init__(self, seq: int, message: Message, encode: Encode, *, border: bool = False) -> None:
+        self.seq, self.message, self.border = seq, message, border
+        self._encode = encode
+        self._wire: bytes | None = None
+
+    @property
+    def wire(self) -> bytes:
+        if self._wire is None:
+            self._wire = self._encode(self.message)
+        return self._wire
+
+
+class Window:
+    """The messages of the next step, folded from a session's facts, oldest first.
+
+    A message, correction or note enters where a step takes it, an answer where it was completed, the results of a
+    step's calls together once the last has come. *seq* is the newest fact folded in. Child runs are left out.
+    """
+
+    def __init__(self, encode: Encode) -> None:
+        self.seq = 0
+        self.snapshot = ""
+        self.entries: list[Entry] = []
+        self._encode = encode
+        self._pending: dict[int, Message] = {}
+        self._received: set[int] = set()
+        self._open: set[str] = set()
+        self._calls: tuple[str, ...] = ()
+        self._results: dict[str, ToolResult] = {}
+
+    def apply(self, facts: Iterable[Fact]) -> None:
+        """Fold *facts* in; those that were folded in before are passed over."""
+        for fact in facts:
+            if fact.seq > self.seq:
+                if fact.parent_run is None:
+                    self._fold(fact.seq, fact.body)
+                self.seq = fact.seq
+
+    def recall(self, facts: Iterable[Fact]) -> None:
+        """Note older messages that a later step takes; for a window that is rebuilt from its newest part."""
+        for fact in facts:
+            self._note(fact.seq, fact.body)
+
+    def preview(self, held: Iterable[FactBody]) -> "Window":
+        """Return a copy with *held* folded in; this window stays as it is."""
+        copy = Window(self._encode)
+        copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
+        copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
+        copy._calls, copy._results = self._calls, dict(self._results)
+        for body in held:
+            copy._fold(self.seq, body)
+        return copy
+
+    def recode(self, encode: Encode) -> None:
+        """Speak another wire from now on: every message is encoded anew when next asked for."""
+        if encode != self._encode:
+            self._encode = encode
+            self.entries = [Entry(x.seq, x.message, encode, border=x.border) for x in self.entries]
+
+    @property
+    def border(self) -> int:
+        """Return how many entries lie before the newest place where the window may be cut."""
+        return next((i for i in range(len(self.entries) - 1, 0, -1) if self.entries[i].border), 0)
+
+    def tokens(self, start: int = 0) -> int:
+        """Estimate the tokens of the entries from *start*: a quarter of the bytes."""
+        return sum(len(entry.wire) for entry in self.entries[start:]) // 4
+
+    def cut(self, keep: int) -> e.ContextCompacted:
+        """Return the fact that cuts the window to at most *keep* entries, or to its newest border."""
+        first = max(len(self.entries) - keep, 1)
+        start = next((i for i in range(first, len(self.entries)) if self.entries[i].border), self.border)
+        return e.ContextCompacted(
+            kind="cut",
+            from_seq=self.entries[start].seq,
+            tokens_before=self.tokens(),
+            tokens_after=self.tokens(start),
+        )
+
+    def _fold(self, seq: int, body: FactBody) -> None:
+        match body:
+            case e.StepStarted():
+                self._open.add(body.message)
+                self._take(seq, body.takes)
+            case e.MessageCompleted() if body.message in self._open:
+                self._open.discard(body.message)
+                self._answer(seq, body)
+            case e.ToolCompleted() if body.call in self._calls:
+                self._result(seq, body)
+            case e.ContextCompacted():
+                self.entries = [entry for entry in self.entries if entry.seq >= body.from_seq]
+                self._forget_reasoning()
+            case e.SnapshotFrozen():
+                self.snapshot = body.hash
+                self._forget_reasoning()
+            case _:
+                self._note(seq, body)
+
+    def _note(self, seq: int, body: FactBody) -> None:
+        match body:
+            case e.MessageReceived():
+                self._pending[seq] = Message("user", body.parts)
+                self._received.add(seq)
+            case e.MessageCorrected():
+                self._pending[seq] = Message("user", (Text("[Correction of an earlier message]"), *body.parts))
+            case e.ContextAdded():
+                self._pending[seq] = Message("user", (Text(f"[{body.source}] {body.text}"),))
+            case e.MessageCompleted():
+                self._pending[seq] = Message(body.role, body.parts)
+            case _:
+                return
+
+    def _take(self, seq: int, takes: tuple[int, ...]) -> None:
+        taken = [self._pending.pop(t) for t in takes if t in self._pending]
+        may_cut = not self._received.isdisjoint(takes)
+        self._received.difference_update(takes)
+        for place, message in enumerate(taken):
+            self._add(seq, message, border=may_cut and place == 0)
+
+    def _answer(self, seq: int, body: e.MessageCompleted) -> None:
+        parts = body.parts
+        if body.partial:
+            parts = tuple(p for p in parts if isinstance(p, Text))
+        self._calls = tuple(p.call for p in parts if isinstance(p, ToolCall))
+        self._results = {}
+        if any(not _is_blank(p) for p in parts):
+            self._add(seq, Message("assistant", tuple(p for p in parts if not _is_blank(p))))
+            if body.partial:
+                self._add(seq, Message("user", (Text(STOPPED_NOTE),)))
+
+    def _result(self, seq: int, body: e.ToolCompleted) -> None:
+        self._results[body.call] = ToolResult(body.call, body.outcome, body.parts)
+        if len(self._results) == len(self._calls):
+            self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls)))
+            self._calls, self._results = (), {}
+
+    def _add(self, seq: int, message: Message, *, border: bool = False) -> None:
+        self.entries.append(Entry(seq, message, self._encode, border=border))
+
+    def _forget_reasoning(self) -> None:
+        """Drop the thinking of all earlier answers, for good: newer models refuse it once the prefix has changed."""
+        kept: list[Entry] = []
+        for entry in self.entries:
+            parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
+            if len(parts) == len(entry.message.parts):
+                kept.append(entry)
+            elif parts:
+                message = Message(entry.message.role, parts)
+                kept.append(Entry(entry.seq, message, self._encode, border=entry.border))
+        self.entries = kept
+
+
+def _is_blank(part: Part) -> bool:
+    """Blank text blocks are refused by some providers when replayed: they are dropped here, once."""
+    return isinstance(part, Text | Reasoning) and not part.text.strip()

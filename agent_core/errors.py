@@ -1,0 +1,99 @@
+"""The error tree.
+
+ParleyError
+├── ConfigError            the start is misconfigured; the message names the setting and the remedy
+├── NotFound               unknown or foreign id
+├── InvalidInput           a value that cannot be used; `errors` names the fields
+│   ├── TooLarge
+│   ├── UnknownCursor
+│   └── IdempotencyMismatch
+├── Conflict               the state does not allow it
+│   ├── SessionBusy
+│   ├── SessionClosed
+│   ├── SessionOpen
+│   ├── AlreadyDecided
+│   └── ManagedByFile
+├── Forbidden
+└── LostRun                another worker owns the run now; this one must stop
+"""
+
+from typing import ClassVar
+
+
+class ParleyError(Exception):
+    """Root of all errors that Parley raises on purpose; `code` is the contract's word for it."""
+
+    code: ClassVar[str] = "error"
+
+
+class ConfigError(ParleyError):
+    """The settings cannot work; raised before anything starts."""
+
+    code = "misconfigured"
+
+
+class NotFound(ParleyError):
+    code = "not_found"
+
+    def __init__(self, noun: str, name: str) -> None:
+        super().__init__(f"There is no {noun} `{name[:100]}` here.")
+
+
+class InvalidInput(ParleyError):
+    code = "invalid_request"
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"`{path}`: {message}")
+        self.path, self.message = path, message
+
+
+class TooLarge(InvalidInput):
+    code = "too_large"
+
+
+class UnknownCursor(InvalidInput):
+    code = "unknown_cursor"
+
+
+class IdempotencyMismatch(InvalidInput):
+    code = "idempotency_mismatch"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            "idempotency_key",
+            f"the key `{key[:100]}` was used with another body; send the same body, or a new key.",
+        )
+
+
+class Conflict(ParleyError):
+    code = "conflict"
+
+
+class SessionBusy(Conflict):
+    code = "session_busy"
+
+
+class SessionClosed(Conflict):
+    code = "session_closed"
+
+
+class SessionOpen(Conflict):
+    code = "session_open"
+
+
+class AlreadyDecided(Conflict):
+    code = "already_decided"
+
+
+class ManagedByFile(Conflict):
+    code = "managed_by_file"
+
+
+class Forbidden(ParleyError):
+    code = "forbidden"
+
+
+class LostRun(ParleyError):
+    """Raised by the log when an append carries an epoch that is not the run's any more."""
+
+    code = "lost_run"

@@ -1,0 +1,126 @@
+"""The objects that clients read, as the contract lists them; each is a reading of the log. Times are milliseconds."""
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from agent_core.agents import Definition
+from agent_core.events import WaitingOn
+from agent_core.messages import Actor, Part, Usage
+
+RunStatus = Literal["queued", "running", "waiting", "requires_action", "completed", "failed", "cancelled"]
+SessionStatus = Literal["idle", "running", "waiting", "requires_action", "closed"]
+ACTIVE: tuple[RunStatus, ...] = ("running", "waiting", "requires_action")
+ENDED: tuple[RunStatus, ...] = ("completed", "failed", "cancelled")
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Some items of a list, and the cursor of the next ones."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None
+
+
+class AgentObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored agent at its newest version; *source* `file` means read-only."""
+
+    id: str
+    version: int
+    source: Literal["file", "api"]
+    definition: Definition
+
+
+class SessionObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable conversation."""
+
+    id: str
+    agent: str
+    actor: Actor
+    title: str | None
+    status: SessionStatus
+    metadata: dict[str, Any]
+    created_at: int
+    last_activity_at: int
+
+
+class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a session's transcript; *run* is the run that takes or made it."""
+
+    id: str
+    seq: int
+    role: Literal["user", "assistant"]
+    actor: Actor | None
+    run: str | None
+    parts: tuple[Part, ...]
+    partial: bool
+    created_at: int
+
+
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that someone else has to finish."""
+
+    call: str
+    on: WaitingOn
+    tool: str
+    arguments: dict[str, Any]
+    approval: str | None = None
+
+
+class RunError(msgspec.Struct, frozen=True):
+    """Why a run failed."""
+
+    code: str
+    message: str
+    retryable: bool
+
+
+class RunObject(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of an agent, from input to a terminal status; *text* is the last assistant message."""
+
+    id: str
+    session: str
+    agent: str
+    agent_version: int
+    parent_run: str | None
+    root_run: str
+    status: RunStatus
+    stop_reason: str | None
+    error: RunError | None
+    text: str
+    parts: tuple[Part, ...]
+    usage: Usage
+    cost: str | None
+    steps: int
+    pending: tuple[PendingCall, ...]
+    started_by: Actor | None
+    created_at: int
+    started_at: int | None
+    last_activity_at: int
+    completed_at: int | None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message: its id, the run that takes it, its seq; *repeated* when the key was known."""
+
+    session: str
+    message: str
+    run: str
+    seq: int
+    repeated: bool = False
+
+
+__all__ = [
+    "ACTIVE",
+    "ENDED",
+    "AgentObject",
+    "MessageObject",
+    "Page",
+    "PendingCall",
+    "Receipt",
+    "RunError",
+    "RunObject",
+    "RunStatus",
+    "SessionObject",
+    "SessionStatus",
+]

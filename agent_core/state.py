@@ -1,0 +1,198 @@
+"""RunState: what has happened in one run, as a pure fold of the session's facts."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core import events as e
+from agent_core.events import Fact, FactBody
+from agent_core.messages import CallOutcome, Usage
+
+TOOLS_WITHHELD = "tools_withheld"
+RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One use of a tool: *epoch* is the run's when it was started, *repeat* how often it came in a row."""
+
+    call: str
+    name: str
+    arguments: dict[str, Any]
+    index: int
+    step: int
+    repeat: int
+    status: Literal["requested", "started", "pending", "completed"] = "requested"
+    epoch: int = 0
+    on: e.WaitingOn | None = None
+    outcome: CallOutcome | None = None
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """Everything that the strategy needs to decide what comes next.
+
+    *seq* is the newest fact of the session that is folded in. *untaken* are seqs of this run's messages, corrections
+    and notes that no step took; *owed* are those of them that a next run must answer if this one ends first (the
+    run's own input is not owed). In a preview, facts that are not yet in the log have negative seqs: `-k` is
+    the k-th from the end. *size* and *border* describe the window: its entries, and how many lie before the
+    newest place where it may be cut.
+    """
+
+    run: str
+    seq: int = 0
+    phase: RunPhase = "new"
+    epoch: int = 0
+    vain: int = 0
+    untaken: tuple[int, ...] = ()
+    owed: tuple[int, ...] = ()
+    step: int = 0
+    attempt: int = 0
+    message: str = ""
+    is_open: bool = False
+    stop: e.Stop | None = None
+    failures: int = 0
+    failure: e.StepFailed | None = None
+    continuations: int = 0
+    controls: dict[str, Any] | None = None
+    calls: tuple[Call, ...] = ()
+    last_call: bytes = b""
+    repeats: int = 0
+    usage: Usage | None = None
+    cost: str | None = None
+    steps: int = 0
+    cancelling: e.RunCancelling | None = None
+    size: int = 0
+    border: int = 0
+
+    def apply(self, *facts: Fact) -> "RunState":
+        """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
+        state = self
+        for fact in facts:
+            if fact.run == state.run:
+                state = _fold(state, fact.seq, fact.body)
+            state = replace(state, seq=fact.seq)
+        return state
+
+    def preview(self, held: Iterable[FactBody]) -> "RunState":
+        """Return the state as it would be with *held* appended."""
+        bodies = tuple(held)
+        state = self
+        for place, body in enumerate(bodies):
+            state = _fold(state, place - len(bodies), body)
+        return state
+
+    def at(self, seq: int) -> "RunState":
+        """Return the state with the facts up to *seq* known to hold nothing more of this run."""
+        return replace(self, seq=max(self.seq, seq))
+
+    def seeing(self, *, size: int, border: int) -> "RunState":
+        """Return the state with the window's shape noted."""
+        return replace(self, size=size, border=border)
+
+    def open_calls(self) -> tuple[Call, ...]:
+        return tuple(call for call in self.calls if call.status != "completed")
+
+
+def replay(run: str, facts: Iterable[Fact]) -> RunState:
+    """Return the state of *run* after *facts* of its session, oldest first."""
+    return RunState(run).apply(*facts)
+
+
+def call_key(name: str, arguments: dict[str, Any]) -> bytes:
+    """Return what makes two calls identical: the name and the canonical JSON of the arguments."""
+    return msgspec.json.encode([name, arguments], order="deterministic")
+
+
+def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
+    match body:
+        case e.MessageReceived() | e.MessageCorrected():
+            owed = s.owed if s.phase == "new" else (*s.owed, seq)
+            return replace(s, untaken=(*s.untaken, seq), owed=owed)
+        case e.ContextAdded():
+            return replace(s, untaken=(*s.untaken, seq))
+        case e.MessageCompleted():
+            return _fold_message(s, seq, body)
+        case e.StepStarted() | e.StepFailed() | e.StepCompleted():
+            return _fold_step(s, body)
+        case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
+            return _fold_call(s, body)
+        case e.SessionOpened() | e.SnapshotFrozen() | e.ContextCompacted():
+            return s
+        case _:
+            return _fold_run(s, body)
+
+
+def _fold_run(
+    s: RunState,
+    body: e.RunQueued | e.RunStarted | e.RunWaiting | e.RunResumed | e.RunCancelling | e.Terminal,
+) -> RunState:
+    match body:
+        case e.RunQueued():
+            return replace(s, phase="queued", untaken=(*s.untaken, *body.inputs))
+        case e.RunStarted():
+            return replace(s, phase="running", epoch=body.epoch)
+        case e.RunWaiting():
+            return replace(s, phase="waiting", vain=0)
+        case e.RunResumed():
+            return replace(s, phase="running", epoch=body.epoch, vain=s.vain + 1)
+        case e.RunCancelling():
+            return replace(s, cancelling=s.cancelling or body)
+        case e.RunCompleted() | e.RunFailed() | e.RunCancelled():
+            return replace(s, phase="ended")
+
+
+def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
+    if not (s.is_open and body.message == s.message):  # an imported message of the history
+        return replace(s, untaken=(*s.untaken, seq))
+    continuations = s.continuations + 1 if body.stop == "length" else 0
+    return replace(s, is_open=False, stop=body.stop, continuations=continuations)
+
+
+def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted) -> RunState:
+    match body:
+        case e.StepStarted():
+            fresh = body.n != s.step
+            taken = set(body.takes)
+            return replace(
+                s,
+                step=body.n,
+                attempt=body.attempt,
+                message=body.message,
+                is_open=True,
+                stop=None,
+                failures=0 if fresh else s.failures,
+                failure=None,
+                controls=body.controls or s.controls,
+                untaken=tuple(seq for seq in s.untaken if seq not in taken),
+                owed=tuple(seq for seq in s.owed if seq not in taken),
+                calls=() if fresh else s.calls,
+            )
+        case e.StepFailed():
+            counted = body.code != TOOLS_WITHHELD
+            return replace(s, failures=s.failures + counted, failure=body, usage=_added(s.usage, body.usage))
+        case e.StepCompleted():
+            return replace(s, usage=_added(s.usage, body.usage), steps=s.steps + 1, vain=0, failures=0, failure=None)
+
+
+def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPending | e.ToolCompleted) -> RunState:
+    match body:
+        case e.ToolRequested():
+            key = call_key(body.name, body.arguments)
+            repeats = s.repeats + 1 if key == s.last_call else 1
+            call = Call(body.call, body.name, body.arguments, body.index, body.step, repeats)
+            return replace(s, calls=(*s.calls, call), last_call=key, repeats=repeats)
+        case e.ToolStarted():
+            return _with_call(s, body.call, status="started", epoch=s.epoch)
+        case e.ToolPending():
+            return _with_call(s, body.call, status="pending", on=body.on)
+        case e.ToolCompleted():
+            return replace(_with_call(s, body.call, status="completed", outcome=body.outcome), vain=0)
+
+
+def _added(total: Usage | None, more: Usage | None) -> Usage | None:
+    return more if total is None else total if more is None else total + more
+
+
+def _with_call(s: RunState, call: str, **changes: Any) -> RunState:
+    return replace(s, calls=tuple(replace(c, **changes) if c.call == call else c for c in s.calls))

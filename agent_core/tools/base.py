@@ -1,0 +1,62 @@
+"""The tool port: a spec and a call that ends in an `Outcome`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from agent_core.agents import ToolSpec
+from agent_core.clock import Clock
+from agent_core.messages import Part
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a tool may know of its call.
+
+    *call* is the id of this use: an idempotent tool hands it on as its idempotency key. *progress* shows a line
+    to whoever watches and keeps nothing.
+    """
+
+    call: str
+    session: str
+    run: str
+    clock: Clock
+    progress: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The tool answered."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The tool could not; *message* is told to the model."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Someone else finishes this call."""
+
+    on: Literal["approval", "client", "run"]
+
+
+Outcome = Done | Failed | Pending
+
+
+class Tool(Protocol):
+    """One tool: its spec, and its use."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        """Run with *arguments* that fit the schema; an exception is told to the model as a failure."""
+        ...
+
+
+Toolbox = Mapping[str, Tool]
