@@ -1,0 +1,1 @@
+"""The store: tables, the append-only log, the catalog of agents, blobs."""

@@ -1,0 +1,150 @@
+"""The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, exists, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent_core.agents import Definition, Snapshot
+from agent_core.errors import InvalidInput, ManagedByFile, NotFound, SessionOpen
+from agent_core.ids import new_id
+from agent_core.objects import AgentObject, Page
+from agent_core.store.log import SESSION, table_of
+from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, AgentVersionRow, ProjectRow, SnapshotRow
+
+AGENT, VERSION, SNAPSHOT, PROJECT = (table_of(t) for t in (AgentRow, AgentVersionRow, SnapshotRow, ProjectRow))
+_SELECT = select(AGENT, VERSION.c.definition).join(
+    VERSION, (VERSION.c.agent == AGENT.c.key) & (VERSION.c.version == AGENT.c.version)
+)
+
+
+class StoredAgent(msgspec.Struct, frozen=True):
+    """An agent's key and its object."""
+
+    key: int
+    object: AgentObject
+
+
+def ensure_project(connection: Connection) -> None:
+    """Create the default project when it is not there."""
+    if not connection.execute(select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT)).first():
+        connection.execute(insert(PROJECT).values(key=DEFAULT_PROJECT, name="default"))
+
+
+def ping(connection: Connection) -> None:
+    """Return when the database answers."""
+    connection.execute(select(PROJECT.c.key).limit(1)).first()
+
+
+def find(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> StoredAgent:
+    """Return the agent with this id or name; raises `NotFound`."""
+    named = or_(AGENT.c.id == name, AGENT.c.name == name)
+    row = connection.execute(_SELECT.where(AGENT.c.project == project, named)).first()
+    if row is None:
+        raise NotFound("agent", name)
+    return _stored(row)
+
+
+def listed(connection: Connection, *, limit: int, after: int, project: int = DEFAULT_PROJECT) -> Page[AgentObject]:
+    """Return up to *limit* agents with a key above *after*."""
+    query = _SELECT.where(AGENT.c.project == project, AGENT.c.key > after).order_by(AGENT.c.key).limit(limit + 1)
+    found = [_stored(row) for row in connection.execute(query)]
+    more = found[limit - 1].key if len(found) > limit else None
+    return Page(tuple(agent.object for agent in found[:limit]), None if more is None else str(more))
+
+
+def definition(connection: Connection, agent: int, version: int) -> tuple[str, Definition]:
+    """Return the id and the definition of one version of an agent."""
+    query = (
+        select(AGENT.c.id, VERSION.c.definition)
+        .join(VERSION, VERSION.c.agent == AGENT.c.key)
+        .where(AGENT.c.key == agent, VERSION.c.version == version)
+    )
+    row = connection.execute(query).one()
+    return row.id, msgspec.json.decode(row.definition, type=Definition)
+
+
+def create(
+    connection: Connection, wanted: Definition, *, now: int, source: Literal["file", "api"] = "api"
+) -> AgentObject:
+    """Store a new agent; raises `InvalidInput` when the name is taken."""
+    values = {"project": DEFAULT_PROJECT, "id": new_id("agent"), "name": wanted.name, "source": source, "version": 1}
+    try:
+        key = connection.execute(insert(AGENT).values(**values).returning(AGENT.c.key)).scalar_one()
+    except IntegrityError as error:
+        raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
+    _add_version(connection, key, 1, wanted, now)
+    return find(connection, values["id"]).object
+
+
+def update_definition(connection: Connection, agent: StoredAgent, wanted: Definition, *, now: int) -> AgentObject:
+    """Store *wanted* as the agent's next version; an equal definition changes nothing."""
+    if wanted == agent.object.definition:
+        return agent.object
+    version = agent.object.version + 1
+    try:
+        connection.execute(update(AGENT).where(AGENT.c.key == agent.key).values(version=version, name=wanted.name))
+    except IntegrityError as error:
+        raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
+    _add_version(connection, agent.key, version, wanted, now)
+    return find(connection, agent.object.id).object
+
+
+def editable(agent: StoredAgent) -> StoredAgent:
+    """Return *agent*; raises `ManagedByFile` when a file defines it."""
+    if agent.object.source == "file":
+        raise ManagedByFile(
+            f"The agent `{agent.object.definition.name}` comes from a file: change the file and start again."
+        )
+    return agent
+
+
+def delete(connection: Connection, agent: StoredAgent) -> None:
+    """Remove an agent that no session uses; raises `SessionOpen` otherwise."""
+    if connection.execute(select(exists().where(SESSION.c.agent == agent.key))).scalar():
+        raise SessionOpen(f"The agent `{agent.object.definition.name}` still has sessions: delete them first.")
+    connection.execute(AGENT.delete().where(AGENT.c.key == agent.key))
+
+
+def sync_files(connection: Connection, definitions: Sequence[Definition], *, now: int) -> None:
+    """Store the agents that files define: new ones are created, changed ones get a version.
+
+    An agent whose file is gone becomes an ordinary one, so that its sessions go on.
+    """
+    known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
+    names = {wanted.name for wanted in definitions}
+    for wanted in definitions:
+        if wanted.name not in known:
+            create(connection, wanted, now=now, source="file")
+            continue
+        update_definition(connection, _stored(known[wanted.name]), wanted, now=now)
+        connection.execute(update(AGENT).where(AGENT.c.name == wanted.name).values(source="file"))
+    gone = [row.key for name, row in known.items() if row.source == "file" and name not in names]
+    if gone:
+        connection.execute(update(AGENT).where(AGENT.c.key.in_(gone)).values(source="api"))
+
+
+def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
+    """Store *snapshot* under its hash; one that is there already stays."""
+    known = select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == snapshot.hash)
+    if not connection.execute(known).first():
+        content = msgspec.json.encode(snapshot)
+        connection.execute(insert(SNAPSHOT).values(project=DEFAULT_PROJECT, hash=snapshot.hash, content=content))
+
+
+def snapshot(connection: Connection, name: str) -> Snapshot:
+    """Return the snapshot with this hash."""
+    query = select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == name)
+    return msgspec.json.decode(connection.execute(query).scalar_one(), type=Snapshot)
+
+
+def _add_version(connection: Connection, agent: int, version: int, wanted: Definition, now: int) -> None:
+    content = msgspec.json.encode(wanted)
+    connection.execute(insert(VERSION).values(agent=agent, version=version, definition=content, created_at=now))
+
+
+def _stored(row: Any) -> StoredAgent:
+    wanted = msgspec.json.decode(row.definition, type=Definition)
+    return StoredAgent(row.key, AgentObject(id=row.id, version=row.version, source=row.source, definition=wanted))

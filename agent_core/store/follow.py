@@ -1,0 +1,190 @@
+"""follow: the one reader. Any cursor gives the facts beyond it once, the open messages whole, then what happens."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Protocol
+
+from sqlalchemy import Connection, bindparam, select
+
+from agent_core import events as e
+from agent_core.errors import UnknownCursor
+from agent_core.events import Event, Fact
+from agent_core.objects import ACTIVE
+from agent_core.store import log, runs, sessions
+from agent_core.store.hot import Hot, words
+from agent_core.store.log import RUN, Place
+from agent_core.store.store import Store
+
+_PAGE = 500
+_OPEN = Hot(
+    select(RUN.c.id, RUN.c.status).where(
+        RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE, "queued"))
+    )
+)
+_SETTLED = (*e.TERMINAL, e.RunWaiting)
+_SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)
+
+
+class Watch(Protocol):
+    """What a reader wants of a session, and when it has enough."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def sync(self, open_runs: dict[str, str]) -> None:
+        """Note the open root runs and their status as of the last fact that was seen."""
+        ...
+
+    def see(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Return those of *events* that are wanted, up to the one that is enough."""
+        ...
+
+
+class WatchAll:
+    """Everything, for ever."""
+
+    done = False
+
+    def sync(self, open_runs: dict[str, str]) -> None: ...
+
+    def see(self, events: Sequence[Event]) -> Sequence[Event]:
+        return events
+
+
+class WatchUntilIdle:
+    """Everything, until no root run is queued or running (one that waits is idle)."""
+
+    def __init__(self) -> None:
+        self._busy: set[str] | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._busy is not None and not self._busy
+
+    def sync(self, open_runs: dict[str, str]) -> None:
+        self._busy = {run for run, status in open_runs.items() if status in ("queued", "running")}
+
+    def see(self, events: Sequence[Event]) -> Sequence[Event]:
+        if self._busy is None:
+            return events
+        for place, event in enumerate(events):
+            if event.parent_run is not None or event.run is None or event.live:
+                continue
+            if event.type in _SETTLED_TYPES:
+                self._busy.discard(event.run)
+            elif event.type in (e.RunQueued.type, e.RunResumed.type):
+                self._busy.add(event.run)
+            if not self._busy and not _more_runs(events[place + 1 :]):
+                return events[: place + 1]
+        return events
+
+
+class WatchRun:
+    """A root run and its descendants, until the root ends or waits; an earlier wait that was answered ends nothing."""
+
+    def __init__(self, run: str) -> None:
+        self._root = run
+        self._family = {run}
+        self._live = False
+        self.done = False
+
+    def sync(self, open_runs: dict[str, str]) -> None:
+        self._live = True
+        self.done = open_runs.get(self._root) not in ("queued", "running")
+
+    def see(self, events: Sequence[Event]) -> Sequence[Event]:
+        wanted: list[Event] = []
+        for event in events:
+            if event.run is None or (event.run not in self._family and event.parent_run not in self._family):
+                continue
+            self._family.add(event.run)
+            wanted.append(event)
+            if self._live and event.run == self._root and event.type in _SETTLED_TYPES:
+                self.done = True
+                break
+        return wanted
+
+
+async def follow(store: Store, session: str, *, after: int, watch: Watch) -> AsyncGenerator[list[Event]]:
+    """Yield batches of events for *watch*, beginning behind the seq *after*.
+
+    Raises `NotFound`, and `UnknownCursor` when *after* is beyond the newest fact, before the first batch.
+    """
+    subscriber = store.hub.subscribe(session)
+    try:
+        ref = await store.read(lambda connection: sessions.find(connection, session))
+        if after > ref.newest:
+            raise UnknownCursor("after", f"the newest seq of session `{session}` is {ref.newest}, not {after}.")
+        reader = _Reader(store, ref.place, after)
+        async for page in reader.history(watch):
+            yield page
+        # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
+        batch = list(watch.see([*reader.beyond(subscriber.take()), *store.hub.open_messages(session)]))
+        while True:
+            if batch:
+                yield batch
+            if watch.done:
+                return
+            await subscriber.wait()
+            batch = list(watch.see(await reader.whole(subscriber.take())))
+    finally:
+        store.hub.unsubscribe(session, subscriber)
+
+
+async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[list[Event]]:
+    """Yield batches of the events of a root run and its descendants, until it ends or waits. Raises `NotFound`."""
+    ref, _ = await store.read(lambda connection: runs.find(connection, run))
+    async for batch in follow(store, ref.session_id, after=max(after, ref.first_seq - 1), watch=WatchRun(run)):
+        yield batch
+
+
+class _Reader:
+    """A cursor in one session's log."""
+
+    def __init__(self, store: Store, place: Place, after: int) -> None:
+        self._store, self._place, self._seq = store, place, after
+
+    async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
+        """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
+        more = True
+        while more:
+            facts, open_runs = await self._store.read(self._page)
+            more = len(facts) == _PAGE
+            self._seq = facts[-1].seq if facts else self._seq
+            wanted = list(watch.see(facts))
+            if not more:
+                watch.sync(open_runs)
+            if wanted:
+                yield wanted
+
+    def beyond(self, events: Sequence[Event]) -> list[Event]:
+        """Return the facts of *events* that lie beyond the cursor, and move it; live events were overtaken."""
+        facts: list[Event] = [x for x in events if isinstance(x, Fact) and x.seq > self._seq]
+        self._seq = facts[-1].seq if facts and isinstance(facts[-1], Fact) else self._seq
+        return facts
+
+    async def whole(self, events: list[Event]) -> list[Event]:
+        """Return *events* without facts that were passed on before; a gap is filled from the log."""
+        kept: list[Event] = []
+        for event in events:
+            if isinstance(event, Fact):
+                if event.seq <= self._seq:
+                    continue
+                if event.seq > self._seq + 1:
+                    kept += await self._store.read(self._gap(event.seq))
+                self._seq = event.seq
+            kept.append(event)
+        return kept
+
+    def _page(self, connection: Connection) -> tuple[list[Fact], dict[str, str]]:
+        facts = log.facts_page(connection, self._place, self._seq, _PAGE)
+        open_runs = _OPEN.run(connection, b_session=self._place.key).all() if len(facts) < _PAGE else ()
+        return facts, {row.id: row.status for row in open_runs}
+
+    def _gap(self, before: int) -> Callable[[Connection], list[Fact]]:
+        after = self._seq
+        return lambda connection: log.facts_between(connection, self._place, after, before)
+
+
+def _more_runs(events: Sequence[Event]) -> bool:
+    """Tell whether another run begins in *events*: the one that ended started it in the same transaction."""
+    return any(event.type == e.RunQueued.type for event in events)

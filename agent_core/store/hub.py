@@ -1,0 +1,122 @@
+"""The hub: what is happening now, passed on within one process; facts after their commit, live events as they come."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+
+from agent_core import events as e
+from agent_core.events import Event, Fact, Live
+
+
+class Subscriber:
+    """One reader of a session: what came since it last looked, and a future to wait on."""
+
+    __slots__ = ("_waiter", "events")
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def push(self, event: Event) -> None:
+        self.events.append(event)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def take(self) -> list[Event]:
+        taken, self.events = self.events, []
+        return taken
+
+    async def wait(self) -> None:
+        """Return once there is something to take."""
+        if not self.events:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+
+class _OpenMessage:
+    """The text so far of a message that a model is writing."""
+
+    __slots__ = ("parts", "started")
+
+    def __init__(self, started: Fact) -> None:
+        self.started = started
+        self.parts: dict[int, tuple[type[e.Delta], list[str], e.Delta]] = {}
+
+    def add(self, delta: e.Delta) -> None:
+        known = self.parts.get(delta.part)
+        if known is None:
+            self.parts[delta.part] = (type(delta), [delta.text], delta)
+        else:
+            known[1].append(delta.text)
+
+
+class Hub:
+    """Subscribers per session, and its open messages."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, set[Subscriber]] = defaultdict(set)
+        self._open: dict[str, dict[str, _OpenMessage]] = defaultdict(dict)
+
+    def subscribe(self, session: str) -> Subscriber:
+        subscriber = Subscriber()
+        self._readers[session].add(subscriber)
+        return subscriber
+
+    def unsubscribe(self, session: str, subscriber: Subscriber) -> None:
+        readers = self._readers.get(session)
+        if readers is not None:
+            readers.discard(subscriber)
+            if not readers:
+                del self._readers[session]
+
+    def publish(self, facts: Iterable[Fact]) -> None:
+        """Pass on *facts*, just committed, in order."""
+        for fact in facts:
+            self._note(fact)
+            for reader in self._readers.get(fact.session, ()):
+                reader.push(fact)
+
+    def show(self, event: Live) -> None:
+        """Pass on a live event; the text of an open message is kept for readers who join."""
+        body = event.body
+        if isinstance(body, (e.TextDelta, e.ReasoningDelta)):
+            message = self._open[event.session].get(body.message)
+            if message is not None:
+                message.add(body)
+        for reader in self._readers.get(event.session, ()):
+            reader.push(event)
+
+    def open_messages(self, session: str) -> list[Live]:
+        """Return every part of the session's open messages as one delta from offset 0."""
+        shown: list[Live] = []
+        for message in self._open.get(session, {}).values():
+            fact = message.started
+            for kind, texts, first in message.parts.values():
+                body = kind(
+                    message=first.message,
+                    part=first.part,
+                    epoch=first.epoch,
+                    attempt=first.attempt,
+                    offset=0,
+                    text="".join(texts),
+                )
+                shown.append(Live(session=session, run=fact.run, parent_run=fact.parent_run, time=fact.time, body=body))
+        return shown
+
+    def _note(self, fact: Fact) -> None:
+        """Open a message with its step, close it with its end."""
+        if fact.type == e.StepStarted.type:
+            body = fact.body
+            assert isinstance(body, e.StepStarted)
+            self._open[fact.session][body.message] = _OpenMessage(fact)
+        elif fact.type == e.MessageCompleted.type:
+            body = fact.body
+            assert isinstance(body, e.MessageCompleted)
+            open_here = self._open.get(fact.session)
+            if open_here is not None:
+                open_here.pop(body.message, None)
+                if not open_here:
+                    del self._open[fact.session]

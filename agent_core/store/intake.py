@@ -1,0 +1,191 @@
+"""receive: one message in, as one transaction; idempotent, and true to the overlap policy."""
+
+import msgspec
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from agent_core import events as e
+from agent_core.agents import Snapshot
+from agent_core.errors import IdempotencyMismatch, SessionBusy, SessionClosed
+from agent_core.events import Fact, FactBody
+from agent_core.inbound import Inbound
+from agent_core.messages import text_of
+from agent_core.objects import Receipt
+from agent_core.store import catalog, log, runs, sessions
+from agent_core.store.hot import Hot
+from agent_core.store.log import RUN, SESSION, RunRef, table_of
+from agent_core.store.runs import Finish
+from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
+
+_RECEIPT = table_of(ReceiptRow)
+_TITLE_LENGTH = 80
+_SEEN = Hot(
+    select(_RECEIPT.c.digest, _RECEIPT.c.seq, _RECEIPT.c.message, RUN.c.id, SESSION.c.id.label("session_id"))
+    .join(RUN, RUN.c.key == _RECEIPT.c.run)
+    .join(SESSION, SESSION.c.key == RUN.c.session)
+    .where(
+        _RECEIPT.c.scope == bindparam("b_scope"),
+        _RECEIPT.c.owner == bindparam("b_owner"),
+        _RECEIPT.c.name == bindparam("b_name"),
+    )
+)
+_KEEP = Hot(
+    insert(_RECEIPT).values(
+        {x: bindparam(f"b_{x}") for x in ("scope", "owner", "name", "project", "digest", "run", "seq", "message")}
+    )
+)
+_SET_TITLE = Hot(
+    update(SESSION)
+    .where(SESSION.c.key == bindparam("b_key"), SESSION.c.title.is_(None))
+    .values(title=bindparam("b_title"))
+)
+
+
+class Intake(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to receive, prepared outside the transaction.
+
+    *run* and *message* are fresh ids; *owner* is this worker when it has room to drive another run. *snapshot* is what
+    the run will use, to be stored when it is *new_prefix*. *step* is the announcement of the first step, valid if the
+    run starts at once and nothing lies after *after*.
+    """
+
+    inbound: Inbound
+    run: str
+    message: str
+    history: tuple[str, ...]
+    snapshot: Snapshot
+    new_prefix: bool
+    options: bytes | None
+    owner: str | None
+    after: int
+    step: tuple[FactBody, ...]
+    now: int
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """*started*: the new run if it started; *said*: its first step is announced; *interrupted*: a run to be stopped."""
+
+    receipt: Receipt
+    facts: list[Fact] = []
+    missed: list[Fact] = []
+    started: RunRef | None = None
+    said: bool = False
+    interrupted: RunRef | None = None
+
+
+def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None:
+    """Return the receipt of an earlier use of the key; raises `IdempotencyMismatch` for another body."""
+    if inbound.key is None:
+        return None
+    row = _SEEN.run(connection, b_scope=inbound.key_scope, b_owner=owner, b_name=inbound.key).first()
+    if row is None:
+        return None
+    if row.digest != inbound.digest:
+        raise IdempotencyMismatch(inbound.key)
+    return Receipt(session=row.session_id, message=row.message, run=row.id, seq=row.seq, repeated=True)
+
+
+def receive(connection: Connection, session: str, intake: Intake, finish: Finish) -> Received:
+    """Write the message and what follows from it at once, up to the first step of its run.
+
+    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`.
+    """
+    home = sessions.find(connection, session)
+    inbound = intake.inbound
+    if known := seen(connection, inbound, _key_owner(home, inbound)):
+        return Received(receipt=known)
+    if home.closed:
+        raise SessionClosed(f"Session `{home.id}` is closed; open a new one.")
+    busy = runs.active(connection, home.key)
+    if busy and inbound.overlap == "steer":
+        return _join(connection, home, intake, busy[0])
+    waiting = runs.next_queued(connection, home.key)
+    if inbound.overlap == "reject" and (busy or waiting):
+        raise SessionBusy(f"Session `{home.id}` is answering; send again when it is idle, or use another `overlap`.")
+    stopped = None
+    if busy and inbound.overlap == "interrupt":
+        stopped = runs.cancel(
+            connection, *busy, by=inbound.actor, reason="interrupted", finish=finish, owner=None, now=intake.now
+        )
+        busy = runs.active(connection, home.key)
+    received = _open_run(connection, sessions.find(connection, session), intake, free=busy is None and waiting is None)
+    if stopped is None:
+        return received
+    return msgspec.structs.replace(received, facts=[*stopped.facts, *received.facts], interrupted=stopped.running)
+
+
+def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
+    """Hand the message to the active run, which takes it at its next step."""
+    first = log.take_seqs(connection, home.key, 1)
+    body = e.MessageReceived(message=intake.message, actor=intake.inbound.actor, parts=intake.inbound.parts)
+    facts = log.write(connection, home.place, first, [(run, body)], now=intake.now)
+    receipt = _keep_receipt(connection, home, intake, run, first)
+    return Received(receipt=receipt, facts=facts)
+
+
+def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
+    """Open a run for the message: started at once when the session is *free* and this worker has room."""
+    starts = free and intake.owner is not None
+    if intake.new_prefix:
+        catalog.keep_snapshot(connection, intake.snapshot)
+    first = home.newest + 1
+    run = RunRef(
+        key=0,
+        id=intake.run,
+        session=home.key,
+        session_id=home.id,
+        parent=None,
+        epoch=1 if starts else 0,
+        agent=home.agent,
+        agent_version=home.agent_version,
+        snapshot=intake.snapshot.hash,
+        first_seq=first,
+        options=intake.options,
+    )
+    owner = intake.owner if starts else None
+    run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
+    opening = input_facts(intake)
+    asked = len(opening)
+    if starts:
+        opening = [*opening, e.RunStarted(epoch=1), *runs.freeze(connection, run, home.prefix)]
+    said = starts and intake.after == home.newest and bool(intake.step)
+    bodies = [*opening, *intake.step] if said else opening
+    missed = log.facts_between(connection, home.place, intake.after, first) if starts else []
+    log.take_seqs(connection, home.key, len(bodies))
+    facts = log.write(connection, home.place, first, [(run, body) for body in bodies], now=intake.now)
+    title = text_of(intake.inbound.parts)[:_TITLE_LENGTH]
+    _SET_TITLE.run(connection, b_key=home.key, b_title=title)
+    receipt = _keep_receipt(connection, home, intake, run, first + asked - 2)
+    return Received(receipt=receipt, facts=facts, missed=missed, started=run if starts else None, said=said)
+
+
+def input_facts(intake: Intake) -> list[FactBody]:
+    """Return the facts that a new run opens with: imported messages, the message itself, `run.queued`."""
+    inbound = intake.inbound
+    imported = [
+        e.MessageCompleted(
+            message=name, role="assistant" if old.role == "assistant" else "user", parts=old.parts, stop="done"
+        )
+        for name, old in zip(intake.history, inbound.history, strict=True)
+    ]
+    said = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
+    return [*imported, said, e.RunQueued()]
+
+
+def _keep_receipt(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef, seq: int) -> Receipt:
+    if intake.inbound.key is not None:
+        _KEEP.run(
+            connection,
+            b_scope=intake.inbound.key_scope,
+            b_owner=_key_owner(home, intake.inbound),
+            b_name=intake.inbound.key,
+            b_project=DEFAULT_PROJECT,
+            b_digest=intake.inbound.digest,
+            b_run=run.key,
+            b_seq=seq,
+            b_message=intake.message,
+        )
+    return Receipt(session=home.id, message=intake.message, run=run.id, seq=seq)
+
+
+def _key_owner(home: sessions.SessionRef, inbound: Inbound) -> int:
+    return home.key if inbound.key_scope == "session" else home.agent

@@ -1,0 +1,225 @@
+"""The session log: facts in, facts out. Every function here is one transaction's work on a sync `Connection`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection, Select, Table, bindparam, exists, insert, select, update
+
+from agent_core import events as e
+from agent_core.errors import LostRun
+from agent_core.events import Fact, FactBody
+from agent_core.store.codes import CODES, TYPES
+from agent_core.store.hot import Hot, word, words
+from agent_core.store.tables import EventRow, RunRow, SessionRow
+
+
+def table_of(row: type[Any]) -> Table:
+    """Return the Core table behind a SQLModel class."""
+    return row.__table__
+
+
+EVENT, RUN, SESSION = table_of(EventRow), table_of(RunRow), table_of(SessionRow)
+PARENT = RUN.alias("parent_run")
+
+
+class RunRef(msgspec.Struct, frozen=True, kw_only=True):
+    """What names a run to the log: keys, public ids, and the epoch of whoever holds it."""
+
+    key: int
+    id: str
+    session: int
+    session_id: str
+    parent: str | None
+    epoch: int
+    agent: int
+    agent_version: int
+    snapshot: str
+    first_seq: int
+    options: bytes | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A session as the log knows it: key and public id."""
+
+    key: int
+    id: str
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """*facts*: all of the session after `after`, own ones last; *said*: whether the announcement was written."""
+
+    facts: list[Fact]
+    missed: int
+    said: bool
+    started: RunRef | None = None
+
+    @property
+    def fresh(self) -> list[Fact]:
+        """Return the facts that this append wrote."""
+        return self.facts[self.missed :]
+
+
+_TAKE_SEQS = Hot(
+    update(SESSION)
+    .where(SESSION.c.key == bindparam("b_session"))
+    .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
+    .returning(SESSION.c.next_seq)
+)
+_CLAIM = Hot(
+    update(SESSION)
+    .where(
+        SESSION.c.key == bindparam("b_session"),
+        exists(
+            select(RUN.c.key).where(
+                RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == word("running")
+            )
+        ),
+    )
+    .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
+    .returning(SESSION.c.next_seq)
+)
+_INSERT = Hot(
+    insert(EVENT).values({name: bindparam(name) for name in ("session", "seq", "run", "type", "time", "data")})
+)
+_SET_WINDOW = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(window_seq=bindparam("b_seq")))
+
+
+def _read_facts() -> Select[*tuple[Any, ...]]:
+    return (
+        select(EVENT.c.seq, EVENT.c.type, EVENT.c.time, EVENT.c.data, RUN.c.id, PARENT.c.id)
+        .select_from(EVENT.outerjoin(RUN, RUN.c.key == EVENT.c.run).outerjoin(PARENT, PARENT.c.key == RUN.c.parent))
+        .where(EVENT.c.session == bindparam("b_session"))
+        .order_by(EVENT.c.seq)
+    )
+
+
+_BETWEEN = Hot(_read_facts().where(EVENT.c.seq > bindparam("b_after"), EVENT.c.seq < bindparam("b_before")))
+_PAGE = Hot(_read_facts().where(EVENT.c.seq > bindparam("b_after")).limit(bindparam("b_limit")))
+_OF_RUN = Hot(
+    _read_facts().where(
+        EVENT.c.seq >= bindparam("b_after"), EVENT.c.seq <= bindparam("b_before"), RUN.c.id == bindparam("b_run")
+    )
+)
+_OF_TYPE = Hot(
+    _read_facts()
+    .where(
+        EVENT.c.seq > bindparam("b_after"),
+        EVENT.c.type.in_(words(CODES["message.received"], CODES["message.completed"])),
+    )
+    .limit(bindparam("b_limit"))
+)
+MAX_SEQ = 2**62
+
+
+def take_seqs(connection: Connection, session: int, n: int) -> int:
+    """Reserve *n* sequence numbers and return the first."""
+    return _TAKE_SEQS.run(connection, b_session=session, b_n=n).scalar_one() - n
+
+
+def append(
+    connection: Connection,
+    run: RunRef,
+    record: Sequence[FactBody],
+    announcement: Sequence[FactBody],
+    *,
+    after: int,
+    now: int,
+) -> Appended:
+    """Write what happened; and what was decided, unless behind *after* lies a fact of this run that the decider missed.
+
+    *run*'s driver is the only writer of its facts but for those from outside (a message, a correction, a decision, a
+    tool output, a cancel, a timeout, a child's end), and it has seen all of its own; so any other is news.
+    Raises `LostRun` when the run's epoch is not *run*'s any more, or the run is not running.
+    """
+    count = len(record) + len(announcement)
+    claimed = _CLAIM.run(connection, b_session=run.session, b_run=run.key, b_epoch=run.epoch, b_n=count).first()
+    if claimed is None:
+        raise LostRun(f"Run `{run.id}` has another owner now.")
+    first = claimed[0] - count
+    missed = facts_between(connection, Place(run.session, run.session_id), after, first) if first > after + 1 else []
+    news = any(fact.run == run.id for fact in missed)
+    if news and announcement:
+        take_seqs(connection, run.session, -len(announcement))
+    bodies = list(record) if news else [*record, *announcement]
+    facts = write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
+    return Appended([*missed, *facts], len(missed), said=not news)
+
+
+def write(
+    connection: Connection,
+    place: Place,
+    first: int,
+    drafts: Sequence[tuple[RunRef | None, FactBody]],
+    *,
+    now: int,
+) -> list[Fact]:
+    """Insert *drafts* from seq *first* on and return them as facts."""
+    facts: list[Fact] = []
+    rows: list[dict[str, Any]] = []
+    for seq, (run, draft) in enumerate(drafts, first):
+        body = _placed(draft, seq) if isinstance(draft, e.StepStarted) else draft
+        raw = msgspec.json.encode(body)
+        run_id, parent = (run.id, run.parent) if run else (None, None)
+        facts.append(
+            Fact(seq=seq, type=body.type, session=place.id, run=run_id, parent_run=parent, time=now, raw=raw, body=body)
+        )
+        rows.append(
+            {
+                "session": place.key,
+                "seq": seq,
+                "run": run.key if run else None,
+                "type": CODES[body.type],
+                "time": now,
+                "data": raw,
+            }
+        )
+        if isinstance(body, e.ContextCompacted) and parent is None:
+            _SET_WINDOW.run(connection, b_session=place.key, b_seq=body.from_seq)
+    if len(rows) == 1:
+        _INSERT.run(connection, **rows[0])
+    elif rows:
+        _INSERT.run_many(connection, rows)
+    return facts
+
+
+def facts_between(connection: Connection, place: Place, after: int, before: int = MAX_SEQ) -> list[Fact]:
+    """Return the facts of a session with `after < seq < before`, oldest first."""
+    return _facts(place, _BETWEEN.run(connection, b_session=place.key, b_after=after, b_before=before))
+
+
+def facts_page(connection: Connection, place: Place, after: int, limit: int) -> list[Fact]:
+    """Return up to *limit* facts of a session with `seq > after`, oldest first."""
+    return _facts(place, _PAGE.run(connection, b_session=place.key, b_after=after, b_limit=limit))
+
+
+def facts_of_run(connection: Connection, place: Place, run: str, first: int, last: int | None) -> list[Fact]:
+    """Return a run's own facts; it lies between *first* and *last* (None: open end) of its session's log."""
+    before = MAX_SEQ if last is None else last
+    return _facts(place, _OF_RUN.run(connection, b_session=place.key, b_after=first, b_before=before, b_run=run))
+
+
+def message_facts(connection: Connection, place: Place, after: int, limit: int) -> list[Fact]:
+    """Return up to *limit* facts that hold a message, oldest first."""
+    return _facts(place, _OF_TYPE.run(connection, b_session=place.key, b_after=after, b_limit=limit))
+
+
+def facts_at(connection: Connection, place: Place, seqs: Sequence[int]) -> list[Fact]:
+    """Return the facts with these *seqs*, oldest first."""
+    found = [facts_between(connection, place, seq - 1, seq + 1) for seq in sorted(set(seqs))]
+    return [fact for facts in found for fact in facts]
+
+
+def _facts(place: Place, rows: Any) -> list[Fact]:
+    return [
+        Fact(seq=seq, type=TYPES[code], session=place.id, run=run, parent_run=parent, time=time, raw=bytes(data))
+        for seq, code, time, data, run, parent in rows
+    ]
+
+
+def _placed(body: e.StepStarted, seq: int) -> e.StepStarted:
+    """Write real seqs where a draft's `takes` points back, see `StepStarted`."""
+    if all(t > 0 for t in body.takes):
+        return body
+    return replace(body, takes=tuple(t if t > 0 else seq + t for t in body.takes))

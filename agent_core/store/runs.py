@@ -1,0 +1,360 @@
+"""Runs in the store: how they start, wait, end, resume and are cancelled. Each function is one transaction's work."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection, and_, bindparam, exists, insert, or_, select, update
+
+from agent_core import events as e
+from agent_core.errors import NotFound
+from agent_core.events import Fact, FactBody
+from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.objects import ACTIVE, ENDED
+from agent_core.state import RunState, replay
+from agent_core.store import log
+from agent_core.store.codes import CODES
+from agent_core.store.hot import Hot, word, words
+from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
+from agent_core.store.tables import DEFAULT_PROJECT
+
+_PAUSES = (0, 1, 5, 30, 120)
+Finish = Callable[[RunState], Sequence[FactBody]]
+
+_COLUMNS = (
+    RUN.c.key,
+    RUN.c.id,
+    RUN.c.session,
+    SESSION.c.id.label("session_id"),
+    RUN.c.parent,
+    RUN.c.status,
+    RUN.c.epoch,
+    RUN.c.owner,
+    RUN.c.agent,
+    RUN.c.agent_version,
+    RUN.c.snapshot,
+    RUN.c.first_seq,
+    RUN.c.options,
+    SESSION.c.prefix,
+)
+_SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
+    RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
+)
+_BY_ID = Hot(_SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project")))
+_BY_KEY = Hot(_SELECT.where(RUN.c.key == bindparam("b_key")))
+_ACTIVE = Hot(
+    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
+)
+_QUEUED = Hot(
+    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
+    .order_by(RUN.c.input_seq)
+    .limit(1)
+)
+_SET_STATUS = Hot(
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"))
+    .values(status=bindparam("b_status"), owner=None, due_at=None, last_seq=bindparam("b_last"))
+)
+_HOLD = Hot(
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"))
+    .values(status="running", epoch=bindparam("b_epoch"), owner=bindparam("b_owner"), due_at=bindparam("b_due"))
+)
+_SET_PREFIX = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix")))
+_INSERT = Hot(
+    insert(RUN)
+    .values(
+        {
+            name: bindparam(f"b_{name}")
+            for name in (
+                "project", "id", "session", "agent", "agent_version", "status", "epoch", "owner", "input_seq",
+                "first_seq", "snapshot", "options",
+            )
+        }
+    )
+    .returning(RUN.c.key)
+)  # fmt: skip
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """*facts* that were written; *started* is the next run of the session, now to be driven."""
+
+    facts: list[Fact]
+    started: RunRef | None = None
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """What a cancel did: *running* is the run whose driver must be interrupted, None when nothing is left to do."""
+
+    facts: list[Fact]
+    running: RunRef | None = None
+    started: RunRef | None = None
+    was_over: bool = False
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A run that somebody should look at."""
+
+    key: int
+    id: str
+    status: str
+    owner: str | None
+
+
+def find(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
+    """Return the run named *run* and its status; raises `NotFound`."""
+    row = _BY_ID.run(connection, b_id=run, b_project=project).first()
+    if row is None:
+        raise NotFound("run", run)
+    return _ref(row), row.status
+
+
+def active(connection: Connection, session: int) -> tuple[RunRef, str] | None:
+    """Return the session's active root run and its status."""
+    row = _ACTIVE.run(connection, b_session=session).first()
+    return (_ref(row), row.status) if row else None
+
+
+def next_queued(connection: Connection, session: int) -> RunRef | None:
+    """Return the queued root run whose message came first."""
+    row = _QUEUED.run(connection, b_session=session).first()
+    return _ref(row) if row else None
+
+
+def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
+    """Insert *run*, running when *owner* is given, else queued; return it with its key."""
+    values: dict[str, Any] = {
+        "project": project,
+        "id": run.id,
+        "session": run.session,
+        "agent": run.agent,
+        "agent_version": run.agent_version,
+        "status": "running" if owner else "queued",
+        "epoch": run.epoch,
+        "owner": owner,
+        "input_seq": input_seq,
+        "first_seq": run.first_seq,
+        "snapshot": run.snapshot,
+        "options": run.options,
+    }
+    key = _INSERT.run(connection, **{f"b_{name}": value for name, value in values.items()}).scalar_one()
+    return replace(run, key=key)
+
+
+def append(
+    connection: Connection,
+    run: RunRef,
+    record: Sequence[FactBody],
+    announcement: Sequence[FactBody],
+    *,
+    after: int,
+    now: int,
+    orphans: Sequence[int] = (),
+    owner: str | None = None,
+) -> Appended:
+    """Append as `log.append` does, and let the run's row follow a wait or an end that was written.
+
+    *orphans* are seqs of steered messages that no step took: they open the next run. With *owner* the session's
+    next queued run is started in the same transaction.
+    """
+    written = log.append(connection, run, record, announcement, after=after, now=now)
+    last = announcement[-1] if announcement else None
+    if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
+        return written
+    ended = settle(connection, run, last, written.facts[-1].seq, orphans=orphans, owner=owner, now=now)
+    return Appended([*written.facts, *ended.facts], written.missed, said=True, started=ended.started)
+
+
+def settle(
+    connection: Connection,
+    run: RunRef,
+    last: e.Terminal | e.RunWaiting,
+    seq: int,
+    *,
+    orphans: Sequence[int],
+    owner: str | None,
+    now: int,
+) -> Ended:
+    """Let the rows follow *last*, the fact *seq* that ended *run* or put it to wait; start what comes next."""
+    if isinstance(last, e.RunWaiting):
+        status = "requires_action" if "client" in last.on else "waiting"
+        _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None)
+        return Ended([])
+    _SET_STATUS.run(connection, b_key=run.key, b_status=last.type.partition(".")[2], b_last=seq)
+    if run.parent is not None:
+        return Ended([])
+    left = _adopt(connection, run, orphans, now) if orphans else []
+    started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
+    return Ended([*left, *started.facts], started.started)
+
+
+def start_next(connection: Connection, place: Place, *, owner: str, now: int) -> Ended:
+    """Start the session's first queued run for *owner*; nothing happens while another is active."""
+    if active(connection, place.key):
+        return Ended([])
+    row = _QUEUED.run(connection, b_session=place.key).first()
+    if row is None:
+        return Ended([])
+    run = replace(_ref(row), epoch=row.epoch + 1)
+    bodies: list[FactBody] = [e.RunStarted(epoch=run.epoch)]
+    bodies += freeze(connection, run, row.prefix)
+    _HOLD.run(connection, b_key=run.key, b_epoch=run.epoch, b_owner=owner, b_due=None)
+    first = log.take_seqs(connection, place.key, len(bodies))
+    return Ended(log.write(connection, place, first, [(run, body) for body in bodies], now=now), run)
+
+
+def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
+    """Return the fact that changes the session's prompt prefix, when *run* needs another than *prefix*."""
+    if run.snapshot == prefix:
+        return []
+    _SET_PREFIX.run(connection, b_session=run.session, b_prefix=run.snapshot)
+    return [e.SnapshotFrozen(hash=run.snapshot, reason="run")]
+
+
+def resume(connection: Connection, key: int, *, owner: str, cause: str, now: int) -> Ended:
+    """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
+
+    Every resume that gets nowhere lengthens the pause before the next one (`due_at`).
+    """
+    row = _BY_KEY.run(connection, b_key=key).first()
+    if row is None or row.status in ENDED:
+        return Ended([])
+    place = Place(row.session, row.session_id)
+    if row.status == "queued":
+        return start_next(connection, place, owner=owner, now=now)
+    run = replace(_ref(row), epoch=row.epoch + 1)
+    pause = _PAUSES[min(_vain(connection, run), len(_PAUSES) - 1)]
+    _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
+    first = log.take_seqs(connection, run.session, 1)
+    return Ended(log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now), run)
+
+
+def cancel(
+    connection: Connection,
+    run: RunRef,
+    status: str,
+    *,
+    by: Actor,
+    reason: str | None,
+    finish: Finish,
+    owner: str | None,
+    now: int,
+) -> Cancelled:
+    """Note the cancel; end the run here when nobody drives it (queued, waiting)."""
+    if status in ENDED:
+        return Cancelled([], was_over=True)
+    place = Place(run.session, run.session_id)
+    own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    if status == "running" and any(fact.type == e.RunCancelling.type for fact in own):
+        return Cancelled([], running=run)
+    first = log.take_seqs(connection, run.session, 1)
+    facts = log.write(connection, place, first, [(run, e.RunCancelling(by=by, reason=reason))], now=now)
+    if status == "running":
+        return Cancelled(facts, running=run)
+    state = replay(run.id, [*own, *facts])
+    bodies = finish(state)
+    first = log.take_seqs(connection, run.session, len(bodies))
+    facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
+    end = bodies[-1]
+    assert isinstance(end, e.TERMINAL)
+    ended = settle(connection, run, end, facts[-1].seq, orphans=state.owed, owner=owner, now=now)
+    return Cancelled([*facts, *ended.facts], started=ended.started)
+
+
+_OTHER = RUN.alias("other_run")
+_DUE = Hot(
+    select(RUN.c.key, RUN.c.id, RUN.c.status, RUN.c.owner)
+    .where(
+        or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
+        or_(
+            RUN.c.status == word("running"),
+            and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at.is_not(None)),
+            and_(
+                RUN.c.status == word("queued"),
+                ~exists(
+                    select(_OTHER.c.key).where(
+                        _OTHER.c.session == RUN.c.session,
+                        _OTHER.c.parent.is_(None),
+                        _OTHER.c.status.in_(words(*ACTIVE)),
+                    )
+                ),
+            ),
+        ),
+    )
+    .order_by(RUN.c.key)
+)
+_SET_DUE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
+_NEXT_DUE = Hot(
+    select(RUN.c.due_at)
+    .where(RUN.c.due_at.is_not(None), RUN.c.status.in_(words(*ACTIVE, "queued")))
+    .order_by(RUN.c.due_at)
+    .limit(1)
+)
+
+
+def due(connection: Connection, now: int) -> list[Due]:
+    """Return the runs that are running, queued with nothing before them, or past their deadline."""
+    return [Due(*row) for row in _DUE.run(connection, b_now=now)]
+
+
+def next_deadline(connection: Connection) -> int | None:
+    """Return the earliest deadline of an open run, in milliseconds."""
+    return _NEXT_DUE.run(connection).scalar()
+
+
+def set_deadline(connection: Connection, key: int, at: int) -> None:
+    """Have the run looked at at *at* milliseconds, whatever its state is then."""
+    _SET_DUE.run(connection, b_key=key, b_due=at)
+
+
+def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:
+    """Open a queued run for steered messages that *ended* left untaken."""
+    place = Place(ended.session, ended.session_id)
+    first = log.take_seqs(connection, ended.session, 1)
+    home = _HOME.run(connection, b_key=ended.session).one()
+    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=home.snapshot, options=None)
+    run = create(connection, run, owner=None, input_seq=min(orphans), project=home.project)
+    return log.write(connection, place, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
+
+
+_HOME = Hot(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
+_PROGRESS = Hot(
+    select(EVENT.c.type)
+    .where(
+        EVENT.c.session == bindparam("b_session"),
+        EVENT.c.run == bindparam("b_run"),
+        EVENT.c.seq >= bindparam("b_first"),
+    )
+    .where(
+        EVENT.c.type.in_(words(*(CODES[x] for x in ("run.resumed", "step.completed", "tool.completed", "run.waiting"))))
+    )
+    .order_by(EVENT.c.seq.desc())
+)
+
+
+def _vain(connection: Connection, run: RunRef) -> int:
+    """Count the resumes of *run* since it last got anywhere."""
+    count = 0
+    for (code,) in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
+        if code != CODES["run.resumed"]:
+            break
+        count += 1
+    return count
+
+
+def _ref(row: Any) -> RunRef:
+    return RunRef(
+        key=row.key,
+        id=row.id,
+        session=row.session,
+        session_id=row.session_id,
+        parent=row.parent_id,
+        epoch=row.epoch,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        snapshot=row.snapshot,
+        first_seq=row.first_seq,
+        options=row.options,
+    )

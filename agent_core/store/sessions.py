@@ -1,0 +1,246 @@
+"""Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Select, bindparam, insert, select, update
+
+from agent_core import events as e
+from agent_core.errors import InvalidInput, NotFound, SessionBusy
+from agent_core.events import Fact
+from agent_core.ids import new_id
+from agent_core.messages import Actor
+from agent_core.objects import ACTIVE, Page, SessionObject, SessionStatus
+from agent_core.store import log
+from agent_core.store.catalog import AGENT
+from agent_core.store.codes import CODES
+from agent_core.store.hot import Hot, words
+from agent_core.store.log import EVENT, RUN, SESSION, Place
+from agent_core.store.tables import DEFAULT_PROJECT
+
+_FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
+
+
+class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
+    """What the core needs of a session to work in it."""
+
+    key: int
+    id: str
+    agent: int
+    agent_version: int
+    snapshot: str
+    prefix: str
+    actor: str
+    closed: bool
+    newest: int
+    window_seq: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.key, self.id)
+
+
+_BY_ID = Hot(select(SESSION).where(SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")))
+
+
+def find(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
+    """Return the session named *session*; raises `NotFound`."""
+    row = _BY_ID.run(connection, b_id=session, b_project=project).first()
+    if row is None:
+        raise NotFound("session", session)
+    return _ref(row)
+
+
+def by_address(connection: Connection, address: str, project: int = DEFAULT_PROJECT) -> str | None:
+    """Return the id of the session at *address*."""
+    query = select(SESSION.c.id).where(SESSION.c.project == project, SESSION.c.address == address)
+    return connection.execute(query).scalar()
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new session is made of."""
+
+    agent: int
+    agent_id: str
+    agent_version: int
+    snapshot: str
+    actor: Actor
+    metadata: dict[str, Any]
+    address: str | None
+    now: int
+
+
+def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, list[Fact]]:
+    """Insert a session with its first two facts."""
+    values = {
+        "project": DEFAULT_PROJECT,
+        "id": new_id("ses"),
+        "address": opening.address,
+        "agent": opening.agent,
+        "agent_version": opening.agent_version,
+        "actor": opening.actor.id,
+        "about": {"actor": msgspec.to_builtins(opening.actor), "metadata": opening.metadata},
+        "closed": False,
+        "snapshot": opening.snapshot,
+        "prefix": opening.snapshot,
+        "next_seq": 3,
+        "window_seq": 1,
+    }
+    connection.execute(insert(SESSION).values(**values))
+    ref = find(connection, str(values["id"]))
+    bodies: list[e.FactBody] = [
+        e.SessionOpened(agent=opening.agent_id, actor=opening.actor),
+        e.SnapshotFrozen(hash=opening.snapshot, reason="opened"),
+    ]
+    return ref, log.write(connection, ref.place, 1, [(None, body) for body in bodies], now=opening.now)
+
+
+def get(connection: Connection, session: str) -> SessionObject:
+    """Return the session as clients read it; raises `NotFound`."""
+    row = connection.execute(_objects().where(SESSION.c.id == session)).first()
+    if row is None:
+        raise NotFound("session", session)
+    return _object(row)
+
+
+def listed(
+    connection: Connection,
+    *,
+    actor: str | None,
+    agent: str | None,
+    status: SessionStatus | None,
+    limit: int,
+    before: int | None,
+) -> Page[SessionObject]:
+    """Return up to *limit* sessions, newest first, with a key below *before*."""
+    query = _objects().order_by(SESSION.c.key.desc()).limit(limit + 1)
+    if actor is not None:
+        query = query.where(SESSION.c.actor == actor)
+    if agent is not None:
+        query = query.where((AGENT.c.id == agent) | (AGENT.c.name == agent))
+    if before is not None:
+        query = query.where(SESSION.c.key < before)
+    if status == "closed":
+        query = query.where(SESSION.c.closed == 1)
+    elif status == "idle":
+        query = query.where(SESSION.c.closed == 0, RUN.c.key.is_(None))
+    elif status is not None:
+        query = query.where(SESSION.c.closed == 0, RUN.c.status == status)
+    rows = connection.execute(query).all()
+    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
+    return Page(tuple(_object(row) for row in rows[:limit]), cursor)
+
+
+def close(connection: Connection, session: SessionRef) -> None:
+    """Close a session: it takes no more messages. Raises `SessionBusy` while something is to be answered."""
+    _refuse_busy(connection, session, "close")
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(closed=True))
+
+
+def delete(connection: Connection, session: SessionRef) -> None:
+    """Remove a session and its log. Raises `SessionBusy` while something is to be answered."""
+    _refuse_busy(connection, session, "delete")
+    connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
+
+
+def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: Actor | None) -> str:
+    """Copy a session's log up to seq *at* (None: all) into a new session and return its id.
+
+    *at* must be a border: no run may be open there. Raises `InvalidInput` otherwise, `SessionBusy` for None while a run
+    is open.
+    """
+    last = source.newest if at is None else at
+    if not _FIRST_BORDER <= last <= source.newest:
+        raise InvalidInput("at", f"the session's facts go from {_FIRST_BORDER} to {source.newest}.")
+    runs = connection.execute(
+        select(RUN).where(RUN.c.session == source.key, RUN.c.first_seq <= last).order_by(RUN.c.key)
+    ).all()
+    if any(run.last_seq is None or run.last_seq > last for run in runs):
+        if at is None:
+            raise SessionBusy(f"Session `{source.id}` is answering; wait, or fork at an earlier seq.")
+        raise InvalidInput("at", f"a run is open at seq {last}; choose the seq at which a run ended.")
+    row = connection.execute(select(SESSION).where(SESSION.c.key == source.key)).one()._asdict()
+    about = {**row["about"], "forked_from": {"session": source.id, "at": last}}
+    if actor is not None:
+        about["actor"] = msgspec.to_builtins(actor)
+    copy = {**row, "id": new_id("ses"), "address": None, "next_seq": last + 1, "about": about, "closed": False}
+    compacted = _newest_of(connection, source, "context.compacted", last)
+    frozen = _newest_of(connection, source, "snapshot.frozen", last)
+    copy |= {
+        "actor": about["actor"]["id"],
+        "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
+        "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
+    }
+    del copy["key"]
+    key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
+    _copy_log(connection, source.key, key, last, [run._asdict() for run in runs])
+    return str(copy["id"])
+
+
+def _copy_log(connection: Connection, source: int, target: int, last: int, runs: list[dict[str, Any]]) -> None:
+    keys: dict[int | None, int | None] = {None: None}
+    for run in runs:
+        old = run.pop("key")
+        parent = keys[run["parent"]]
+        values = {**run, "id": new_id("run"), "session": target, "parent": parent}
+        keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
+    facts = connection.execute(select(EVENT).where(EVENT.c.session == source, EVENT.c.seq <= last)).all()
+    rows = [{**fact._asdict(), "session": target, "run": keys[fact.run]} for fact in facts]
+    connection.execute(insert(EVENT), rows)
+
+
+def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int) -> bytes | None:
+    """Return the body of the newest fact of *kind* up to seq *last*."""
+    wanted = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[kind]) & (EVENT.c.seq <= last)
+    return connection.execute(select(EVENT.c.data).where(wanted).order_by(EVENT.c.seq.desc()).limit(1)).scalar()
+
+
+def _refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
+    query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(words(*ACTIVE, "queued")))
+    if connection.execute(query).first():
+        raise SessionBusy(f"Session `{session.id}` is answering; cancel its runs before you {verb} it.")
+
+
+def _objects() -> Select[Any]:
+    newest = select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == SESSION.c.next_seq - 1)
+    oldest = select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == 1)
+    return (
+        select(
+            SESSION,
+            AGENT.c.id.label("agent_id"),
+            RUN.c.status,
+            oldest.scalar_subquery().label("created_at"),
+            newest.scalar_subquery().label("active_at"),
+        )
+        .join(AGENT, AGENT.c.key == SESSION.c.agent)
+        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(words(*ACTIVE)))
+        .where(SESSION.c.project == DEFAULT_PROJECT)
+    )
+
+
+def _object(row: Any) -> SessionObject:
+    return SessionObject(
+        id=row.id,
+        agent=row.agent_id,
+        actor=msgspec.convert(row.about["actor"], Actor),
+        title=row.title,
+        status="closed" if row.closed else row.status or "idle",
+        metadata=row.about["metadata"],
+        created_at=row.created_at,
+        last_activity_at=row.active_at,
+    )
+
+
+def _ref(row: Any) -> SessionRef:
+    return SessionRef(
+        key=row.key,
+        id=row.id,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        snapshot=row.snapshot,
+        prefix=row.prefix,
+        actor=row.actor,
+        closed=bool(row.closed),
+        newest=row.next_seq - 1,
+        window_seq=row.window_seq,
+    )

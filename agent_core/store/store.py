@@ -1,0 +1,109 @@
+"""Store: the one writer of the log, for the event loop. Facts reach the hub as they are committed."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from agent_core.agents import Snapshot
+from agent_core.clock import Clock
+from agent_core.events import Fact, FactBody, Live, LiveBody
+from agent_core.messages import Actor
+from agent_core.store import blobs, catalog, intake, runs, sessions
+from agent_core.store.database import Database
+from agent_core.store.hub import Hub
+from agent_core.store.intake import Intake, Received
+from agent_core.store.log import Appended, RunRef
+from agent_core.store.runs import Cancelled, Ended, Finish
+from agent_core.store.sessions import Opening, SessionRef
+
+T = TypeVar("T")
+
+
+class Store:
+    """Everything that is kept, and everything that happens now."""
+
+    def __init__(self, database: Database, hub: Hub, clock: Clock) -> None:
+        self.database, self.hub, self.clock = database, hub, clock
+        self.worker = ""
+        self.has_room: Callable[[], bool] = lambda: False
+
+    def serve(self, worker: str, has_room: Callable[[], bool]) -> None:
+        """Let runs start in the name of *worker* while it has room."""
+        self.worker, self.has_room = worker, has_room
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self.database.read(work)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self.database.write(work)
+
+    async def append(
+        self,
+        run: RunRef,
+        record: Sequence[FactBody],
+        announcement: Sequence[FactBody],
+        *,
+        after: int,
+        orphans: Sequence[int] = (),
+    ) -> Appended:
+        """Append for the driver of *run*, see `runs.append`."""
+        now, owner = self.clock.now(), self.worker if self.has_room() else None
+
+        def work(connection: Connection) -> Appended:
+            return runs.append(
+                connection, run, record, announcement, after=after, now=now, orphans=orphans, owner=owner
+            )
+
+        return await self.database.write(work, lambda done: self.hub.publish(done.fresh))
+
+    def show(self, run: RunRef, body: LiveBody) -> None:
+        """Show a live event of *run*: no await, nothing kept."""
+        self.hub.show(Live(session=run.session_id, run=run.id, parent_run=run.parent, time=self.clock.now(), body=body))
+
+    async def open_session(self, opening: Opening, snapshot: Snapshot) -> tuple[SessionRef, list[Fact]]:
+        """Open a session, or find the one at its address (no facts then)."""
+
+        def work(connection: Connection) -> tuple[SessionRef, list[Fact]]:
+            known = opening.address and sessions.by_address(connection, opening.address)
+            if known:
+                return sessions.find(connection, known), []
+            catalog.keep_snapshot(connection, snapshot)
+            return sessions.open_session(connection, opening)
+
+        return await self.database.write(work, lambda done: self.hub.publish(done[1]))
+
+    async def receive(self, session: str, wanted: Intake, finish: Finish, then: Callable[[Received], None]) -> Received:
+        """Take a message in, see `intake.receive`; *then* runs at the commit, before anybody else hears of it."""
+
+        def committed(done: Received) -> None:
+            then(done)
+            self.hub.publish(done.facts)
+
+        return await self.database.write(
+            lambda connection: intake.receive(connection, session, wanted, finish), committed
+        )
+
+    async def resume(self, run: int, cause: str) -> Ended:
+        now = self.clock.now()
+        return await self.database.write(
+            lambda connection: runs.resume(connection, run, owner=self.worker, cause=cause, now=now),
+            lambda done: self.hub.publish(done.facts),
+        )
+
+    async def cancel(self, run: str, *, by: Actor, reason: str | None, finish: Finish) -> Cancelled:
+        now, owner = self.clock.now(), self.worker if self.has_room() else None
+
+        def work(connection: Connection) -> Cancelled:
+            found = runs.find(connection, run)
+            return runs.cancel(connection, *found, by=by, reason=reason, finish=finish, owner=owner, now=now)
+
+        return await self.database.write(work, lambda done: self.hub.publish(done.facts))
+
+    async def put(self, session: int, mime: str, data: bytes) -> str:
+        """Keep bytes whole and return their blob id."""
+        return await self.database.write(lambda connection: blobs.put(connection, session, mime, data))
+
+    async def get(self, blob: str) -> tuple[str, bytes]:
+        """Return mime type and bytes of a blob; raises `NotFound`."""
+        return await self.database.read(lambda connection: blobs.get(connection, blob))

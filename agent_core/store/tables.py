@@ -1,0 +1,186 @@
+"""The tables. Keys are integers, times milliseconds; ids that clients see are text, made once.
+
+Nothing here is a second copy of the log: a run's row holds what must be found or fenced without reading the log
+(status, epoch, owner, deadline, where its facts lie), and every other reading of a run is a fold of its facts.
+"""
+# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
+# pyright: reportAssignmentType=false
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    String,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlmodel import Field, SQLModel
+
+# SQLite counts up by itself only in a column of type INTEGER; Postgres needs 64 bits there.
+Key = BigInteger().with_variant(Integer, "sqlite")
+DEFAULT_PROJECT = 1
+ACTIVE_ROOT = text("parent IS NULL AND status IN ('running', 'waiting', 'requires_action')")
+QUEUED_ROOT = text("parent IS NULL AND status = 'queued'")
+DUE = text("status IN ('queued', 'running', 'waiting', 'requires_action')")
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+SQLModel.metadata.naming_convention = NAMING
+
+
+def _key() -> Any:
+    return Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+
+
+def _ref(target: str, *, nullable: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(Key, ForeignKey(target, ondelete="CASCADE"), nullable=nullable))
+
+
+def _big(*, nullable: bool = False, default: int | None = None) -> Any:
+    return Field(default=default, sa_column=Column(BigInteger, nullable=nullable))
+
+
+class ProjectRow(SQLModel, table=True):
+    """A tenant; every other row belongs to one."""
+
+    __tablename__ = "project"
+    key: int | None = _key()
+    name: str = Field(sa_column=Column(String(200), nullable=False, unique=True))
+
+
+class AgentRow(SQLModel, table=True):
+    """An agent; its definitions are in `agent_version`. *digest* tells whether a file changed."""
+
+    __tablename__ = "agent"
+    __table_args__ = (UniqueConstraint("project", "name"),)
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    name: str = Field(sa_column=Column(String(200), nullable=False))
+    source: str = Field(sa_column=Column(String(8), nullable=False))
+    version: int = Field(sa_column=Column(Integer, nullable=False))
+
+
+class AgentVersionRow(SQLModel, table=True):
+    """One definition of an agent, as JSON; never changed."""
+
+    __tablename__ = "agent_version"
+    agent: int = Field(sa_column=Column(Key, ForeignKey("agent.key", ondelete="CASCADE"), primary_key=True))
+    version: int = Field(sa_column=Column(Integer, primary_key=True))
+    definition: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    created_at: int = _big()
+
+
+class SnapshotRow(SQLModel, table=True):
+    """A frozen prompt prefix, named by the hash of its content."""
+
+    __tablename__ = "snapshot"
+    project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), primary_key=True))
+    hash: str = Field(sa_column=Column(String(32), primary_key=True))
+    content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class SessionRow(SQLModel, table=True):
+    """A durable conversation.
+
+    *next_seq* numbers its log, *window_seq* is where its window begins, *snapshot* is its own prompt prefix and
+    *prefix* the one in force since the latest `snapshot.frozen` (a run may bring its own instructions).
+    """
+
+    __tablename__ = "session"
+    __table_args__ = (UniqueConstraint("project", "address"), Index(None, "project", "actor"))
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    address: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    agent: int = _ref("agent.key")
+    agent_version: int = Field(sa_column=Column(Integer, nullable=False))
+    actor: str = Field(sa_column=Column(String(200), nullable=False))
+    about: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    title: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
+    closed: bool = Field(sa_column=Column(SmallInteger, nullable=False))
+    snapshot: str = Field(sa_column=Column(String(32), nullable=False))
+    prefix: str = Field(sa_column=Column(String(32), nullable=False))
+    next_seq: int = _big(default=1)
+    window_seq: int = _big(default=1)
+
+
+class EventRow(SQLModel, table=True):
+    """A fact: *type* is the number in `store.codes`, *data* its body's JSON."""
+
+    __tablename__ = "event"
+    __table_args__ = {"sqlite_with_rowid": False}
+    session: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True))
+    seq: int = Field(sa_column=Column(BigInteger, primary_key=True))
+    run: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    type: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    time: int = _big()
+    data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class RunRow(SQLModel, table=True):
+    """A run. *input_seq* orders the queue; *due_at* is when somebody should look at it again."""
+
+    __tablename__ = "run"
+    __table_args__ = (
+        Index("uq_run_active_root", "session", unique=True, sqlite_where=ACTIVE_ROOT, postgresql_where=ACTIVE_ROOT),
+        Index("ix_run_queued_root", "session", "input_seq", sqlite_where=QUEUED_ROOT, postgresql_where=QUEUED_ROOT),
+        Index("ix_run_open", "status", "due_at", sqlite_where=DUE, postgresql_where=DUE),
+        Index("ix_run_session", "session"),
+    )
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    session: int = _ref("session.key")
+    agent: int = _ref("agent.key")
+    agent_version: int = Field(sa_column=Column(Integer, nullable=False))
+    parent: int | None = _ref("run.key", nullable=True)
+    status: str = Field(sa_column=Column(String(16), nullable=False))
+    epoch: int = Field(sa_column=Column(Integer, nullable=False))
+    owner: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
+    due_at: int | None = _big(nullable=True)
+    input_seq: int = _big()
+    first_seq: int = _big()
+    last_seq: int | None = _big(nullable=True)
+    snapshot: str = Field(sa_column=Column(String(32), nullable=False))
+    options: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+
+
+class ReceiptRow(SQLModel, table=True):
+    """An idempotency key that was used: per session (messages) or per agent (runs)."""
+
+    __tablename__ = "receipt"
+    __table_args__ = {"sqlite_with_rowid": False}
+    scope: str = Field(sa_column=Column(String(8), primary_key=True))
+    owner: int = Field(sa_column=Column(BigInteger, primary_key=True))
+    name: str = Field(sa_column=Column(String(200), primary_key=True))
+    project: int = _ref("project.key")
+    digest: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    run: int = _ref("run.key")
+    seq: int = _big()
+    message: str = Field(sa_column=Column(String(60), nullable=False))
+
+
+class BlobRow(SQLModel, table=True):
+    """Bytes kept whole: tool results past their limit, later files and renders."""
+
+    __tablename__ = "blob"
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    session: int | None = _ref("session.key", nullable=True)
+    mime: str = Field(sa_column=Column(String(100), nullable=False))
+    data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
