@@ -1,0 +1,191 @@
+"""Answer: one try of a model call, folded from the provider's neutral stream into deltas to show and facts to keep."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.events import FactBody
+from agent_core.ids import new_id
+from agent_core.messages import UNKNOWN_USAGE, Part, Reasoning, Text, ToolCall, Usage
+from agent_core.providers import base as p
+from agent_core.state import TOOLS_WITHHELD, RunState
+from agent_core.strategy import Ask
+
+WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
+_RAW_SHOWN = 500
+
+
+@dataclass(slots=True)
+class _Block:
+    """One part as it grows; *length* counts code points."""
+
+    index: int
+    kind: type[e.TextDelta | e.ReasoningDelta] | None
+    texts: list[str] = field(default_factory=list[str])
+    length: int = 0
+    name: str = ""
+    arguments: dict[str, object] | None = None
+    ended: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+class Answer:
+    """Collect a stream; `take` returns what to show of each batch, `facts` what to keep in the end."""
+
+    def __init__(self, move: Ask, epoch: int) -> None:
+        self._move = move
+        self._epoch = epoch
+        self._blocks: dict[int, _Block] = {}
+        self._usage: Usage | None = None
+        self._refused = False
+        self._end: p.Finished | p.Failed | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self._end is not None
+
+    def take(self, batch: Iterable[p.Delta]) -> list[e.Delta]:
+        """Fold one batch in and return its text as one delta per part."""
+        fresh: dict[int, list[str]] = {}
+        for delta in batch:
+            if isinstance(delta, (p.TextDelta, p.ReasoningDelta)):
+                if delta.text:
+                    fresh.setdefault(delta.slot, []).append(delta.text)
+                    if delta.slot not in self._blocks:
+                        kind = e.TextDelta if isinstance(delta, p.TextDelta) else e.ReasoningDelta
+                        self._blocks[delta.slot] = _Block(len(self._blocks), kind)
+            else:
+                self._note(delta)
+        return [self._shown(self._blocks[slot], "".join(texts)) for slot, texts in fresh.items()]
+
+    def facts(self, state: RunState, agent: Agent, *, interrupted: bool) -> Sequence[FactBody]:
+        """Return what this try came to; *interrupted* when the run was cancelled meanwhile."""
+        if interrupted and not (isinstance(self._end, p.Finished) and not self._calls()):
+            return [self._message("cancelled", self._said(), partial=True)]
+        if self._refused or (isinstance(self._end, p.Finished) and self._end.reason == "refused"):
+            return [self._message("refused", ()), self._completed()]
+        match self._end:
+            case None:
+                return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
+            case p.Failed(kind, message, retryable, retry_after):
+                return [self._failed(kind, message, retryable=retryable, retry_after=retry_after)]
+            case p.Finished("length" | "continue" as reason):
+                return [self._message(reason, self._said()), self._completed()]
+            case p.Finished():
+                return self._finished(state, agent)
+
+    def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
+        calls = self._calls()
+        if not calls:
+            return [self._message("done", self._said()), self._completed()]
+        if self._move.controls.tool_choice == "none" and agent.tools:
+            again = any(call.outcome == "denied" for call in state.calls)
+            if again:
+                return [self._message("done", self._said()), self._completed()]
+            return self._refuse(calls)
+        ids = [new_id("call") for _ in calls]
+        by_block = dict(zip((id(block) for block in calls), ids, strict=True))
+        parts: list[Part] = []
+        for block in self._blocks.values():
+            if block.kind is not None:
+                parts += self._kept(block)
+            elif id(block) in by_block:
+                parts.append(ToolCall(by_block[id(block)], block.name, dict(block.arguments or {})))
+        return [
+            self._message("tools", tuple(parts)),
+            self._completed(),
+            *self._requests(calls, ids),
+            *(_unreadable(call, block) for call, block in zip(ids, calls, strict=True) if block.arguments is None),
+        ]
+
+    def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:
+        """Refuse calls in a step that may not call: the try counts as failed and the step is asked once more."""
+        ids = [new_id("call") for _ in calls]
+        names = ", ".join(f"`{block.name}`" for block in calls)
+        denied = [
+            e.ToolCompleted(call=call, outcome="denied", parts=(Text(WITHHELD),), truncated=False) for call in ids
+        ]
+        return [
+            *self._requests(calls, ids),
+            *denied,
+            self._failed(TOOLS_WITHHELD, f"The model called {names} though tools are withheld.", retryable=True),
+            e.ContextAdded(source="note", text=f"Your call of {names} was refused. {WITHHELD}"),
+        ]
+
+    def _requests(self, calls: list[_Block], ids: list[str]) -> list[FactBody]:
+        return [
+            e.ToolRequested(
+                call=call, name=block.name, arguments=dict(block.arguments or {}), index=index, step=self._move.n
+            )
+            for index, (call, block) in enumerate(zip(ids, calls, strict=True))
+        ]
+
+    def _note(self, delta: p.Delta) -> None:
+        match delta:
+            case p.ToolStart(slot, _, name):
+                self._blocks[slot] = _Block(len(self._blocks), None, name=name)
+            case p.ToolArgsDelta(slot, text):
+                self._blocks[slot].texts.append(text)
+            case p.ToolEnd(slot, raw, arguments):
+                block = self._blocks[slot]
+                block.texts, block.arguments, block.ended = [raw], arguments, True
+            case p.Refusal():
+                self._refused = True
+            case p.UsageReport(usage):
+                self._usage = usage
+            case p.Finished() | p.Failed():
+                self._end = self._end or delta
+            case p.Started() | p.TextDelta() | p.ReasoningDelta():
+                return
+
+    def _shown(self, block: _Block, text: str) -> e.Delta:
+        assert block.kind is not None
+        offset = block.length
+        block.texts.append(text)
+        block.length += len(text)
+        return block.kind(
+            message=self._move.message,
+            part=block.index,
+            epoch=self._epoch,
+            attempt=self._move.attempt,
+            offset=offset,
+            text=text,
+        )
+
+    def _calls(self) -> list[_Block]:
+        return [block for block in self._blocks.values() if block.kind is None and block.ended]
+
+    def _said(self) -> tuple[Part, ...]:
+        return tuple(part for block in self._blocks.values() for part in self._kept(block))
+
+    def _kept(self, block: _Block) -> list[Part]:
+        """Return the block's part unless it is blank: providers refuse blank text when it is replayed."""
+        if block.kind is None or not block.text.strip():
+            return []
+        return [Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)]
+
+    def _message(self, stop: e.Stop, parts: tuple[Part, ...], *, partial: bool = False) -> e.MessageCompleted:
+        return e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop=stop, partial=partial)
+
+    def _completed(self) -> e.StepCompleted:
+        return e.StepCompleted(n=self._move.n, usage=self._usage or UNKNOWN_USAGE, cost=None)
+
+    def _failed(self, code: str, message: str, *, retryable: bool, retry_after: float | None = None) -> e.StepFailed:
+        return e.StepFailed(
+            n=self._move.n,
+            attempt=self._move.attempt,
+            code=code,
+            message=message,
+            retryable=retryable,
+            retry_after=retry_after,
+            usage=self._usage,
+        )
+
+
+def _unreadable(call: str, block: _Block) -> e.ToolCompleted:
+    text = f"Not run: the arguments are no JSON object. They were: {block.text[:_RAW_SHOWN]}"
+    return e.ToolCompleted(call=call, outcome="failed", parts=(Text(text),), truncated=False)

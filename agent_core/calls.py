@@ -1,0 +1,142 @@
+"""One tool call: prepare, execute, finalize."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Protocol
+
+import msgspec
+from jsonschema import Draft202012Validator
+
+from agent_core import events as e
+from agent_core.agents import Agent, ToolSpec
+from agent_core.announce import UNKNOWN
+from agent_core.clock import Clock
+from agent_core.messages import CallOutcome, Part, Text
+from agent_core.state import Call, RunState
+from agent_core.store.log import RunRef
+from agent_core.tools import base as t
+
+_ERRORS_SHOWN = 5
+
+
+class Blobs(Protocol):
+    """Keep bytes whole."""
+
+    async def put(self, session: int, mime: str, data: bytes) -> str: ...
+
+
+class Calls:
+    """Run the calls of one run."""
+
+    def __init__(self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, blobs: Blobs, clock: Clock) -> None:
+        self._run, self._agent, self._toolbox = run, agent, toolbox
+        self._blobs, self._clock = blobs, clock
+
+    async def run(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody | e.ToolProgress]:
+        """Run *calls* side by side and yield their progress and their ends as they come.
+
+        Closing the generator, or cancelling its reader, stops what still runs.
+        """
+        news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
+        tasks = [asyncio.create_task(self._one(call, state, news.put_nowait)) for call in calls]
+        for task in tasks:
+            task.add_done_callback(lambda done: _report(done, news))
+        try:
+            left = len(tasks)
+            while left:
+                event = await news.get()
+                if isinstance(event, BaseException):
+                    raise event
+                left -= not isinstance(event, e.ToolProgress)
+                yield event
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _one(self, call: Call, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
+        prepared = self._prepare(call, state)
+        if isinstance(prepared, e.ToolCompleted):
+            tell(prepared)
+            return
+        context = t.CallContext(
+            call=call.call,
+            session=self._run.session_id,
+            run=self._run.id,
+            clock=self._clock,
+            progress=lambda text: tell(e.ToolProgress(call=call.call, text=text)),
+        )
+        outcome = await self._execute(prepared, call, context)
+        tell(outcome if isinstance(outcome, e.ToolCompleted) else await self._finalize(prepared.spec, call, outcome))
+
+    def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted:
+        """Return the tool that may run, or how the call ends without it."""
+        spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
+        if spec is None or tool is None:
+            names = ", ".join(sorted(self._agent.tools)) or "none"
+            return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
+        interrupted = call.status == "started" and call.epoch < state.epoch
+        if interrupted and spec.effect == "write" and not spec.idempotent:
+            return _ended(call, "unknown", UNKNOWN)
+        if problems := _problems(spec, call.arguments):
+            return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {problems}")
+        return tool
+
+    async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
+        spec = tool.spec
+        try:
+            async with asyncio.timeout(spec.timeout):
+                return await tool.call(call.arguments, context)
+        except TimeoutError:
+            late = f"`{call.name}` did not answer within {spec.timeout:g} s."
+            if spec.effect == "write":
+                return _ended(call, "unknown", f"{late} {UNKNOWN}")
+            return t.Failed(late)
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
+            return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
+
+    async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> e.FactBody:
+        match outcome:
+            case t.Done(parts):
+                return await self._kept(spec, call, "done", parts)
+            case t.Failed(message):
+                return await self._kept(spec, call, "failed", (Text(message),))
+            case t.Pending(on):
+                return e.ToolPending(call=call.call, on=on)
+
+    async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
+        """Show the model at most `result_limit` characters; the whole goes to a blob."""
+        length = sum(len(part.text) for part in parts if isinstance(part, Text))
+        if length <= spec.result_limit:
+            return e.ToolCompleted(call=call.call, outcome=outcome, parts=parts, truncated=False)
+        ref = await self._blobs.put(self._run.session, "application/json", msgspec.json.encode(parts))
+        note = f"[Cut after {spec.result_limit} of {length} characters; the whole is kept as `{ref}`.]"
+        cut = (*_first(parts, spec.result_limit), Text(note))
+        return e.ToolCompleted(call=call.call, outcome=outcome, parts=cut, truncated=True, ref=ref)
+
+
+def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
+    """Hand an error of our own code to the reader, who would wait for ever otherwise."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        news.put_nowait(error)
+
+
+def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
+    return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
+
+
+def _problems(spec: ToolSpec, arguments: dict[str, Any]) -> str:
+    validator = Draft202012Validator(spec.parameters)
+    found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(arguments)]
+    return "; ".join(found[:_ERRORS_SHOWN])
+
+
+def _first(parts: tuple[Part, ...], limit: int) -> list[Part]:
+    kept: list[Part] = []
+    for part in parts:
+        if not isinstance(part, Text):
+            kept.append(part)
+        elif limit > 0:
+            kept.append(Text(part.text[:limit]))
+            limit -= len(part.text)
+    return kept

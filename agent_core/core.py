@@ -1,0 +1,226 @@
+"""The core: what every channel and the API call. Receive a message, follow a session, cancel a run."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from agent_core import events as e
+from agent_core.announce import finish
+from agent_core.clock import Clock, SystemClock
+from agent_core.context.window import Encode
+from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.errors import NotFound
+from agent_core.events import Event, FactBody
+from agent_core.homes import Home, Homes
+from agent_core.inbound import Inbound
+from agent_core.messages import Actor
+from agent_core.objects import MessageObject, Page, Receipt, RunObject, RunStatus, SessionObject, SessionStatus
+from agent_core.opening import Opened, Openings
+from agent_core.providers.base import Provider
+from agent_core.roster import Roster, cursor_key
+from agent_core.segments import Segments, provider_for
+from agent_core.state import RunState
+from agent_core.store import catalog, readings, sessions
+from agent_core.store.database import Database
+from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_run
+from agent_core.store.hub import Hub
+from agent_core.store.store import Store
+from agent_core.tools.base import Toolbox
+
+
+class Core:
+    """One agent core behind every place where a team talks. Build it inside a running event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        providers: Mapping[str, Provider],
+        tools: Toolbox,
+        default_model: str,
+        clock: Clock | None = None,
+        max_runs: int = MAX_RUNS,
+    ) -> None:
+        clock = clock or SystemClock()
+        self._providers = providers
+        self._store = Store(database, Hub(), clock)
+        self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock)
+        self._homes = Homes(self._store, self.agents, self._encode_for)
+        self._segments = Segments(self._store, self._homes, self.agents, providers, tools)
+        self._engine = LocalEngine(self._segments, clock, max_runs=max_runs)
+        self._store.serve(self._engine.worker, self._engine.has_room)
+        self._openings = Openings(self._store, self._homes, self.agents, self._finish)
+        self._work: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take up what an earlier process left, and go on looking for what is due."""
+        await self._store.write(catalog.ensure_project)
+        self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
+
+    async def stop(self, grace: float = 2.0) -> None:
+        """Stop driving within *grace* seconds and close the database; every run goes on at the next start."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait((self._work,))
+        await self._engine.stop(grace)
+        await self._store.database.close()
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether runs are being looked after."""
+        return self._work is not None and not self._work.done()
+
+    async def ping(self) -> None:
+        """Return when the database answers."""
+        await self._store.read(catalog.ping)
+
+    async def open_session(
+        self, *, agent: str, actor: Actor, metadata: dict[str, Any] | None = None, address: str | None = None
+    ) -> SessionObject:
+        """Open a session with *agent* (id or name); raises `NotFound`."""
+        ref = await self._openings.open(agent=agent, actor=actor, metadata=metadata or {}, address=address)
+        return await self.session(ref.id)
+
+    async def session(self, id: str) -> SessionObject:
+        """Return a session; raises `NotFound`."""
+        return await self._store.read(lambda connection: sessions.get(connection, id))
+
+    async def sessions(
+        self,
+        *,
+        actor: str | None = None,
+        agent: str | None = None,
+        status: SessionStatus | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[SessionObject]:
+        """Return sessions, newest first."""
+        before = cursor_key(cursor)
+        return await self._store.read(
+            lambda connection: sessions.listed(
+                connection, actor=actor, agent=agent, status=status, limit=limit, before=before
+            )
+        )
+
+    async def messages(self, session: str, *, limit: int = 50, cursor: str | None = None) -> Page[MessageObject]:
+        """Return a session's messages, oldest first; raises `NotFound`."""
+        after = cursor_key(cursor) or 0
+        return await self._store.read(
+            lambda connection: readings.transcript(connection, session, after=after, limit=limit)
+        )
+
+    async def close_session(self, id: str) -> SessionObject:
+        """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
+        await self._store.write(lambda connection: sessions.close(connection, sessions.find(connection, id)))
+        return await self.session(id)
+
+    async def delete_session(self, id: str) -> None:
+        """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
+        await self._store.write(lambda connection: sessions.delete(connection, sessions.find(connection, id)))
+        self._homes.forget(id)
+
+    async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
+        """Copy a session up to seq *at* into a new one; raises `NotFound`, `SessionBusy`, `InvalidInput`."""
+        name = await self._store.write(
+            lambda connection: sessions.fork(connection, sessions.find(connection, id), at=at, actor=actor)
+        )
+        return await self.session(name)
+
+    async def receive(self, session: str, inbound: Inbound) -> Receipt:
+        """Take a message in.
+
+        Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`.
+        """
+        self.agents.check_controls(inbound.controls)
+        home = await self._homes.get(session)
+        return await self._receive(home, inbound)
+
+    async def run_agent(self, agent: str, inbound: Inbound, *, session: str | None = None) -> Receipt:
+        """Run *agent* on a message, in *session* or in a new one; keys are remembered per agent.
+
+        Raises what `receive` raises, and `NotFound` when *session* is another agent's.
+        """
+        self.agents.check_controls(inbound.controls)
+        if known := await self._openings.seen(agent, inbound):
+            return known
+        if session is None:
+            ref = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
+            session = ref.id
+        home = await self._homes.get(session)
+        if home.agent.id != (await self.agents.get(agent)).id:
+            raise NotFound(f"session of agent `{agent}`", session)
+        return await self._receive(home, inbound)
+
+    async def run(self, id: str) -> RunObject:
+        """Return a run; raises `NotFound`."""
+        return await self._store.read(lambda connection: readings.run(connection, id))
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        status: RunStatus | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[RunObject]:
+        """Return runs, newest first."""
+        before = cursor_key(cursor)
+        return await self._store.read(
+            lambda connection: readings.runs(
+                connection, agent=agent, session=session, status=status, limit=limit, before=before
+            )
+        )
+
+    async def tree(self, id: str) -> tuple[RunObject, ...]:
+        """Return a run and its descendants, parents first; raises `NotFound`."""
+        return await self._store.read(lambda connection: readings.tree(connection, id))
+
+    async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
+        """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
+        done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish)
+        if done.running is not None and not self._engine.interrupt(done.running.key):
+            await self._engine.ring(done.running.key)
+        if done.started is not None:
+            self._engine.begin(done.started, self._segments.segment(done.started))
+        return await self.run(run)
+
+    def follow(self, session: str, *, after: int = 0, until_idle: bool = False) -> AsyncGenerator[list[Event]]:
+        """Yield batches of the session's events beyond seq *after*; raises `NotFound`, `UnknownCursor` first."""
+        watch = WatchUntilIdle() if until_idle else WatchAll()
+        return follow(self._store, session, after=after, watch=watch)
+
+    def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        """Yield batches of the events of a run and its descendants until it ends or waits."""
+        return follow_run(self._store, run, after=after)
+
+    async def settled(self, run: str, *, timeout: float) -> RunObject:
+        """Return the run once it has ended or waits, or as it is after *timeout* seconds; raises `NotFound`."""
+        try:
+            async with asyncio.timeout(timeout), aclosing(self.follow_run(run)) as events:
+                async for _ in events:
+                    pass
+        except TimeoutError:
+            return await self.run(run)
+        return await self.run(run)
+
+    async def blob(self, id: str) -> tuple[str, bytes]:
+        """Return mime type and bytes of what is kept whole; raises `NotFound`."""
+        return await self._store.get(id)
+
+    async def _receive(self, home: Home, inbound: Inbound) -> Receipt:
+        return await self._openings.receive(home, inbound, self._begin, self._engine.interrupt)
+
+    def _begin(self, opened: Opened) -> None:
+        segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)
+        self._engine.begin(opened.run, segment)
+
+    def _finish(self, state: RunState) -> list[FactBody]:
+        """Return the facts that end a cancelled run which nobody drives."""
+        assert state.cancelling is not None
+        end = e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason)
+        return list(finish(end, state, {}))
+
+    def _encode_for(self, model: str) -> Encode:
+        return provider_for(self._providers, model).encode

@@ -1,0 +1,207 @@
+"""drive: run one Run, from wherever its log says it is, until it waits or ends."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_core.agents import Agent
+from agent_core.announce import announce
+from agent_core.answer import Answer
+from agent_core.calls import Calls
+from agent_core.clock import Clock
+from agent_core.context.window import Window
+from agent_core.events import LIVE_BODIES, FactBody, LiveBody
+from agent_core.providers.base import Provider, Request
+from agent_core.state import RunState
+from agent_core.store.log import Appended, RunRef
+from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait, react
+
+
+class RunLog(Protocol):
+    """Where a driver writes: facts for good, live events for whoever watches."""
+
+    async def append(
+        self,
+        run: RunRef,
+        record: Sequence[FactBody],
+        announcement: Sequence[FactBody],
+        *,
+        after: int,
+        orphans: Sequence[int] = (),
+    ) -> Appended: ...
+
+    def show(self, run: RunRef, body: LiveBody) -> None: ...
+
+
+class Interrupt:
+    """Stops what a driver is doing, without ending the driver."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self._acting: asyncio.Task[Any] | None = None
+
+    def __call__(self) -> None:
+        """Interrupt the model call or the tools that run now; the driver then reads the news."""
+        self.called = True
+        if self._acting is not None:
+            self._acting.cancel()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let an interrupt cancel the current task, inside this block and no further."""
+        task = self._acting = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._acting = None
+            while self.called and task is not None and task.cancelling():
+                task.uncancel()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep an interrupt from cancelling what must be whole, such as an append; it is noticed afterwards."""
+        task, self._acting = self._acting, None
+        try:
+            yield
+        finally:
+            self._acting = task
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a driver acts through."""
+
+    log: RunLog
+    provider: Provider
+    calls: Calls
+    clock: Clock
+
+
+class Driver:
+    """One run in the hands of this process."""
+
+    def __init__(
+        self,
+        run: RunRef,
+        agent: Agent,
+        *,
+        state: RunState,
+        window: Window,
+        ports: Ports,
+        interrupt: Interrupt,
+    ) -> None:
+        self._run, self._agent = run, agent
+        self._state, self._window = state, window
+        self._log, self._provider, self._calls, self._clock = ports.log, ports.provider, ports.calls, ports.clock
+        self._interrupt = interrupt
+        self._held: list[FactBody] = []
+
+    async def drive(self, announced: Move | None = None) -> RunRef | None:
+        """Go on until the run waits or ends; return the session's next run when that was started.
+
+        *announced* is a first move that is in the log already. Raises `LostRun` when another worker took the run.
+        """
+        move = announced
+        while True:
+            if move is None:
+                move, written = await self._decide()
+                if not written.said:
+                    move = None
+                    continue
+                if isinstance(move, (Finish, Wait)):
+                    return written.started
+            await self._act(move)
+            move = None
+
+    async def _decide(self) -> tuple[Move, Appended]:
+        """Ask the strategy, and append what happened together with what it announces."""
+        seen = self._state.preview(self._held)
+        window = self._window.preview(self._held) if self._held else self._window
+        seen = seen.seeing(size=len(window.entries), border=window.border)
+        move = react(seen, self._agent)
+        orphans = [seq for seq in seen.owed if seq > 0] if isinstance(move, Finish) else []
+        facts = announce(move, seen, self._agent)
+        written = await self._log.append(self._run, self._held, facts, after=self._state.seq, orphans=orphans)
+        self._learn(written)
+        return move, written
+
+    async def _record(self) -> None:
+        """Append what is held at once, announcing nothing: a sibling of the call that ended still runs."""
+        self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
+
+    def _learn(self, written: Appended) -> None:
+        self._held = []
+        self._state = self._state.apply(*written.facts)
+        self._window.apply(written.facts)
+
+    async def _act(self, move: Move) -> None:
+        """Have the effects of *move*: show live events, hold facts for the next append."""
+        async with aclosing(self._effects(move)) as effects:
+            with self._interrupt.listening():
+                async for event in effects:
+                    if isinstance(event, LIVE_BODIES):
+                        self._log.show(self._run, event)
+                        continue
+                    self._held.append(event)
+                    if isinstance(move, CallTools) and len(move.calls) > 1:
+                        with self._interrupt.paused():
+                            await self._record()
+
+    def _effects(self, move: Move) -> AsyncGenerator[FactBody | LiveBody]:
+        match move:
+            case Ask():
+                return self._ask(move)
+            case CallTools():
+                return self._call(move)
+            case Compact():
+                return self._compact(move)
+            case Wait() | Finish():
+                raise AssertionError("A wait or an end has no effects.")
+
+    async def _ask(self, move: Ask) -> AsyncGenerator[FactBody | LiveBody]:
+        """Call the model once; what was shown when a cancel comes is kept as a partial answer."""
+        answer = Answer(move, self._run.epoch)
+        try:
+            if move.delay and not self._interrupt.called:
+                await self._clock.sleep(move.delay)
+            if not self._interrupt.called:
+                async with aclosing(self._provider.stream(self._request(move))) as stream:
+                    async for batch in stream:
+                        for delta in answer.take(batch):
+                            yield delta
+                        if answer.ended or self._interrupt.called:
+                            break
+        except asyncio.CancelledError:
+            if not self._interrupt.called:
+                raise
+        for fact in answer.facts(self._state, self._agent, interrupted=self._interrupt.called):
+            yield fact
+
+    async def _call(self, move: CallTools) -> AsyncGenerator[FactBody | LiveBody]:
+        """Run the calls; those that a cancel stops are closed by the end of the run."""
+        if self._interrupt.called:
+            return
+        try:
+            async with aclosing(self._calls.run(move.calls, self._state)) as events:
+                async for event in events:
+                    yield event
+                    if self._interrupt.called:
+                        return
+        except asyncio.CancelledError:
+            if not self._interrupt.called:
+                raise
+
+    async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
+        yield self._window.cut(move.keep)
+
+    def _request(self, move: Ask) -> Request:
+        self._window.recode(self._provider.encode)
+        return Request(
+            model=self._agent.snapshot.model.partition(":")[2],
+            snapshot=self._agent.snapshot,
+            messages=self._window.entries,
+            controls=move.controls,
+            session=self._run.session_id,
+        )

@@ -1,0 +1,1 @@
+"""Engines: they ring runs and see that somebody drives them."""

@@ -1,0 +1,66 @@
+"""The engine port. Correctness never depends on it: the log's epochs decide who drives a run."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from agent_core.drive import Interrupt
+from agent_core.store.log import RunRef
+
+Segment = Callable[[Interrupt], Awaitable[RunRef | None]]
+
+
+class Runs(Protocol):
+    """What an engine needs to know of runs: the core provides it."""
+
+    async def due(self) -> list[tuple[int, str | None]]:
+        """Return key and owner of each run that somebody should drive, or look at."""
+        ...
+
+    async def take(self, run: int, cause: str) -> RunRef | None:
+        """Make this worker the run's owner, with a new epoch; None when there is nothing to drive."""
+        ...
+
+    def segment(self, run: RunRef) -> Segment:
+        """Return the coroutine function that drives *run* until it waits or ends; it gives the next run, if any."""
+        ...
+
+    def beat(self, run: RunRef) -> None:
+        """Show that *run* is being worked on."""
+        ...
+
+    async def set_deadline(self, run: int, at: int) -> None: ...
+
+    async def next_deadline(self) -> int | None: ...
+
+
+class Engine(Protocol):
+    """Rings runs."""
+
+    @property
+    def worker(self) -> str:
+        """Return the name of this worker, new at every start."""
+        ...
+
+    def has_room(self) -> bool:
+        """Tell whether this worker may drive one more run."""
+        ...
+
+    def begin(self, run: RunRef, segment: Segment) -> None:
+        """Drive a run that this worker owns already."""
+        ...
+
+    async def ring(self, run: int, at: int | None = None) -> None:
+        """Have somebody look at the run: now, or at *at* milliseconds; idempotent."""
+        ...
+
+    def interrupt(self, run: int) -> bool:
+        """Interrupt the run if this process drives it, and tell whether it does."""
+        ...
+
+    async def work(self) -> None:
+        """Find what is due, for ever: at once, at every deadline, and at least every second."""
+        ...
+
+    async def stop(self, grace: float) -> None:
+        """Leave every run as its log says; the next worker goes on from there."""
+        ...

@@ -1,0 +1,134 @@
+"""Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent_core import events as e
+from agent_core.agents import Agent, Controls
+from agent_core.announce import announce
+from agent_core.context.snapshot import freeze
+from agent_core.events import FactBody
+from agent_core.homes import Home, Homes
+from agent_core.ids import new_id
+from agent_core.inbound import Inbound, RunOptions
+from agent_core.messages import Actor
+from agent_core.objects import Receipt
+from agent_core.roster import Roster
+from agent_core.state import RunState
+from agent_core.store import catalog, intake
+from agent_core.store.intake import Intake, Received, input_facts
+from agent_core.store.log import RunRef
+from agent_core.store.runs import Finish
+from agent_core.store.sessions import Opening, SessionRef
+from agent_core.store.store import Store
+from agent_core.strategy import Ask, Move, react
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that started as its message came in; *move* is what was announced already."""
+
+    run: RunRef
+    agent: Agent
+    home: Home
+    state: RunState
+    move: Move | None
+
+
+class Openings:
+    """Opens sessions and runs."""
+
+    def __init__(self, store: Store, homes: Homes, roster: Roster, finish: Finish) -> None:
+        self._store, self._homes, self._roster, self._finish = store, homes, roster, finish
+
+    async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
+        """Open a session, or return the one at *address*; raises `NotFound`."""
+        stored = await self._roster.find(agent)
+        snapshot = self._roster.base(stored.object)
+        wanted = Opening(
+            agent=stored.key,
+            agent_id=stored.object.id,
+            agent_version=stored.object.version,
+            snapshot=snapshot.hash,
+            actor=actor,
+            metadata=metadata,
+            address=address,
+            now=self._store.clock.now(),
+        )
+        ref, facts = await self._store.open_session(wanted, snapshot)
+        if facts:
+            built = self._roster.agent(
+                wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, Controls()
+            )
+            self._homes.new(ref, built).window.apply(facts)
+        return ref
+
+    async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
+        """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
+        return await self._store.read(
+            lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
+        )
+
+    async def receive(
+        self,
+        home: Home,
+        inbound: Inbound,
+        begin: Callable[[Opened], None],
+        interrupt: Callable[[int], bool],
+    ) -> Receipt:
+        """Receive *inbound* in *home*'s session; *begin* is called with the run if it starts at once."""
+        agent = self._agent(home, inbound)
+        prepared, move = self._prepare(home, agent, inbound)
+
+        def committed(done: Received) -> None:
+            if done.started is not None:
+                facts = [*done.missed, *done.facts]
+                home.window.apply(facts)
+                state = RunState(done.started.id).apply(*facts)
+                begin(Opened(done.started, agent, home, state, move if done.said else None))
+            if done.interrupted is not None:
+                interrupt(done.interrupted.key)
+
+        received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
+        return received.receipt
+
+    def _agent(self, home: Home, inbound: Inbound) -> Agent:
+        """Return the agent with what the run brings of its own."""
+        own = home.agent
+        model = inbound.controls.model
+        if inbound.instructions is None and model is None:
+            return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != Controls() else own
+        snapshot = freeze(
+            model=model or own.snapshot.model,
+            instructions=own.snapshot.instructions if inbound.instructions is None else inbound.instructions,
+            tools=own.snapshot.tools,
+        )
+        return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
+
+    def _prepare(self, home: Home, agent: Agent, inbound: Inbound) -> tuple[Intake, Move]:
+        options = RunOptions(inbound.controls) if inbound.controls != Controls() else None
+        owner = self._store.worker if self._store.has_room() else None
+        prepared = Intake(
+            inbound=inbound,
+            run=new_id("run"),
+            message=new_id("msg"),
+            history=tuple(new_id("msg") for _ in inbound.history),
+            snapshot=agent.snapshot,
+            new_prefix=agent.snapshot.hash != home.agent.snapshot.hash,
+            options=msgspec.json.encode(options) if options else None,
+            owner=owner,
+            after=home.window.seq,
+            step=(),
+            now=self._store.clock.now(),
+        )
+        opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1)]
+        if agent.snapshot.hash != home.window.snapshot:
+            opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
+        state = RunState(prepared.run).preview(opening)
+        state = state.seeing(size=len(home.window.entries), border=home.window.border)
+        move = react(state, agent)
+        step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
+        return msgspec.structs.replace(prepared, step=step), move

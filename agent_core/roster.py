@@ -1,0 +1,145 @@
+"""The roster: agents as the API edits them, and as runs use them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.agents import Agent, Controls, Definition, Snapshot, ToolSpec
+from agent_core.clock import Clock
+from agent_core.context.snapshot import freeze
+from agent_core.errors import InvalidInput
+from agent_core.objects import AgentObject, Page
+from agent_core.providers.base import Provider
+from agent_core.store import catalog
+from agent_core.store.catalog import StoredAgent
+from agent_core.store.store import Store
+from agent_core.tools.base import Toolbox
+
+MAX_STEPS = 200
+MAX_NAME = 100
+MAX_INSTRUCTIONS = 200_000
+
+
+class Roster:
+    """Stored agents; every definition that enters has been checked against what this process can run."""
+
+    def __init__(
+        self, store: Store, toolbox: Toolbox, providers: Mapping[str, Provider], *, default_model: str, clock: Clock
+    ) -> None:
+        self._store, self._toolbox, self._providers = store, toolbox, providers
+        self._default_model, self._clock = default_model, clock
+
+    async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
+        """Return agents, oldest first."""
+        after = cursor_key(cursor) or 0
+        return await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+
+    async def get(self, name: str) -> AgentObject:
+        """Return the agent with this id or name; raises `NotFound`."""
+        return (await self.find(name)).object
+
+    async def find(self, name: str) -> StoredAgent:
+        return await self._store.read(lambda connection: catalog.find(connection, name))
+
+    async def create(self, definition: Definition) -> AgentObject:
+        """Store a new agent; raises `InvalidInput`."""
+        self.check(definition)
+        now = self._clock.now()
+        return await self._store.write(lambda connection: catalog.create(connection, definition, now=now))
+
+    async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
+        """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`."""
+        now = self._clock.now()
+
+        def work(connection: Any) -> AgentObject:
+            agent = catalog.editable(catalog.find(connection, name))
+            merged = {**msgspec.to_builtins(agent.object.definition), **changes}
+            try:
+                wanted = msgspec.convert(merged, Definition)
+            except msgspec.ValidationError as error:
+                raise InvalidInput("agent", str(error)) from error
+            self.check(wanted)
+            return catalog.update_definition(connection, agent, wanted, now=now)
+
+        return await self._store.write(work)
+
+    async def delete(self, name: str) -> None:
+        """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
+        await self._store.write(
+            lambda connection: catalog.delete(connection, catalog.editable(catalog.find(connection, name)))
+        )
+
+    async def sync_files(self, definitions: Sequence[Definition]) -> None:
+        """Let the stored agents follow the files; raises `InvalidInput`."""
+        for definition in definitions:
+            self.check(definition)
+        now = self._clock.now()
+        await self._store.write(lambda connection: catalog.sync_files(connection, definitions, now=now))
+
+    def check(self, definition: Definition) -> None:
+        """Raise `InvalidInput` when this process could not run *definition*."""
+        if not definition.name.strip() or len(definition.name) > MAX_NAME or "/" in definition.name:
+            raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters and no slash.")
+        if len(definition.instructions) > MAX_INSTRUCTIONS:
+            raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
+        for tool in definition.tools:
+            if tool not in self._toolbox:
+                known = ", ".join(sorted(self._toolbox)) or "none"
+                raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
+        if definition.model is not None:
+            self._check_model("model", definition.model)
+        limit = definition.limits.max_context_messages
+        if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
+            raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
+        self.check_controls(definition.controls)
+
+    def check_controls(self, controls: Controls) -> None:
+        """Raise `InvalidInput` when *controls* cannot be followed."""
+        if controls.max_steps is not None and not 1 <= controls.max_steps <= MAX_STEPS:
+            raise InvalidInput("controls.max_steps", f"between 1 and {MAX_STEPS}.")
+        if controls.model is not None:
+            self._check_model("controls.model", controls.model)
+
+    def base(self, agent: AgentObject) -> Snapshot:
+        """Return the snapshot that a new session of *agent* freezes."""
+        definition = agent.definition
+        return freeze(
+            model=definition.controls.model or definition.model or self._default_model,
+            instructions=definition.instructions,
+            tools=[self._toolbox[name].spec for name in definition.tools],
+        )
+
+    def agent(
+        self,
+        id: str,
+        version: int,
+        definition: Definition,
+        snapshot: Snapshot,
+        overrides: Controls,
+    ) -> Agent:
+        """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
+        tools = {spec.name: self._today(spec) for spec in snapshot.tools}
+        return Agent(id=id, version=version, definition=definition, snapshot=snapshot, tools=tools, overrides=overrides)
+
+    def _today(self, frozen: ToolSpec) -> ToolSpec:
+        tool = self._toolbox.get(frozen.name)
+        if tool is None:
+            return frozen
+        return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+    def _check_model(self, path: str, model: str) -> None:
+        provider = model.partition(":")[0]
+        if provider not in self._providers:
+            known = ", ".join(sorted(self._providers))
+            raise InvalidInput(path, f"there is no provider `{provider}`; the providers are: {known}.")
+
+
+def cursor_key(cursor: str | None) -> int | None:
+    """Return the key that a list's cursor stands for; raises `InvalidInput`."""
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 64 bits
+        raise InvalidInput("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
+    return int(cursor)

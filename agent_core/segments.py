@@ -1,0 +1,101 @@
+"""Segments: how this process drives runs; what the engine needs to know of them."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import msgspec
+
+from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.calls import Calls
+from agent_core.drive import Driver, Interrupt, Ports
+from agent_core.engine.base import Segment
+from agent_core.homes import Home, Homes
+from agent_core.inbound import RunOptions
+from agent_core.messages import Message
+from agent_core.providers.base import Delta, Failed, Provider, Request
+from agent_core.roster import Roster
+from agent_core.state import RunState
+from agent_core.store import catalog, runs
+from agent_core.store.log import RunRef
+from agent_core.store.store import Store
+from agent_core.strategy import Move
+from agent_core.tools.base import Toolbox
+
+
+class Segments:
+    """Builds a driver for a run and lets it drive."""
+
+    def __init__(
+        self, store: Store, homes: Homes, roster: Roster, providers: Mapping[str, Provider], toolbox: Toolbox
+    ) -> None:
+        self._store, self._homes, self._roster = store, homes, roster
+        self._providers, self._toolbox = providers, toolbox
+
+    async def due(self) -> list[tuple[int, str | None]]:
+        now = self._store.clock.now()
+        return [(run.key, run.owner) for run in await self._store.read(lambda connection: runs.due(connection, now))]
+
+    async def take(self, run: int, cause: str) -> RunRef | None:
+        return (await self._store.resume(run, cause)).started
+
+    async def set_deadline(self, run: int, at: int) -> None:
+        await self._store.write(lambda connection: runs.set_deadline(connection, run, at))
+
+    async def next_deadline(self) -> int | None:
+        return await self._store.read(runs.next_deadline)
+
+    def beat(self, run: RunRef) -> None:
+        self._store.show(run, e.Heartbeat())
+
+    def segment(self, run: RunRef) -> Segment:
+        """Drive *run* from its log."""
+
+        async def drive(interrupt: Interrupt) -> RunRef | None:
+            home = await self._homes.get(run.session_id)
+            agent = await self.agent_of(run, home)
+            state = await self._homes.state_of(home, run)
+            return await self.driver(run, agent, home, state, interrupt).drive()
+
+        return drive
+
+    def opened(self, run: RunRef, agent: Agent, home: Home, state: RunState, move: Move | None) -> Segment:
+        """Drive a run that was just opened; *move* is announced in the log already."""
+
+        async def drive(interrupt: Interrupt) -> RunRef | None:
+            return await self.driver(run, agent, home, state, interrupt).drive(move)
+
+        return drive
+
+    def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
+        calls = Calls(run, agent, self._toolbox, blobs=self._store, clock=self._store.clock)
+        provider = provider_for(self._providers, agent.snapshot.model)
+        ports = Ports(self._store, provider, calls, self._store.clock)
+        return Driver(run, agent, state=state, window=home.window, ports=ports, interrupt=interrupt)
+
+    async def agent_of(self, run: RunRef, home: Home) -> Agent:
+        """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
+        if run.options is None and run.snapshot == home.agent.snapshot.hash:
+            return home.agent
+        options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
+        snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
+        return self._roster.agent(home.agent.id, home.agent.version, home.agent.definition, snapshot, options.controls)
+
+
+def provider_for(providers: Mapping[str, Provider], model: str) -> Provider:
+    """Return the provider of *model*, `provider:name`; one that is not configured any more fails every call."""
+    name = model.partition(":")[0]
+    return providers.get(name) or _Missing(name)
+
+
+class _Missing:
+    """Stands for a provider that an old session names and this process does not have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def encode(self, message: Message) -> bytes:
+        return msgspec.json.encode(message)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:  # noqa: ARG002 - the port has it
+        text = f"The provider `{self.name}` of this conversation's model is not configured here."
+        yield [Failed("invalid", text, retryable=False)]

@@ -1,0 +1,83 @@
+"""Fixtures: a migrated database, and cores on it that a test may stop, crash and start again."""
+
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from agent_core import Actor, Core, Definition, SqliteDatabase, SystemClock
+from agent_core.providers.base import Provider
+from agent_core.providers.demo import DemoProvider
+from agent_core.testing import ScriptedProvider
+from agent_core.tools.base import Tool
+
+ROOT = Path(__file__).parent.parent
+ANN = Actor("ann", "user", "Ann")
+
+MakeCore = Callable[..., Awaitable[Core]]
+
+
+def alembic_config(url: str) -> Config:
+    """Return the Alembic configuration for the database at *url*."""
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "migrations"))
+    config.set_main_option("sqlalchemy.url", url)
+    return config
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty SQLite file, made once and copied for each test."""
+    path = tmp_path_factory.mktemp("template") / "parley.db"
+    command.upgrade(alembic_config(f"sqlite:///{path}"), "head")
+    return path
+
+
+@pytest.fixture
+def database_path(template: Path, tmp_path: Path) -> Path:
+    """A fresh database file."""
+    return Path(shutil.copy(template, tmp_path / "parley.db"))
+
+
+@pytest.fixture
+async def make_core(database_path: Path) -> AsyncIterator[MakeCore]:
+    """Build and start a core on the test's database; the agent `assistant` is there. Cores are stopped at the end."""
+    cores: list[Core] = []
+
+    async def make(
+        provider: Provider | None = None,
+        *,
+        tools: tuple[Tool, ...] = (),
+        definition: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Core:
+        provider = provider or ScriptedProvider([])
+        core = Core(
+            SqliteDatabase(database_path),
+            providers={provider.name: provider},
+            tools={tool.spec.name: tool for tool in tools},
+            default_model=provider.name,
+            **options,
+        )
+        cores.append(core)
+        await core.start()
+        known = (await core.agents.list()).items
+        if not known:
+            names = tuple(tool.spec.name for tool in tools)
+            wanted = {"name": "assistant", "instructions": "Be brief.", "tools": names, **(definition or {})}
+            await core.agents.create(Definition(**wanted))
+        return core
+
+    yield make
+    for core in cores:
+        await core.stop(grace=1.0)
+
+
+@pytest.fixture
+def demo() -> DemoProvider:
+    """The demo provider, flat out."""
+    return DemoProvider(SystemClock(), rate=0)
