@@ -1,0 +1,179 @@
+"""A crash at every append, before and after its commit: the next process finishes, and nothing happens twice."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_core import Actor, Controls, Core, Definition, Fact, Inbound, RunObject, Text, text_of
+from agent_core.providers.base import Request
+from agent_core.testing import ScriptedProvider, by_step, call, finish, say
+from agent_core.testing.script import Answer
+from agent_core.tools.base import Tool
+from agent_core.tools.function import tool
+from tests.agent_core.crashing import CrashingDatabase, Side
+from tests.agent_core.laws import check_log
+
+ANN = Actor("ann", "user")
+
+
+@dataclass
+class Ledger:
+    """What the outside world remembers: every execution of a tool, whichever process did it."""
+
+    read: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+
+    def tools(self) -> tuple[Tool, ...]:
+        @tool(concurrency_safe=True)
+        async def look(what: str) -> str:
+            """Look something up."""
+            self.read.append(what)
+            return f"{what} is fine"
+
+        @tool(effect="write")
+        async def book(room: str) -> str:
+            """Book a room."""
+            self.written.append(room)
+            return f"{room} is booked"
+
+        return (look, book)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Messages to send, what the model says to them, and the answers that must stand in the end."""
+
+    name: str
+    messages: tuple[str, ...]
+    script: Callable[[Request], Answer]
+    answers: tuple[str, ...]
+
+
+def _continued(request: Request) -> Answer:
+    begun = any(entry.message.role == "assistant" for entry in request.messages)
+    return (say("and the end."),) if begun else (say("The beginning "), finish("length"))
+
+
+def _queued(request: Request) -> Answer:
+    asked = [text_of(entry.message.parts) for entry in request.messages if entry.message.role == "user"]
+    return (say(f"You asked {len(asked)}: ", asked[-1]),)
+
+
+SCENARIOS = (
+    Scenario("plain", ("Hello",), by_step((say("Hi ", "there."),)), ("Hi there.",)),
+    Scenario(
+        "parallel tools",
+        ("Look",),
+        by_step((call("look", what="a"), call("look", what="b")), (say("Both fine."),)),
+        ("", "Both fine."),
+    ),
+    Scenario(
+        "write tool",
+        ("Book",),
+        by_step((say("Booking."), call("book", room="r1")), (say("Done."),)),
+        ("Booking.", "Done."),
+    ),
+    Scenario("cut answer", ("Go on",), _continued, ("The beginning ", "and the end.")),
+    Scenario("queued message", ("one", "two"), _queued, ("You asked 1: one", "You asked 2: two")),
+)
+
+
+@dataclass
+class Process:
+    """One life of the product on a database file."""
+
+    core: Core
+    database: CrashingDatabase
+
+    @classmethod
+    async def begin(
+        cls, path: Path, scenario: Scenario, ledger: Ledger, at: int = 0, side: Side = "before"
+    ) -> "Process":
+        database = CrashingDatabase(path, at, side)
+        provider = ScriptedProvider(scenario.script)
+        tools = {tool.spec.name: tool for tool in ledger.tools()}
+        core = Core(database, providers={"scripted": provider}, tools=tools, default_model="scripted")
+        return cls(core, database)
+
+    async def work(self, scenario: Scenario) -> None:
+        """Start, open the session at its address, send every message, and see it through."""
+        await self.core.start()
+        if not (await self.core.agents.list()).items:
+            await self.core.agents.create(Definition(name="a", instructions="", tools=("look", "book")))
+        session = await self.core.open_session(agent="a", actor=ANN, address="test:1")
+        receipts = [
+            await self.core.receive(session.id, Inbound(parts=(Text(text),), actor=ANN, key=text, digest=b"same"))
+            for text in scenario.messages
+        ]
+        for receipt in receipts:
+            await self.core.settled(receipt.run, timeout=20)
+
+    async def live(self, scenario: Scenario) -> bool:
+        """Work until done (True) or dead (False)."""
+        work = asyncio.create_task(self.work(scenario))
+        crash = asyncio.create_task(self.database.crashed.wait())
+        await asyncio.wait((work, crash), return_when=asyncio.FIRST_COMPLETED)
+        crash.cancel()
+        if not work.done():
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+            await self.core.stop(grace=1.0)
+            return False
+        await work
+        return True
+
+
+async def _facts(core: Core) -> tuple[str, list[Fact]]:
+    session = (await core.sessions()).items[0].id
+    facts: list[Fact] = []
+    async for batch in core.follow(session, until_idle=True):
+        facts += [event for event in batch if isinstance(event, Fact)]
+    return session, facts
+
+
+async def _outcome(core: Core) -> tuple[tuple[str, ...], list[RunObject]]:
+    session, facts = await _facts(core)
+    check_log(facts)
+    messages = (await core.messages(session)).items
+    answers = tuple(text_of(message.parts) for message in messages if message.role == "assistant")
+    return answers, sorted((await core.runs()).items, key=lambda run: run.created_at)
+
+
+def _check(scenario: Scenario, ledger: Ledger, answers: Sequence[str], runs: Sequence[RunObject]) -> None:
+    assert tuple(answers) == scenario.answers
+    assert [run.status for run in runs] == ["completed"] * len(scenario.messages)
+    assert len(ledger.written) <= 1, "a write tool ran twice"
+
+
+async def _count(path: Path, scenario: Scenario) -> int:
+    ledger = Ledger()
+    process = await Process.begin(path, scenario, ledger)
+    assert await process.live(scenario)
+    _check(scenario, ledger, *await _outcome(process.core))
+    await process.core.stop()
+    return process.database.writes
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_crash_at_every_append(template: Path, tmp_path: Path, scenario: Scenario, side: Side) -> None:
+    """A crash at any append, before or after its commit, changes neither the answers nor the number of writes."""
+    total = await _count(Path(shutil.copy(template, tmp_path / "whole.db")), scenario)
+    for at in range(1, total + 1):
+        path = Path(shutil.copy(template, tmp_path / f"{at}.db"))
+        ledger = Ledger()
+        first = await Process.begin(path, scenario, ledger, at, side)
+        if await first.live(scenario):
+            await first.core.stop()
+            continue
+        second = await Process.begin(path, scenario, ledger)
+        assert await second.live(scenario)
+        _check(scenario, ledger, *await _outcome(second.core))
+        await second.core.stop()
