@@ -1,0 +1,75 @@
+"""Agent files: the YAML of PARLEY_AGENTS as definitions."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from agent_core import ConfigError, Definition
+from app.settings import check_model
+
+SUFFIXES = frozenset({".yaml", ".yml"})
+
+
+def load_agents(
+    folder: Path,
+    *,
+    tools: Collection[str],
+    check: Callable[[str, str], None] = check_model,
+) -> list[Definition]:
+    """Return the agents that the files of *folder* define, in the order of their names.
+
+    *tools* are the names that an agent may list; *check* raises for a model that nobody serves. Raises
+    ConfigError with the file and the field.
+    """
+    seen: dict[str, Path] = {}
+    found: list[Definition] = []
+    for path in sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES):
+        made = read_agent(path)
+        if made.name in seen:
+            other = seen[made.name].name
+            raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other}` too; rename one of them.")
+        for tool in made.tools:
+            if tool not in tools:
+                known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
+                raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
+        for model in (made.model, made.controls.model):
+            if model is not None:
+                check(model, f"{path}: `model`")
+        seen[made.name] = path
+        found.append(made)
+    return found
+
+
+def read_agent(path: Path) -> Definition:
+    """Return the agent that the file at *path* defines."""
+    try:
+        given: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); correct its permissions.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML.") from None
+    try:
+        made = msgspec.convert(given, Definition)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_field_fault(str(error))}") from None
+    if not made.name.strip() or not made.instructions.strip():
+        raise ConfigError(f"{path}: `name` and `instructions` must not be empty.")
+    return made
+
+
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}: " if mark else ""
+    return f"{place}{getattr(error, 'problem', None) or 'not YAML'}"
+
+
+def _field_fault(message: str) -> str:
+    """Turn msgspec's `… - at `$.limits.x`` into a sentence that begins with the field."""
+    fault, _, place = message.partition(" - at ")
+    field = place.strip("`").removeprefix("$").removeprefix(".")
+    return f"`{field}`: {fault}." if field else f"{fault}."

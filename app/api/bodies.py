@@ -1,0 +1,213 @@
+"""What clients send: request bodies, each field checked before anything is done."""
+
+import hashlib
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from agent_core import Actor, Controls, Message, Text
+
+MAX_TEXT = 100_000
+MAX_METADATA = 16_000
+DEFAULT_TIMEOUT = 120.0
+
+# At least one character that is no white space.
+Words = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+# It stands in paths.
+AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
+Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
+Overlap = Literal["queue", "steer", "interrupt", "reject"]
+NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
+
+
+class Body(BaseModel):
+    """A request body: nothing unknown, nothing converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    def digest(self) -> bytes:
+        """Return the hash that tells whether a repeated idempotency key came with the same work."""
+        work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK)
+        return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
+
+
+class ControlsBody(Body):
+    """What a run may do; what is absent is asked of the agent."""
+
+    model: Id | None = None
+    max_steps: int | None = Field(default=None, ge=1, le=200)
+    tool_choice: Literal["auto", "none"] | None = None
+
+    def value(self) -> Controls:
+        """Return the core's value."""
+        return Controls(**self.model_dump())
+
+
+class ActorBody(Body):
+    """Who acts."""
+
+    id: Id
+    kind: Literal["user", "visitor", "service", "agent"] = "user"
+    name: Id | None = None
+
+    def value(self) -> Actor:
+        """Return the core's value."""
+        return Actor(**self.model_dump())
+
+
+AnyActor = Id | ActorBody
+
+
+def actor_of(named: str | ActorBody) -> Actor:
+    """Return the actor that a body names; a bare text is the id of a user."""
+    return Actor(id=named, kind="user") if isinstance(named, str) else named.value()
+
+
+class LimitsBody(Body):
+    """Bounds of an agent."""
+
+    max_context_messages: int | None = Field(default=200, ge=2, le=1_000_000)
+
+
+class WebBody(Body):
+    """What the widget shows of an agent's tools."""
+
+    show_tools: Literal["none", "names", "full"] = "names"
+
+
+class AgentBody(Body):
+    """A new agent."""
+
+    name: AgentName
+    instructions: Instructions
+    model: Id | None = None
+    tools: list[Id] = Field(default_factory=list, max_length=200)
+    limits: LimitsBody = LimitsBody()
+    controls: ControlsBody = ControlsBody()
+    web: WebBody = WebBody()
+
+
+class AgentChanges(Body):
+    """What a new version of an agent changes; absent stays."""
+
+    name: AgentName = ""
+    instructions: Instructions = ""
+    model: Id | None = None
+    tools: list[Id] = Field(default_factory=list, max_length=200)
+    limits: LimitsBody = LimitsBody()
+    controls: ControlsBody = ControlsBody()
+    web: WebBody = WebBody()
+
+
+class SessionBody(Body):
+    """A new session; a visitor's agent and actor come from the token."""
+
+    agent: Id | None = None
+    actor: AnyActor | None = None
+    metadata: dict[str, Any] | None = None
+
+    @field_validator("metadata")
+    @classmethod
+    def _small(cls, metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            size = len(msgspec.json.encode(metadata))
+        except (OverflowError, RecursionError, TypeError, ValueError) as error:
+            raise ValueError("only plain JSON can be kept.") from error
+        if size > MAX_METADATA:
+            raise ValueError(f"at most {MAX_METADATA:,} bytes of JSON.")
+        return metadata
+
+
+class ForkBody(Body):
+    """Where a fork ends; the end of the log when absent."""
+
+    at: int | None = Field(None, ge=1, le=2**63 - 1)
+
+
+class PostBody(Body):
+    """A message to a session."""
+
+    text: Words
+    overlap: Overlap = "queue"
+    idempotency_key: Id | None = None
+    controls: ControlsBody | None = None
+
+
+class TextPartBody(Body):
+    """A text part."""
+
+    type: Literal["text"]
+    text: Words
+
+
+class MessageBody(Body):
+    """One message of a run's input."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["parts"]}]})
+
+    role: Literal["system", "user", "assistant"]
+    text: Words | None = None
+    parts: list[TextPartBody] | None = Field(None, min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.text is None) == (self.parts is None):
+            raise ValueError("give either `text` or `parts`.")
+        return self
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """The parts as the core's values."""
+        return (Text(self.text),) if self.text is not None else tuple(Text(p.text) for p in self.parts or ())
+
+
+class RunBody(Body):
+    """An agent's run: what to answer, and how to hear of it."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["input"]}, {"required": ["messages"]}]})
+
+    input: Words | None = None
+    messages: list[MessageBody] | None = Field(None, min_length=1, max_length=10_000)
+    session: Id | None = None
+    actor: AnyActor | None = None
+    mode: Literal["stream", "wait", "background"] = "wait"
+    on_disconnect: Literal["keep", "cancel"] = "keep"
+    timeout: float = Field(DEFAULT_TIMEOUT, ge=0, le=3600, allow_inf_nan=False)
+    overlap: Overlap = "queue"
+    idempotency_key: Id | None = None
+    controls: ControlsBody | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.input is None) == (self.messages is None):
+            raise ValueError("give either `input` or `messages`.")
+        if self.messages and self.messages[-1].role != "user":
+            raise ValueError("the last of `messages` must be the user's: it is what the run answers.")
+        if any(m.role == "system" for m in self._talk()):
+            raise ValueError("system messages stand before all others.")
+        return self
+
+    @property
+    def question(self) -> tuple[Text, ...]:
+        """What the run answers."""
+        return (Text(self.input),) if self.input is not None else self._talk()[-1].texts
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What was said before the question."""
+        return tuple(Message("user" if m.role == "user" else "assistant", m.texts) for m in self._talk()[:-1])
+
+    @property
+    def instructions(self) -> str | None:
+        """What the leading system messages say, or None."""
+        said = [part.text for m in self._leading() for part in m.texts]
+        return "\n\n".join(said) or None
+
+    def _leading(self) -> list[MessageBody]:
+        given = self.messages or []
+        return given[: next((n for n, m in enumerate(given) if m.role != "system"), len(given))]
+
+    def _talk(self) -> list[MessageBody]:
+        return (self.messages or [])[len(self._leading()) :]

@@ -1,0 +1,121 @@
+"""What routes ask for: the core, the caller, and what the caller may see."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Query, Request
+from pydantic import WithJsonSchema
+
+from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
+from app.api.readers import Readers
+from channels.web.identity import Principal, Tokens
+from channels.web.visible import ShowTools
+
+# The greatest number that a database keeps as a sequence number.
+MAX_SEQ = 2**63 - 1
+NAMED = "the token already says who calls and with which agent; leave it out, or name the same."
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the application was composed of."""
+
+    core: Core
+    tokens: Tokens
+    readers: Readers
+
+
+async def services(request: Request) -> Services:
+    """Return the services of the application that got *request*."""
+    return request.app.state.services
+
+
+async def caller(request: Request) -> Principal:
+    """Return who calls; `Guard` has let nobody through without a name."""
+    return request.scope["parley.principal"]
+
+
+async def operator(request: Request) -> Principal:
+    """Return the operator who calls, or refuse a visitor."""
+    principal: Principal = request.scope["parley.principal"]
+    if principal.visitor:
+        raise Forbidden("A visitor's token does not open this; an operator's key does.")
+    return principal
+
+
+Wired = Annotated[Services, Depends(services)]
+Caller = Annotated[Principal, Depends(caller)]
+Operator = Annotated[Principal, Depends(operator)]
+
+
+async def show_of(wired: Wired, principal: Caller) -> ShowTools | None:
+    """Return what the caller may see of tools; None is an operator, who sees everything."""
+    if principal.agent is None:
+        return None
+    return (await wired.core.agents.get(principal.agent)).definition.web.show_tools
+
+
+async def limit_of(limit: Annotated[int, Query(ge=1, le=100)] = 50) -> int:
+    """Return how many items a list answer holds at most."""
+    return limit
+
+
+async def seq_of(
+    after: Annotated[str | None, Query(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
+    last_event_id: Annotated[str | None, Header(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
+) -> int:
+    """Return the seq after which a stream begins; `Last-Event-ID` beats `after`."""
+    text = last_event_id or after
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_SEQ)) or int(text) > MAX_SEQ:
+        raise UnknownCursor("after", f"`{text[:40]}` is no sequence number of this session.")
+    return int(text)
+
+
+Show = Annotated[ShowTools | None, Depends(show_of)]
+Limit = Annotated[int, Depends(limit_of)]
+After = Annotated[int, Depends(seq_of)]
+Cursor = Annotated[str | None, Query(max_length=500)]
+Name = Annotated[str, Query(min_length=1, max_length=200)]
+
+
+async def own_session(id: str, wired: Wired, principal: Caller) -> SessionObject:
+    """Return the session *id*; to a visitor only the visitor's own."""
+    session = await wired.core.session(id)
+    if not owns(principal, session):
+        raise NotFound("session", id)
+    return session
+
+
+async def own_run(id: str, wired: Wired, principal: Caller) -> RunObject:
+    """Return the run *id*; to a visitor only a run of the visitor's own sessions."""
+    run = await wired.core.run(id)
+    if principal.visitor and not owns(principal, await wired.core.session(run.session)):
+        raise NotFound("run", id)
+    return run
+
+
+OwnSession = Annotated[SessionObject, Depends(own_session)]
+OwnRun = Annotated[RunObject, Depends(own_run)]
+
+
+def owns(principal: Principal, session: SessionObject) -> bool:
+    """Tell whether *principal* may know of *session*."""
+    if not principal.visitor:
+        return True
+    person = session.actor.kind in {"visitor", "user"} and session.actor.id == principal.actor.id
+    return person and session.agent == principal.agent
+
+
+async def agent_for(principal: Principal, named: str | None, core: Core) -> str:
+    """Return the id of the agent that *principal* means; a visitor may only name the token's."""
+    if principal.agent is None:
+        if named is None:
+            raise InvalidInput("agent", "say which agent: an id or a name.")
+        return (await core.agents.get(named)).id
+    if named not in {None, principal.agent}:
+        own = await core.agents.get(principal.agent)
+        if named != own.definition.name:
+            raise Forbidden(f"`agent`: {NAMED}")
+    return principal.agent

@@ -1,0 +1,99 @@
+"""The gate before all routes: who calls, and a body that is JSON of a bounded size."""
+
+from collections.abc import Callable
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import problem, unauthorized
+from channels.web.identity import Principal
+
+MAX_BODY = 2_000_000
+GUARDED = "/v1/"
+WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Guard:
+    """Refuse callers without a name under `/v1/`, and bodies that no route could read.
+
+    *identify* tells whom a bearer text names. The caller is left in the scope, the body is read here once.
+    """
+
+    def __init__(self, app: ASGIApp, *, identify: Callable[[str], Principal | None], max_body: int = MAX_BODY) -> None:
+        self._app, self._identify, self._max = app, identify, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if scope["path"].startswith(GUARDED):
+            principal = self._caller(headers)
+            if principal is None:
+                await unauthorized()(scope, receive, send)
+                return
+            scope["parley.principal"] = principal
+        if scope["method"] in WITH_BODY:
+            body = await self._read(headers, receive)
+            fault = too_large(self._max) if body is None else unreadable(body, headers)
+            if fault is not None:
+                await fault(scope, receive, send)
+                return
+            receive = replay(body or b"", receive)
+        await self._app(scope, receive, send)
+
+    def _caller(self, headers: Headers) -> Principal | None:
+        scheme, _, text = headers.get("authorization", "").partition(" ")
+        return self._identify(text.strip()) if scheme.lower() == "bearer" else None
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+        """Return the whole body, or None when there is more of it than allowed."""
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > self._max:
+            return None
+        chunks: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > self._max:
+                return None
+            chunks.append(chunk)
+            more = message["type"] == "http.request" and message.get("more_body", False)
+        return b"".join(chunks)
+
+
+def too_large(most: int) -> Response:
+    """Return the answer to a body of more than *most* bytes."""
+    return problem(413, f"A request body holds at most {most:,} bytes.")
+
+
+def unreadable(body: bytes, headers: Headers) -> Response | None:
+    """Return the answer to a *body* that is not JSON; None when it is, or when there is none."""
+    if not body:
+        return None
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        return problem(400, "Send JSON, with the header `Content-Type: application/json`.")
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        return problem(400, f"The body is not valid JSON: {error}.")
+    return None
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives *body* first, and then what comes after it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,166 @@
+"""Errors as `application/problem+json`: one shape for everything that goes wrong."""
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
+
+from agent_core import (
+    Conflict,
+    Forbidden,
+    IdempotencyMismatch,
+    InvalidInput,
+    NotFound,
+    ParleyError,
+    TooLarge,
+    UnknownCursor,
+)
+from app.api.wire import FieldProblem, Problem
+
+MEDIA_TYPE = "application/problem+json"
+CODES = {
+    400: "invalid_json",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    422: "invalid_request",
+    429: "rate_limited",
+    500: "internal_error",
+    503: "unavailable",
+}
+# The first class that fits gives the status.
+STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
+    (NotFound, 404),
+    (TooLarge, 413),
+    (UnknownCursor, 400),
+    (IdempotencyMismatch, 422),
+    (InvalidInput, 422),
+    (Conflict, 409),
+    (Forbidden, 403),
+)
+TITLES = {"session_busy": "The session is busy", "unknown_cursor": "Unknown cursor"}
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    code: str | None = None,
+    errors: Sequence[tuple[str, str]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the error answer; *errors* are pairs of a field's path and what is wrong with it."""
+    code = code or CODES.get(status, "error")
+    title = TITLES.get(code) or HTTPStatus(status).phrase
+    fields = tuple(FieldProblem(path, message) for path, message in errors)
+    body = Problem(title=title, status=status, code=code, detail=detail, errors=fields)
+    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+
+
+def unauthorized() -> Response:
+    """Return the answer to a request without a key or token that counts."""
+    detail = "Send `Authorization: Bearer <api key>`, or a visitor's token that has not expired."
+    return problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of *app* leave as a problem."""
+
+    async def missing(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _http(request, error, app.routes)
+
+    app.add_exception_handler(ParleyError, _parley)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, missing)
+    app.add_exception_handler(Exception, _crash)
+
+
+async def _parley(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ParleyError)
+    for cls, status in STATUSES:
+        if isinstance(error, cls):
+            errors = [(error.path, error.message)] if isinstance(error, InvalidInput) else ()
+            return problem(status, str(error), code=error.code, errors=errors)
+    raise error
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(e["type"] == "json_invalid" for e in found):
+        return problem(400, "The body is not valid JSON.")
+    errors = [(_path(e["loc"]), _message(e)) for e in found]
+    detail = "; ".join(f"`{path}`: {message}" if path else message for path, message in errors[:3])
+    if any(e["type"] == "string_too_long" and e["loc"][-1] in {"text", "input"} for e in found):
+        return problem(413, detail, errors=errors)
+    return problem(422, detail, errors=errors)
+
+
+def _path(loc: Sequence[str | int]) -> str:
+    """Leave out where the value came from and which branch of a union refused it."""
+    return ".".join(str(step) for step in loc[1:] if not (isinstance(step, str) and step[:1].isupper()))
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """Say it without the prefix that pydantic gives to our own sentences."""
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -> Response:
+    match error.status_code:
+        case 404:
+            return problem(404, f"There is nothing at `{request.url.path[:200]}`.")
+        case 405:
+            allow = ", ".join(allowed(request.scope, routes))
+            detail = f"`{request.method}` does not work here; allowed: {allow}."
+            return problem(405, detail, headers={"Allow": allow})
+        case 400:
+            return problem(400, "The body is not valid JSON.")
+        case status:
+            return problem(status, str(error.detail), headers=error.headers)
+
+
+def allowed(scope: Scope, routes: Sequence[BaseRoute]) -> list[str]:
+    """Return every method that some route takes at the path of *scope*."""
+    found = [
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return sorted(found)
+
+
+async def _crash(_: Request, __: Exception) -> Response:
+    return problem(500, "Something broke on our side; the server's log says what.")
+
+
+def answers(
+    model: type | None,
+    *codes: int,
+    status: int = 200,
+    media: str = "application/json",
+) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route for OpenAPI: *model* with *status*, and the problems *codes*."""
+    first: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if model is not None:
+        first["content"] = {media: {"schema": reference(model)}}
+    shape = {MEDIA_TYPE: {"schema": reference(Problem)}}
+    problems = {code: {"description": HTTPStatus(code).phrase, "content": shape} for code in codes}
+    return {status: first, **problems}
+
+
+def reference(model: type) -> dict[str, Any]:
+    """Return the JSON Schema reference of *model* inside OpenAPI."""
+    schema = msgspec.json.schema_components([model], ref_template="#/components/schemas/{name}")[0][0]
+    return json.loads(json.dumps(schema))

@@ -1,0 +1,165 @@
+"""Routes of runs: start one and wait, stream or walk away; look at it; stop it."""
+
+# ruff: noqa: FAST003 - the path's `id` is taken by the dependencies that find what it names
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from agent_core import Actor, Controls, Core, Inbound, Page, RunObject, RunStatus
+from agent_core.objects import ENDED
+from app.api.bodies import RunBody, actor_of
+from app.api.deps import (
+    After,
+    Caller,
+    Cursor,
+    Limit,
+    Name,
+    Operator,
+    OwnRun,
+    Services,
+    Show,
+    Wired,
+)
+from app.api.problems import answers
+from app.api.sse import EventStream, disconnected, open_stream
+from app.api.wire import Run, RunTree, answer, page, run_wire
+
+router = APIRouter(tags=["runs"])
+AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
+SETTLED = {*ENDED, "waiting", "requires_action"}
+LEFT = "the reader left"
+Stopping = Callable[[], Awaitable[RunObject]]
+STARTED = {
+    **answers(Run, 400, 401, 403, 404, 409, 413, 422),
+    202: {**answers(Run)[200], "description": "Accepted"},
+}
+STARTED[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+
+
+@router.post("/v1/agents/{id}/runs", responses=STARTED)
+async def run_agent(request: Request, wired: Wired, principal: Operator, id: AgentId, body: RunBody) -> Response:
+    """Run an agent: wait for its end, stream its events, or let it work in the background."""
+    core, actor = wired.core, await _actor(body, principal.actor, wired.core)
+    receipt = await core.run_agent(id, _inbound(body, actor), session=body.session)
+    stopping = _stopping(core, receipt.run, actor) if body.on_disconnect == "cancel" else None
+    match body.mode:
+        case "background":
+            return answer(run_wire(await core.run(receipt.run)), 202)
+        case "stream":
+            return await open_stream(
+                core.follow_run(receipt.run),
+                show=None,
+                readers=wired.readers,
+                headers={"Parley-Run": receipt.run, "Parley-Session": receipt.session},
+                gone=stopping,
+            )
+        case "wait":
+            run = await _settled(wired, receipt.run, body.timeout, request, stopping)
+            return answer(run_wire(run), 200 if run.status in SETTLED else 202)
+
+
+@router.get("/v1/runs", responses=answers(Page[Run], 400, 401, 403, 404, 422))
+async def list_runs(
+    wired: Wired,
+    _: Operator,
+    limit: Limit,
+    *,
+    agent: Name | None = None,
+    session: Name | None = None,
+    status: RunStatus | None = None,
+    cursor: Cursor = None,
+) -> Response:
+    """List runs, the latest first."""
+    if agent is not None:
+        agent = (await wired.core.agents.get(agent)).id
+    found = await wired.core.runs(agent=agent, session=session, status=status, limit=limit, cursor=cursor)
+    return page(found, run_wire)
+
+
+@router.get("/v1/runs/{id}", responses=answers(Run, 401, 403, 404, 422))
+async def get_run(wired: Wired, _: Operator, id: str) -> Response:
+    """Return a run."""
+    return answer(run_wire(await wired.core.run(id)))
+
+
+@router.get(
+    "/v1/runs/{id}/events",
+    status_code=200,
+    response_class=EventStream,
+    responses=answers(str, 400, 401, 403, 404, 422, media="text/event-stream"),
+)
+async def run_events(wired: Wired, run: OwnRun, show: Show, after: After) -> Response:
+    """Follow a run and its descendants until it ends or waits, as server-sent events."""
+    return await open_stream(
+        wired.core.follow_run(run.id, after=after),
+        show=show,
+        readers=wired.readers,
+        headers={"Parley-Run": run.id, "Parley-Session": run.session},
+    )
+
+
+@router.get("/v1/runs/{id}/tree", responses=answers(RunTree, 401, 403, 404, 422))
+async def get_tree(wired: Wired, _: Operator, id: str) -> Response:
+    """Return a run and its descendants."""
+    return answer({"items": [run_wire(run) for run in await wired.core.tree(id)]})
+
+
+@router.post(
+    "/v1/runs/{id}/cancel",
+    status_code=202,
+    responses={
+        **answers(Run, 400, 401, 403, 404, 413, 422, status=202),
+        200: {**answers(Run)[200], "description": "It had ended already"},
+    },
+)
+async def cancel_run(wired: Wired, principal: Caller, run: OwnRun, show: Show) -> Response:
+    """Stop a run; what it said so far is kept."""
+    if run.status in ENDED:
+        return answer(run_wire(run, show))
+    return answer(run_wire(await wired.core.cancel(run.id, by=principal.actor), show), 202)
+
+
+def _inbound(body: RunBody, actor: Actor) -> Inbound:
+    return Inbound(
+        parts=body.question,
+        actor=actor,
+        overlap=body.overlap,
+        key=body.idempotency_key,
+        digest=body.digest(),
+        key_scope="agent",
+        history=body.history,
+        instructions=body.instructions,
+        controls=body.controls.value() if body.controls else Controls(),
+    )
+
+
+async def _actor(body: RunBody, caller: Actor, core: Core) -> Actor:
+    """Return whom the body names, else whose session it is, else the caller."""
+    if body.actor is not None:
+        return actor_of(body.actor)
+    return caller if body.session is None else (await core.session(body.session)).actor
+
+
+def _stopping(core: Core, run: str, actor: Actor) -> Stopping:
+    """Return what cancels a run because its only reader left."""
+    return partial(core.cancel, run, by=actor, reason=LEFT)
+
+
+async def _settled(wired: Services, run: str, timeout: float, request: Request, stopping: Stopping | None) -> RunObject:
+    """Return the run when it ends or waits, after *timeout* seconds, or as it is when the server stops."""
+    work = asyncio.create_task(wired.core.settled(run, timeout=timeout))
+    left = asyncio.create_task(disconnected(request.receive)) if stopping else None
+    try:
+        with wired.readers.holding(work):
+            await asyncio.wait({work, left} if left else {work}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping and not work.done():
+                return await stopping()
+    finally:
+        if left:
+            left.cancel()
+    return await wired.core.run(run) if work.cancelled() else work.result()

@@ -1,0 +1,135 @@
+"""Routes of sessions: conversations, their messages and their events."""
+
+# ruff: noqa: FAST003 - the path's `id` is taken by the dependencies that find what it names
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from agent_core import Controls, Forbidden, Inbound, Page, SessionStatus, Text
+from app.api.bodies import ForkBody, PostBody, SessionBody, actor_of
+from app.api.deps import (
+    NAMED,
+    After,
+    Caller,
+    Cursor,
+    Limit,
+    Name,
+    Operator,
+    OwnSession,
+    Show,
+    Wired,
+    agent_for,
+)
+from app.api.problems import answers
+from app.api.sse import EventStream, open_stream
+from app.api.wire import Message, Posted, Session, answer, message_wire, page, posted, session_wire
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+@router.post("", status_code=201, responses=answers(Session, 400, 401, 403, 404, 413, 422, status=201))
+async def open_session(wired: Wired, principal: Caller, show: Show, body: SessionBody) -> Response:
+    """Open a session with an agent."""
+    agent = await agent_for(principal, body.agent, wired.core)
+    actor = principal.actor
+    if body.actor is not None:
+        named = actor_of(body.actor)
+        if principal.visitor and named.id != actor.id:
+            raise Forbidden(f"`actor`: {NAMED}")
+        actor = actor if principal.visitor else named
+    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata)
+    return answer(session_wire(session, show), 201)
+
+
+@router.get("", responses=answers(Page[Session], 400, 401, 403, 404, 422))
+async def list_sessions(
+    wired: Wired,
+    principal: Caller,
+    show: Show,
+    limit: Limit,
+    *,
+    actor: Name | None = None,
+    agent: Name | None = None,
+    status: SessionStatus | None = None,
+    cursor: Cursor = None,
+) -> Response:
+    """List sessions, the newest first; a visitor's own only."""
+    if principal.visitor:
+        if actor not in {None, principal.actor.id}:
+            raise Forbidden(f"`actor`: {NAMED}")
+        actor = principal.actor.id
+    if principal.visitor or agent is not None:
+        agent = await agent_for(principal, agent, wired.core)
+    found = await wired.core.sessions(actor=actor, agent=agent, status=status, limit=limit, cursor=cursor)
+    return page(found, session_wire, show)
+
+
+@router.get("/{id}", responses=answers(Session, 401, 403, 404, 422))
+async def get_session(session: OwnSession, show: Show) -> Response:
+    """Return a session."""
+    return answer(session_wire(session, show))
+
+
+@router.get("/{id}/messages", responses=answers(Page[Message], 400, 401, 403, 404, 422))
+async def list_messages(wired: Wired, session: OwnSession, show: Show, limit: Limit, cursor: Cursor = None) -> Response:
+    """List a session's messages, oldest first."""
+    return page(await wired.core.messages(session.id, limit=limit, cursor=cursor), message_wire, show)
+
+
+@router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))
+async def delete_session(wired: Wired, _: Operator, id: str) -> Response:
+    """Remove a session and its log."""
+    await wired.core.delete_session(id)
+    return Response(status_code=204)
+
+
+@router.post("/{id}/fork", status_code=201, responses=answers(Session, 400, 401, 403, 404, 409, 413, 422, status=201))
+async def fork_session(wired: Wired, _: Operator, id: str, body: ForkBody | None = None) -> Response:
+    """Open a session that begins with a copy of this one's log."""
+    return answer(session_wire(await wired.core.fork_session(id, at=body.at if body else None)), 201)
+
+
+@router.post("/{id}/close", responses=answers(Session, 400, 401, 403, 404, 409, 413, 422))
+async def close_session(wired: Wired, _: Operator, id: str) -> Response:
+    """Close a session: it takes no further message."""
+    return answer(session_wire(await wired.core.close_session(id)))
+
+
+@router.post(
+    "/{id}/messages",
+    status_code=202,
+    responses=answers(Posted, 400, 401, 403, 404, 409, 413, 422, status=202),
+)
+async def post_message(wired: Wired, principal: Caller, session: OwnSession, body: PostBody) -> Response:
+    """Say something to the agent; the answer comes over the session's events."""
+    if principal.visitor and body.controls is not None:
+        raise Forbidden("`controls` are the operator's.")
+    inbound = Inbound(
+        parts=(Text(body.text),),
+        actor=principal.actor if principal.visitor else session.actor,
+        overlap=body.overlap,
+        key=body.idempotency_key,
+        digest=body.digest(),
+        controls=body.controls.value() if body.controls else Controls(),
+    )
+    return answer(posted(await wired.core.receive(session.id, inbound)), 202)
+
+
+@router.get(
+    "/{id}/events",
+    status_code=200,
+    response_class=EventStream,
+    responses=answers(str, 400, 401, 403, 404, 422, media="text/event-stream"),
+)
+async def session_events(
+    wired: Wired,
+    session: OwnSession,
+    show: Show,
+    after: After,
+    until: Annotated[Literal["idle"] | None, Query()] = None,
+) -> Response:
+    """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
+    source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
+    return await open_stream(source, show=show, readers=wired.readers)

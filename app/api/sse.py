@@ -1,0 +1,179 @@
+"""Server-sent events: each event made into bytes once, and all of one wake-up sent in one chunk."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from agent_core import Event, Fact
+from app.api.readers import Readers
+from app.api.wire import rfc3339
+from channels.web.visible import ShowTools, is_plain, visible
+
+SILENCE = 15.0
+COMMENT = b": still here\n\n"
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}
+OPERATOR_VIEW = "operator"
+VIEWS: dict[ShowTools, str] = {"none": "visitor:none", "names": "visitor:names", "full": "visitor:full"}
+NO_BODY = b"{}"
+
+
+def frame(event: Event, show: ShowTools | None) -> bytes:
+    """Return *event* as a frame, empty when it is not for this reader; made once for all readers of a kind.
+
+    *show* is what a visitor may see of tools; None is an operator.
+    """
+    view = OPERATOR_VIEW if show is None or is_plain(event) else VIEWS[show]
+    made = event.frames.get(view)
+    if made is None:
+        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show)
+        made = event.frames[view] = b"" if body is None else _build(event, body)
+    return made
+
+
+def _build(event: Event, body: bytes) -> bytes:
+    """Splice the envelope into the body's JSON, so that nothing is parsed again."""
+    start = b"{" if body == NO_BODY else body[:-1] + b","
+    run = b"null" if event.run is None else msgspec.json.encode(event.run)
+    parent = b"null" if event.parent_run is None else msgspec.json.encode(event.parent_run)
+    kind, time = event.type.encode(), rfc3339(event.time).encode()
+    if not isinstance(event, Fact):
+        return b'event: %b\ndata: %b"run":%b,"parent_run":%b,"time":"%b"}\n\n' % (kind, start, run, parent, time)
+    return b'id: %d\nevent: %b\ndata: %b"run":%b,"parent_run":%b,"time":"%b","session":%b}\n\n' % (
+        event.seq,
+        kind,
+        start,
+        run,
+        parent,
+        time,
+        msgspec.json.encode(event.session),
+    )
+
+
+class EventStream(Response):
+    """The answer that passes batches of *source* on until it ends, the reader leaves or the server stops.
+
+    Use `open`, which asks for the first batch before any header is sent. *gone* runs when the reader leaves
+    first; *silence* is the seconds without an event after which a comment is sent.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        source: AsyncIterator[list[Event]],
+        first: list[Event] | None,
+        *,
+        show: ShowTools | None,
+        readers: Readers,
+        headers: Mapping[str, str] | None = None,
+        gone: Callable[[], Awaitable[object]] | None = None,
+        silence: float = SILENCE,
+    ) -> None:
+        self.status_code, self.background = 200, None
+        self.init_headers({**HEADERS, **(headers or {})})
+        self._source, self._first = source, first
+        self._show: ShowTools | None = show
+        self._readers, self._gone, self._silence = readers, gone, silence
+        self._spoke = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's shape
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        pump = asyncio.create_task(self._pump(send))
+        left = asyncio.create_task(disconnected(receive))
+        alive = Comments(send, self)
+        try:
+            with self._readers.holding(pump):
+                await asyncio.wait((pump, left), return_when=asyncio.FIRST_COMPLETED)
+                if self._gone is not None and not pump.done():
+                    await self._gone()
+        finally:
+            alive.stop()
+            left.cancel()
+            pump.cancel()
+            await asyncio.wait((pump, left))
+            await close(self._source)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if not pump.cancelled():
+            pump.result()
+
+    @property
+    def silence(self) -> float:
+        """Seconds after which a silent stream says that it lives."""
+        return self._silence
+
+    @property
+    def spoke(self) -> float:
+        """The loop's time of the last send."""
+        return self._spoke
+
+    async def _pump(self, send: Send) -> None:
+        loop, batch = asyncio.get_running_loop(), self._first
+        show: ShowTools | None = self._show
+        self._spoke = loop.time()
+        while batch is not None:
+            chunk = b"".join([frame(event, show) for event in batch])
+            if chunk:
+                self._spoke = loop.time()
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            batch = await anext(self._source, None)
+
+
+class Comments:
+    """Say on a silent stream that it lives: one timer per stream, no task per event."""
+
+    def __init__(self, send: Send, stream: EventStream) -> None:
+        self._send, self._stream = send, stream
+        self._loop = asyncio.get_running_loop()
+        self._said: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(stream.silence, self._look)
+
+    def stop(self) -> None:
+        """Say nothing any more."""
+        self._timer.cancel()
+        if self._said is not None:
+            self._said.cancel()
+
+    def _look(self) -> None:
+        rest = self._stream.spoke + self._stream.silence - self._loop.time()
+        if rest <= 0:
+            message: Message = {"type": "http.response.body", "body": COMMENT, "more_body": True}
+            if self._said is None or self._said.done():
+                self._said = self._loop.create_task(_said(self._send, message))
+            rest = self._stream.silence
+        self._timer = self._loop.call_later(rest, self._look)
+
+
+async def open_stream(
+    source: AsyncIterator[list[Event]],
+    *,
+    show: ShowTools | None,
+    readers: Readers,
+    headers: Mapping[str, str] | None = None,
+    gone: Callable[[], Awaitable[object]] | None = None,
+) -> EventStream:
+    """Return the stream of *source*, whose first batch has come: an unknown cursor is raised from here."""
+    first = await anext(source, None)
+    return EventStream(source, first, show=show, readers=readers, headers=headers, gone=gone)
+
+
+async def disconnected(receive: Receive) -> None:
+    """Return when the caller has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def close(source: AsyncIterator[list[Event]]) -> None:
+    """End *source* now, where it holds something open."""
+    if (end := getattr(source, "aclose", None)) is not None:
+        await end()
+
+
+async def _said(send: Send, message: Message) -> None:
+    await send(message)

@@ -1,0 +1,215 @@
+"""The objects of the API as they travel: the contract's fields, times as RFC 3339 text."""
+
+from functools import lru_cache
+from time import gmtime, strftime
+from typing import Any, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from agent_core import (
+    Actor,
+    AgentObject,
+    Controls,
+    Limits,
+    MessageObject,
+    Page,
+    Part,
+    PendingCall,
+    Receipt,
+    RunError,
+    RunObject,
+    RunStatus,
+    SessionObject,
+    SessionStatus,
+    Usage,
+    Web,
+)
+from channels.web.visible import ShowTools, visible_message, visible_run, visible_session
+
+
+class FieldProblem(msgspec.Struct, frozen=True):
+    """What is wrong with one field."""
+
+    path: str
+    message: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error, after RFC 9457; programs read `code`, people read `detail`."""
+
+    type: str = msgspec.field(default_factory=lambda: "about:blank")
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: tuple[FieldProblem, ...] = ()
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent at its newest version."""
+
+    id: str
+    name: str
+    version: int
+    source: Literal["file", "api"]
+    model: str | None
+    instructions: str
+    tools: tuple[str, ...]
+    hooks: tuple[str, ...]
+    limits: Limits
+    controls: Controls
+    web: Web
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable conversation."""
+
+    id: str
+    agent: str
+    actor: Actor
+    title: str | None
+    status: SessionStatus
+    metadata: dict[str, Any]
+    created_at: str
+    last_activity_at: str
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a session."""
+
+    id: str
+    seq: int
+    role: Literal["user", "assistant"]
+    actor: Actor | None
+    run: str | None
+    parts: tuple[Part, ...]
+    partial: bool
+    created_at: str
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a run said last."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of an agent."""
+
+    id: str
+    session: str
+    agent: str
+    agent_version: int
+    parent_run: str | None
+    root_run: str
+    status: RunStatus
+    stop_reason: str | None
+    error: RunError | None
+    output: Output
+    usage: Usage
+    cost: str | None
+    steps: int
+    pending: tuple[PendingCall, ...]
+    started_by: Actor | None
+    created_at: str
+    started_at: str | None
+    last_activity_at: str
+    completed_at: str | None
+
+
+class RunTree(msgspec.Struct, frozen=True):
+    """A run and its descendants, parents first."""
+
+    items: tuple[Run, ...]
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """What became of a posted message."""
+
+    message_id: str
+    run_id: str
+    seq: int
+
+
+class TokenAnswer(msgspec.Struct, frozen=True):
+    """A visitor's token and when it ends."""
+
+    token: str
+    expires_at: str
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Whether the server lives."""
+
+    status: Literal["ok"]
+
+
+def agent_wire(agent: AgentObject) -> Agent:
+    """Return *agent* with its definition's fields spread out."""
+    made = agent.definition
+    return Agent(
+        id=agent.id,
+        name=made.name,
+        version=agent.version,
+        source=agent.source,
+        model=made.model,
+        instructions=made.instructions,
+        tools=made.tools,
+        hooks=(),
+        limits=made.limits,
+        controls=made.controls,
+        web=made.web,
+    )
+
+
+def session_wire(session: SessionObject, show: ShowTools | None = None) -> Session | dict[str, Any]:
+    """Return *session*; for a visitor when *show* is given."""
+    wire = _copy(session, Session)
+    return wire if show is None else visible_session(msgspec.to_builtins(wire))
+
+
+def message_wire(message: MessageObject, show: ShowTools | None = None) -> Message | dict[str, Any]:
+    """Return *message*; for a visitor when *show* is given."""
+    wire = _copy(message, Message)
+    return wire if show is None else visible_message(msgspec.to_builtins(wire), show)
+
+
+def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, Any]:
+    """Return *run*; for a visitor when *show* is given."""
+    wire = _copy(run, Run, output=Output(run.text, run.parts))
+    return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
+
+
+def posted(receipt: Receipt) -> Posted:
+    """Return what the poster of a message is told."""
+    return Posted(receipt.message, receipt.run, receipt.seq)
+
+
+def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return *value* as a JSON answer."""
+    return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+def page(found: Page[Any], wire: Any, *more: Any) -> Response:
+    """Return *found* as a list answer, each item by *wire*."""
+    return answer(Page(tuple(wire(item, *more) for item in found.items), found.next_cursor))
+
+
+def rfc3339(milliseconds: int) -> str:
+    """Return a time since the epoch as text in UTC, with milliseconds."""
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_second(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
+
+
+def _copy(source: msgspec.Struct, wire: type[Any], **more: Any) -> Any:
+    """Return a *wire* with the fields that *source* has too; those called `…_at` become text."""
+    fields = {name: getattr(source, name, None) for name in wire.__struct_fields__ if name not in more}
+    times = {name: rfc3339(value) for name, value in fields.items() if name.endswith("_at") and value is not None}
+    return wire(**{**fields, **times, **more})

@@ -1,0 +1,165 @@
+"""The command `parley`: serve, and the API's own verbs as thin clients of the running server."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from app.client import Client
+
+app = typer.Typer(help="One agent core, many places to talk to it.", no_args_is_help=True, add_completion=False)
+agents = typer.Typer(help="Stored agents.", no_args_is_help=True)
+runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
+sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
+app.add_typer(agents, name="agents")
+app.add_typer(runs, name="runs")
+app.add_typer(sessions, name="sessions")
+
+Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at most.")]
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one line and the exit code 1."""
+    from agent_core import ParleyError
+
+    try:
+        app()
+    except ParleyError as error:
+        sys.stderr.write(f"parley: {error}\n")
+        sys.exit(1)
+
+
+@app.command()
+def serve() -> None:
+    """Serve the API and the page until Ctrl-C."""
+    from app.settings import load_settings
+
+    settings = load_settings()
+    from app.main import serve as run
+
+    run(settings)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database up to date."""
+    from app.settings import load_settings
+
+    settings = load_settings()
+    from app.migrate import migrate as run
+
+    run(settings)
+
+
+@agents.command("list")
+def list_agents() -> None:
+    """List the agents."""
+    for agent in _client().every("/v1/agents"):
+        _row(agent["id"], agent["name"], f"v{agent['version']}", agent["source"], agent["model"] or "-")
+
+
+@agents.command("apply")
+def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")]) -> None:
+    """Make or change agents as files say."""
+    import msgspec
+
+    from agent_core import ConfigError
+    from app.agents import SUFFIXES, read_agent
+
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or folder; name the agent's YAML.")
+    files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+    client, definitions = _client(), [read_agent(file) for file in files]
+    for definition in definitions:
+        agent = _apply(client, msgspec.to_builtins(definition))
+        _row(agent["id"], agent["name"], f"v{agent['version']}")
+
+
+@runs.command("list")
+def list_runs(
+    *, agent: str | None = None, session: str | None = None, status: str | None = None, limit: Limit = 20
+) -> None:
+    """List runs, the latest first."""
+    query = {"agent": agent, "session": session, "status": status, "limit": limit}
+    for run in _client().call("GET", "/v1/runs", **query)["items"]:
+        _row(run["id"], run["status"], run["session"], run["created_at"], _short(run["output"]["text"]))
+
+
+@runs.command("show")
+def show_run(id: str) -> None:
+    """Show a run as JSON."""
+    _show(_client().call("GET", f"/v1/runs/{id}"))
+
+
+@runs.command("cancel")
+def cancel_run(id: str) -> None:
+    """Stop a run; what it said so far is kept."""
+    run = _client().call("POST", f"/v1/runs/{id}/cancel")
+    _row(run["id"], run["status"])
+
+
+@runs.command("tail")
+def tail_run(id: str) -> None:
+    """Print a run's events until it ends or waits."""
+    for seq, kind, data in _client().events(f"/v1/runs/{id}/events"):
+        _row(seq or "-", kind, json.dumps(data, ensure_ascii=False))
+        sys.stdout.flush()
+
+
+@sessions.command("list")
+def list_sessions(
+    *, actor: str | None = None, agent: str | None = None, status: str | None = None, limit: Limit = 20
+) -> None:
+    """List sessions, the newest first."""
+    query = {"actor": actor, "agent": agent, "status": status, "limit": limit}
+    for session in _client().call("GET", "/v1/sessions", **query)["items"]:
+        title = _short(session["title"] or "-")
+        _row(session["id"], session["status"], session["actor"]["id"], session["last_activity_at"], title)
+
+
+@sessions.command("show")
+def show_session(id: str) -> None:
+    """Show a session and its messages."""
+    client = _client()
+    _show(client.call("GET", f"/v1/sessions/{id}"))
+    for message in client.every(f"/v1/sessions/{id}/messages"):
+        text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
+        print(f"\n{message['role']}: {text}")
+
+
+def _client() -> "Client":
+    from app.client import Client
+    from app.settings import load_settings
+
+    return Client(load_settings())
+
+
+def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
+    from app.client import Refused
+
+    try:
+        return client.call("PATCH", f"/v1/agents/{definition['name']}", body=definition)
+    except Refused as refused:
+        if refused.status != 404:  # noqa: PLR2004 - HTTP's own number
+            raise
+    return client.call("POST", "/v1/agents", body=definition)
+
+
+def _row(*cells: str) -> None:
+    print("  ".join(cells))
+
+
+def _show(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _short(text: str, width: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+if __name__ == "__main__":
+    main()

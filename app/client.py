@@ -1,0 +1,104 @@
+"""The commands' side of the API: find the running server of PARLEY_DATA and talk HTTP to it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from agent_core import ConfigError, ParleyError
+from app.keys import SECRET_FILE, load_keys
+from app.settings import SQLITE, Settings
+from channels.web.identity import Tokens
+
+SERVER_FILE = "server.json"
+
+
+class Refused(ParleyError):
+    """The server said no; the message is its `detail`."""
+
+    code = "refused"
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class Client:
+    """One command's connection to the server that holds PARLEY_DATA."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        headers = {"Authorization": f"Bearer {_credential(settings)}"}
+        self._http = httpx.Client(base_url=_url(settings), headers=headers, timeout=30.0, trust_env=False)
+
+    def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
+        """Return the answer's JSON; raise `Refused` with the server's own words."""
+        params = {name: value for name, value in query.items() if value is not None}
+        try:
+            found = self._http.request(method, path, params=params, json=body)
+        except httpx.TransportError:
+            raise _nobody(self._settings) from None
+        if found.is_error:
+            raise Refused(found.status_code, _detail(found))
+        return found.json() if found.content else None
+
+    def every(self, path: str, **query: str | int | None) -> Iterator[dict[str, Any]]:
+        """Give the items of a list, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.call("GET", path, cursor=cursor, **query)
+            yield from page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def events(self, path: str) -> Iterator[tuple[str | None, str, dict[str, Any]]]:
+        """Give the frames of a stream as seq, type and data, until it ends."""
+        try:
+            with self._http.stream("GET", path, timeout=httpx.Timeout(30.0, read=60.0)) as found:
+                if found.is_error:
+                    found.read()
+                    raise Refused(found.status_code, _detail(found))
+                yield from _frames(found.iter_lines())
+        except httpx.TransportError:
+            raise _nobody(self._settings) from None
+
+
+def _frames(lines: Iterator[str]) -> Iterator[tuple[str | None, str, dict[str, Any]]]:
+    fields: dict[str, str] = {}
+    for line in lines:
+        if not line and "data" in fields:
+            yield fields.get("id"), fields["event"], json.loads(fields["data"])
+        name, _, value = line.partition(": ")
+        fields = {**fields, name: value} if line else {}
+
+
+def _url(settings: Settings) -> str:
+    try:
+        return json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))["url"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _nobody(settings) from None
+
+
+def _credential(settings: Settings) -> str:
+    """Return the API key when it is known here, else a token that only a holder of the secret key can sign."""
+    if settings.api_key is not None:
+        return settings.api_key.get_secret_value()
+    if settings.secret_key is None and not (settings.data / SECRET_FILE).exists():
+        raise _nobody(settings)
+    return Tokens(load_keys(settings).derive).operator().text
+
+
+def _nobody(settings: Settings) -> ConfigError:
+    return ConfigError(
+        f"No server runs on DATABASE_URL {SQLITE}{settings.database}; start one with `parley serve`, "
+        "or set PARLEY_DATA to the folder of one that runs."
+    )
+
+
+def _detail(found: httpx.Response) -> str:
+    try:
+        return str(found.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"The server answered {found.status_code}."

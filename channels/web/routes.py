@@ -1,0 +1,157 @@
+"""What a browser loads: the demo page, its visitor's token, and the widget's script."""
+
+import hashlib
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from fastapi import APIRouter, Depends, Header, Request
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.responses import Response
+
+from agent_core import Actor, Core, Forbidden, new_id
+from channels.web.identity import COOKIE_SECONDS, Principal, Token, Tokens
+
+STATIC = Path(__file__).parent / "static"
+COOKIE = "parley_visitor"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+DAY = 24 * 3600
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class VisitorActor(BaseModel):
+    """The person behind a visitor's token, as the embedding site knows them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: Name
+    kind: Literal["visitor"] = "visitor"
+    name: Name | None = None
+
+
+class TokenBody(BaseModel):
+    """What a visitor's token is asked for; *ttl* is seconds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    actor: Name | VisitorActor
+    agent: Name
+    ttl: int = Field(3600, ge=1, le=DAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The open demo page: which agent answers, and what the page says about it."""
+
+    agent: str
+    notice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How the application describes the answers of these routes in OpenAPI."""
+
+    token: dict[int | str, dict[str, Any]]
+    demo: dict[int | str, dict[str, Any]]
+
+
+def token_router(core: Core, tokens: Tokens, *, operator: Callable[..., Any], described: Answers) -> APIRouter:
+    """Return the route by which an embedding site gets a visitor's token; *operator* lets only operators by."""
+    router = APIRouter(tags=["web"])
+
+    @router.post("/v1/web/visitor-tokens", status_code=201, responses=described.token)
+    async def mint(_: Annotated[Principal, Depends(operator)], body: TokenBody) -> Response:
+        """Make a token for a visitor of a web page."""
+        agent = await core.agents.get(body.agent)
+        named = VisitorActor(id=body.actor) if isinstance(body.actor, str) else body.actor
+        actor = Actor(id=named.id, kind="visitor", name=named.name)
+        return token_answer(tokens.visitor(actor, agent=agent.id, seconds=body.ttl), 201)
+
+    return router
+
+
+def script_router() -> APIRouter:
+    """Return the route of the widget's script."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/widget/parley-chat.js")
+    async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
+        """Return the widget's bundle."""
+        content = (STATIC / "parley-chat.js").read_bytes()
+        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+        if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
+            return Response(status_code=304, headers=headers)
+        return Response(content, 200, headers, "text/javascript")
+
+    return router
+
+
+def demo_router(core: Core, tokens: Tokens, demo: Demo, *, described: Answers) -> APIRouter:
+    """Return the open demo page and its token; both answer only to this machine's own names."""
+    router = APIRouter(tags=["web"], dependencies=[Depends(local_only)])
+
+    @router.get("/widget-demo", include_in_schema=False)
+    async def show_page() -> Response:
+        """Return the demo page."""
+        text = (STATIC / "demo.html").read_text(encoding="utf-8")
+        filled = text.replace("{{notice}}", html.escape(demo.notice))
+        return Response(filled, 200, PAGE_HEADERS, "text/html")
+
+    @router.get("/widget-demo/token", responses=described.demo)
+    async def demo_token(request: Request) -> Response:
+        """Make a token for whoever has the demo page open; a cookie keeps them the same visitor."""
+        known = tokens.read_cookie(request.cookies.get(COOKIE, ""))
+        visitor = known or new_id("visitor")
+        agent = await core.agents.get(demo.agent)
+        answer = token_answer(tokens.visitor(Actor(id=visitor, kind="visitor"), agent=agent.id))
+        answer.set_cookie(
+            COOKIE,
+            tokens.cookie(visitor).text,
+            max_age=COOKIE_SECONDS,
+            path="/widget-demo",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    return router
+
+
+async def local_only(
+    host: Annotated[str, Header(include_in_schema=False)] = "",
+    sec_fetch_site: Annotated[str, Header(include_in_schema=False)] = "none",
+) -> None:
+    """Refuse a request that another site's page made, or that a foreign name led here (DNS rebinding)."""
+    if host_name(host) not in LOOPBACK:
+        raise Forbidden("The demo page answers only as localhost, 127.0.0.1 or [::1].")
+    if sec_fetch_site not in {"none", "same-origin"}:
+        raise Forbidden("The demo page does not answer to other sites.")
+
+
+def host_name(host: str) -> str | None:
+    """Return the name in a Host header, without its port; None when it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def token_answer(token: Token, status: int = 200) -> Response:
+    """Return *token* as an answer that nobody keeps."""
+    ends = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    body = msgspec.json.encode({"token": token.text, "expires_at": ends})
+    return Response(body, status, {"Cache-Control": "no-store"}, "application/json")

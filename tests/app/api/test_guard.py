@@ -1,0 +1,64 @@
+"""The gate before all routes."""
+
+import httpx
+import pytest
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
+@pytest.mark.parametrize("path", ["/v1/agents", "/v1/runs/x/events", "/v1/nothing"])
+async def test_every_route_under_v1_asks_for_a_key(anyone: httpx.AsyncClient, path, header):
+    """Without a key or token that counts everything under /v1 answers 401 and says how to ask."""
+    answer = await anyone.get(path, headers=header)
+    assert (answer.status_code, answer.headers["content-type"]) == (401, PROBLEM)
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert answer.json()["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
+async def test_health_and_description_are_open(anyone: httpx.AsyncClient, path):
+    """No key is asked for by health, readiness and the API's description."""
+    assert (await anyone.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b'{"agent": NaN}', b'{"agent": "\\ud800"}', b"\xff", b"[" * 100_000, b'{"a": 1e999}'],
+    ids=["cut", "nan", "surrogate", "bytes", "deep", "huge"],
+)
+async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient, content):
+    """Malformed JSON answers 400 invalid_json, whatever is wrong with it."""
+    answer = await client.post("/v1/sessions", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (400, PROBLEM)
+    assert answer.json()["code"] == "invalid_json"
+
+
+async def test_another_media_type_is_not_json(client: httpx.AsyncClient):
+    """A form answers 400 invalid_json with the header to send."""
+    answer = await client.post("/v1/sessions", data={"agent": "assistant"})
+    assert answer.status_code == 400
+    assert "application/json" in answer.json()["detail"]
+
+
+async def test_a_body_has_a_bound(client: httpx.AsyncClient):
+    """More than two megabytes answer 413, with and without a length told beforehand."""
+
+    async def endless():
+        for _ in range(30):
+            yield b" " * 100_000
+
+    told = await client.post("/v1/sessions", content=b" " * 2_000_001)
+    untold = await client.post("/v1/sessions", content=endless())
+    assert [told.status_code, untold.status_code] == [413, 413]
+    assert told.json()["code"] == "too_large"
+
+
+async def test_sites_of_the_list_may_call(anyone: httpx.AsyncClient):
+    """A preflight of an allowed origin may send token and cursor; another origin gets nothing."""
+    asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization,last-event-id"}
+    good = await anyone.options("/v1/sessions", headers={"Origin": "https://site.example", **asked})
+    bad = await anyone.options("/v1/sessions", headers={"Origin": "https://evil.example", **asked})
+    assert good.status_code == 200
+    assert good.headers["Access-Control-Allow-Origin"] == "https://site.example"
+    assert "Access-Control-Allow-Origin" not in bad.headers

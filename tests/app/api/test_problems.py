@@ -1,0 +1,85 @@
+"""Every error is a problem that says what to do."""
+
+import httpx
+import pytest
+
+from agent_core import Core
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nothing", 404, "not_found"),
+        ("GET", "/v1/nothing", 404, "not_found"),
+        ("GET", "/v1/agents/", 404, "not_found"),
+        ("GET", "/v1/sessions/ses_none", 404, "not_found"),
+        ("GET", "/v1/agents/nobody", 404, "not_found"),
+        ("GET", "/v1/runs/run_none", 404, "not_found"),
+        ("POST", "/v1/runs/run_none/cancel", 404, "not_found"),
+        ("GET", "/v1/sessions/ses_none/events", 404, "not_found"),
+        ("PUT", "/v1/agents", 405, "method_not_allowed"),
+        ("GET", "/v1/sessions?limit=0", 422, "invalid_request"),
+        ("GET", "/v1/sessions?limit=101", 422, "invalid_request"),
+        ("GET", "/v1/sessions?status=odd", 422, "invalid_request"),
+        ("GET", "/v1/agents?cursor=odd", 422, "invalid_request"),
+    ],
+)
+async def test_wrong_requests_answer_problems(client: httpx.AsyncClient, method, path, status, code):
+    """Unknown places, methods, ids and values each have their status and code."""
+    answer = await client.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert (body["status"], body["code"], body["type"]) == (status, code, "about:blank")
+    assert body["title"]
+    assert body["detail"]
+
+
+async def test_a_refused_method_names_all_that_work(client: httpx.AsyncClient):
+    """The Allow header holds every method of the path, not of the first route only."""
+    answer = await client.put("/v1/agents/assistant")
+    assert answer.headers["Allow"] == "DELETE, GET, PATCH"
+
+
+async def test_a_crash_shows_no_trace(client: httpx.AsyncClient, core: Core, monkeypatch):
+    """An error of our own answers 500 without a word of where it happened."""
+
+    async def broken(**_):
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr(core, "sessions", broken)
+    answer = await client.get("/v1/sessions")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({}, "text"),
+        ({"text": ""}, "text"),
+        ({"text": " \n\t"}, "text"),
+        ({"text": 5}, "text"),
+        ({"text": "a", "files": ["f"]}, "files"),
+        ({"text": "a", "overlap": "push"}, "overlap"),
+        ({"text": "a", "controls": {"budget": 1}}, "controls.budget"),
+        ({"text": "a", "controls": {"max_steps": 0}}, "controls.max_steps"),
+    ],
+)
+async def test_an_invalid_body_names_the_field(client: httpx.AsyncClient, taken, body, path):
+    """Validation answers 422 with the path of each field that is wrong."""
+    session = (await client.post("/v1/sessions", json={"agent": "assistant"})).json()
+    answer = await client.post(f"/v1/sessions/{session['id']}/messages", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert [error["path"] for error in answer.json()["errors"]] == [path]
+    assert not taken
+
+
+async def test_long_text_is_too_large(client: httpx.AsyncClient):
+    """100,000 characters are taken, one more answers 413, as a message and as a run's input."""
+    session = (await client.post("/v1/sessions", json={"agent": "assistant"})).json()
+    path = f"/v1/sessions/{session['id']}/messages"
+    assert (await client.post(path, json={"text": "ä" * 100_000})).status_code == 202
+    assert (await client.post(path, json={"text": "ä" * 100_001})).status_code == 413
+    answer = await client.post("/v1/agents/assistant/runs", json={"input": "a" * 100_001})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")

@@ -1,0 +1,129 @@
+"""What a visitor's token opens, and how little it shows."""
+
+import httpx
+import jsonschema
+import pytest
+from fastapi import FastAPI
+
+from agent_core import Actor, Core
+from app.api.schemas import events_schema
+from channels.web.identity import Tokens
+from tests.app.conftest import caller
+from tests.app.frames import frames
+
+OPEN = {
+    ("POST", "/v1/sessions"),
+    ("GET", "/v1/sessions"),
+    ("GET", "/v1/sessions/{id}"),
+    ("GET", "/v1/sessions/{id}/messages"),
+    ("POST", "/v1/sessions/{id}/messages"),
+    ("GET", "/v1/sessions/{id}/events"),
+    ("GET", "/v1/runs/{id}/events"),
+    ("POST", "/v1/runs/{id}/cancel"),
+}
+BODIES = {
+    "/v1/agents": {"name": "a", "instructions": "b"},
+    "/v1/agents/{id}": {"instructions": "b"},
+    "/v1/agents/{id}/runs": {"input": "Hi"},
+    "/v1/web/visitor-tokens": {"agent": "assistant", "actor": "a"},
+}
+
+
+async def posted(visitor: httpx.AsyncClient) -> tuple[str, str]:
+    """Open a session, say something, and return the session's path and the run's id."""
+    path = f"/v1/sessions/{(await visitor.post('/v1/sessions', json={})).json()['id']}"
+    run = (await visitor.post(f"{path}/messages", json={"text": "Hi"})).json()["run_id"]
+    await visitor.get(f"/v1/runs/{run}/events")
+    return path, run
+
+
+async def test_everything_else_is_forbidden(visitor: httpx.AsyncClient, app: FastAPI):
+    """Each route under /v1 that is not on the visitors' list answers 403 to a visitor."""
+    closed = 0
+    for path, operations in app.openapi()["paths"].items():
+        for method in operations:
+            if path.startswith("/v1/") and (method.upper(), path) not in OPEN:
+                answer = await visitor.request(method, path.replace("{id}", "x"), json=BODIES.get(path))
+                assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (method, path)
+                closed += 1
+    assert closed >= 10
+
+
+async def test_agent_and_actor_come_from_the_token(visitor: httpx.AsyncClient, taken):
+    """A session opened with an empty body is Ada's with the assistant, and so are her messages."""
+    session = (await visitor.post("/v1/sessions", json={})).json()
+    assert session["actor"] == {"id": "ada", "kind": "visitor"}
+    named = {"agent": "assistant", "actor": "ada"}
+    assert (await visitor.post("/v1/sessions", json=named)).status_code == 201
+    await visitor.post(f"/v1/sessions/{session['id']}/messages", json={"text": "Hi"})
+    assert taken[0].actor == Actor(id="ada", kind="visitor")
+
+
+@pytest.mark.parametrize("body", [{"agent": "other"}, {"actor": "bob"}, {"actor": {"id": "bob", "kind": "visitor"}}])
+async def test_naming_others_is_forbidden(visitor: httpx.AsyncClient, body):
+    """A body that names another agent or actor answers 403."""
+    assert (await visitor.post("/v1/sessions", json=body)).status_code == 403
+
+
+async def test_controls_are_the_operators(visitor: httpx.AsyncClient):
+    """A visitor chooses neither model nor steps."""
+    path, _ = await posted(visitor)
+    answer = await visitor.post(f"{path}/messages", json={"text": "Hi", "controls": {"max_steps": 9}})
+    assert answer.status_code == 403
+
+
+async def test_foreign_ids_are_unknown(app: FastAPI, visitor: httpx.AsyncClient, core: Core, tokens: Tokens):
+    """Another visitor, and the same one with another agent, get 404 for a session and its run."""
+    path, run = await posted(visitor)
+    agent = (await core.agents.get("assistant")).id
+    for token in (
+        tokens.visitor(Actor(id="bob", kind="visitor"), agent=agent),
+        tokens.visitor(Actor(id="ada", kind="visitor"), agent="agent_other"),
+    ):
+        async with caller(app, token.text) as other:
+            for method, place in (
+                ("GET", path),
+                ("GET", f"{path}/messages"),
+                ("GET", f"{path}/events"),
+                ("GET", f"/v1/runs/{run}/events"),
+                ("POST", f"/v1/runs/{run}/cancel"),
+            ):
+                assert (await other.request(method, place)).status_code == 404, place
+
+
+async def test_a_list_holds_only_ones_own(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
+    """A visitor's list of sessions leaves out everybody else's."""
+    await client.post("/v1/sessions", json={"agent": "assistant", "actor": "bob"})
+    path, _ = await posted(visitor)
+    items = (await visitor.get("/v1/sessions")).json()["items"]
+    assert [f"/v1/sessions/{session['id']}" for session in items] == [path]
+    assert (await visitor.get("/v1/sessions?actor=bob")).status_code == 403
+
+
+async def test_objects_leave_out_the_operators(visitor: httpx.AsyncClient):
+    """A visitor's session has no metadata, messages no arguments of tools, a run no usage and no cost."""
+    path, run = await posted(visitor)
+    assert "metadata" not in (await visitor.get(path)).json()
+    items = (await visitor.get(f"{path}/messages")).json()["items"]
+    assert [set(part) for part in items[1]["parts"]] == [{"type", "call", "name"}]
+    ended = (await visitor.post(f"/v1/runs/{run}/cancel")).json()
+    assert ended["output"]["text"] == "You said: Hi"
+    assert not {"usage", "cost"} & set(ended)
+
+
+async def test_streams_leave_out_the_operators(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
+    """A visitor's stream has gaps where the operator's facts are; the operator's stream has them all."""
+    path, run = await posted(visitor)
+    seen = frames((await visitor.get(f"{path}/events?until=idle")).text)
+    whole = frames((await client.get(f"{path}/events?until=idle")).text)
+    assert [f.id for f in whole] == list(range(1, len(whole) + 1))
+    hidden = {f.event for f in whole} - {f.event for f in seen}
+    assert "snapshot.frozen" in hidden
+    assert hidden <= {"snapshot.frozen", "context.added"}
+    validator = jsonschema.Draft202012Validator(events_schema())
+    for found in seen:
+        assert not {"usage", "cost", "controls", "arguments", "ref"} & set(found.data), found
+        assert not any(set(part) & {"arguments", "parts"} for part in found.data.get("parts", ())), found
+        assert found.event != "tool.completed" or "parts" not in found.data
+        validator.validate({name: value for name, value in found._asdict().items() if value is not None})
+    assert frames((await visitor.get(f"/v1/runs/{run}/events")).text) == [f for f in seen if f.data["run"] == run]

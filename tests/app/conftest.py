@@ -1,0 +1,125 @@
+"""The application around a real core with a scripted model, and clients of it."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from agent_core import Actor, Core, Definition, Inbound
+from agent_core.testing import Answer, ScriptedProvider, call, pause, say, step_of
+from agent_core.tools.builtin import calculate
+from app.api.readers import Readers
+from app.compose import create_app
+from app.keys import ApiKey, Keys
+from app.settings import Settings
+from channels.web.identity import Tokens
+
+KEY = "the-operators-own-key"
+SECRET = b"a secret of no less than 32 characters"
+
+
+class Model:
+    """Use a tool, then repeat what was asked; after `hold` it waits for `release` before it says anything."""
+
+    def __init__(self) -> None:
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self.provider = ScriptedProvider(self._answer)
+
+    def hold(self) -> None:
+        self._gate.clear()
+
+    def release(self) -> None:
+        self._gate.set()
+
+    def _answer(self, request) -> Answer:
+        asked = next(entry.message for entry in reversed(request.messages) if entry.message.role == "user")
+        if step_of(request) == 0 and request.controls.tool_choice != "none":
+            return [pause(self._gate), call("calculate", expression="1+1")]
+        return [pause(self._gate), say("You said: ", " ".join(part.text for part in asked.parts))]
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def core(make_core, model: Model) -> Core:
+    """A core with two agents: `assistant`, and `filed` from a file."""
+    core = await make_core(model.provider, tools=(calculate,))
+    await core.agents.sync_files([Definition(name="filed", instructions="Be there.")])
+    return core
+
+
+@pytest.fixture
+def taken(core: Core, monkeypatch) -> list[Inbound]:
+    """What the core was given, by messages and by runs."""
+    found: list[Inbound] = []
+
+    def listen(name: str) -> None:
+        original = getattr(core, name)
+
+        async def noted(place, inbound, **more):
+            found.append(inbound)
+            return await original(place, inbound, **more)
+
+        monkeypatch.setattr(core, name, noted)
+
+    listen("receive")
+    listen("run_agent")
+    return found
+
+
+@pytest.fixture
+def tokens() -> Tokens:
+    return Tokens(Keys(SECRET).derive)
+
+
+@pytest.fixture
+def readers() -> Readers:
+    return Readers()
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return Settings(_env_file=None, data=tmp_path, agents=tmp_path, origins=("https://site.example",))  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def app(core: Core, tokens: Tokens, readers: Readers, settings: Settings) -> FastAPI:
+    key = ApiKey(hashlib.sha256(KEY.encode()).digest())
+    return create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
+
+
+@pytest.fixture
+async def anyone(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller without a key, on this machine."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+        yield client
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """An operator."""
+    async with caller(app, KEY) as client:
+        yield client
+
+
+@pytest.fixture
+async def visitor(app: FastAPI, core: Core, tokens: Tokens) -> AsyncIterator[httpx.AsyncClient]:
+    """A visitor called Ada, who may talk to the assistant."""
+    agent = await core.agents.get("assistant")
+    async with caller(app, tokens.visitor(Actor(id="ada", kind="visitor"), agent=agent.id).text) as client:
+        yield client
+
+
+def caller(app: FastAPI, text: str) -> httpx.AsyncClient:
+    """Return a client that sends *text* as its key or token."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    headers = {"Authorization": f"Bearer {text}"}
+    return httpx.AsyncClient(transport=transport, base_url="http://parley.test", headers=headers)

@@ -1,0 +1,66 @@
+"""Agent files."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_core import ConfigError, Controls
+from app.agents import load_agents
+
+TOOLS = ("calculate", "current_time")
+SHIPPED = Path(__file__).parents[2] / "agents"
+
+
+def test_the_shipped_agents_can_be_read():
+    """The repository's own folder holds the assistant, whose tools are there."""
+    assert [agent.name for agent in load_agents(SHIPPED, tools=TOOLS)] == ["assistant"]
+
+
+def test_files_become_definitions(tmp_path):
+    """YAML files are read in the order of their names; other files are nobody's."""
+    (tmp_path / "b.yaml").write_text("name: bee\ninstructions: Buzz.\n")
+    (tmp_path / "a.yml").write_text("name: ant\ninstructions: Walk.\nmodel: demo\ncontrols: {max_steps: 3}\n")
+    (tmp_path / "notes.txt").write_text("}{")
+    ant, bee = load_agents(tmp_path, tools=TOOLS)
+    assert (ant.name, ant.controls, bee.model) == ("ant", Controls(max_steps=3), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name: [", "line "),
+        ("just words", "Expected `object`"),
+        ("name: a", "`instructions`"),
+        ("name: a\ninstructions: b\nmodle: demo", "modle"),
+        ("name: a\ninstructions: b\nlimits: {max_context_messages: many}", "`limits.max_context_messages`"),
+        ("name: a\ninstructions: b\nhooks: []", "hooks"),
+        ("name: a\ninstructions: b\ntools: [clacluate]", "no tool `clacluate`"),
+        ("name: a\ninstructions: b\nmodel: acme:m", "acme"),
+        ("name: a\ninstructions: b\nmodel: openai:gpt", "not built yet"),
+        ("name: ''\ninstructions: b", "must not be empty"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_field(tmp_path, text, told):
+    """What cannot be used fails the start with one line: the file and what is wrong in it."""
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_agents(tmp_path, tools=TOOLS)
+    line = str(caught.value)
+    assert "a.yaml" in line
+    assert told in line
+    assert "\n" not in line
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    """A file in another encoding asks for UTF-8."""
+    (tmp_path / "a.yaml").write_bytes(b"name: \xe4")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_agents(tmp_path, tools=TOOLS)
+
+
+def test_a_name_is_given_once(tmp_path):
+    """Two files with the same name are both named."""
+    for file in ("a.yaml", "b.yaml"):
+        (tmp_path / file).write_text("name: ant\ninstructions: Walk.\n")
+    with pytest.raises(ConfigError, match=r"b\.yaml.*a\.yaml"):
+        load_agents(tmp_path, tools=TOOLS)

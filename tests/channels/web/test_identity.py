@@ -1,0 +1,77 @@
+"""Who a token names."""
+
+import jwt
+import pytest
+
+from agent_core import Actor
+from channels.web.identity import Principal, Tokens
+
+ADA = Actor(id="ada", kind="visitor", name="Ada")
+
+
+def derive(purpose: str) -> bytes:
+    return purpose.encode().ljust(32, b".")
+
+
+class Clock:
+    """Seconds that a test moves."""
+
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_visitors_token_names_actor_and_agent():
+    """What goes in comes out, and the end is told."""
+    tokens = Tokens(derive, now=Clock())
+    token = tokens.visitor(ADA, agent="agent_1")
+    assert tokens.read(token.text) == Principal("visitor", ADA, "agent_1")
+    assert token.expires == 1_000_900
+
+
+def test_an_operators_token_names_no_agent():
+    """A command's token opens what the API key opens."""
+    tokens = Tokens(derive, now=Clock())
+    found = tokens.read(tokens.operator().text)
+    assert found
+    assert (found.role, found.agent, found.visitor) == ("operator", None, False)
+
+
+def test_a_token_ends():
+    """From its last second on a token names nobody."""
+    clock = Clock()
+    tokens = Tokens(derive, now=clock)
+    token = tokens.visitor(ADA, agent="agent_1", seconds=60)
+    clock.now += 59
+    assert tokens.read(token.text)
+    clock.now += 1
+    assert tokens.read(token.text) is None
+
+
+def test_kinds_of_tokens_do_not_mix():
+    """A cookie is no token, a token no cookie, and no key signs for another audience."""
+    tokens = Tokens(derive, now=Clock())
+    assert tokens.read(tokens.cookie("ada").text) is None
+    assert tokens.read_cookie(tokens.visitor(ADA, agent="a").text) is None
+    assert tokens.read_cookie(tokens.cookie("ada").text) == "ada"
+    claims = {"sub": "eve", "aud": "operator", "exp": 2_000_000}
+    assert tokens.read(jwt.encode(claims, derive("visitor-token"), algorithm="HS256")) is None
+
+
+@pytest.mark.parametrize("text", ["", "x", "a.b.c", "é", "x" * 10_000])
+def test_anything_else_names_nobody(text):
+    """What is no token is refused without a word."""
+    tokens = Tokens(derive)
+    assert tokens.read(text) is None
+    assert tokens.read_cookie(text) is None
+
+
+def test_unsigned_and_unbounded_tokens_name_nobody():
+    """No signature, another algorithm, no end: refused."""
+    tokens = Tokens(derive, now=Clock())
+    claims = {"sub": "eve", "aud": "visitor", "agent": "a", "exp": 2_000_000}
+    assert tokens.read(jwt.encode(claims, None, algorithm="none")) is None
+    assert tokens.read(jwt.encode(claims, derive("visitor-token").ljust(64, b"."), algorithm="HS512")) is None
+    del claims["exp"]
+    assert tokens.read(jwt.encode(claims, derive("visitor-token"), algorithm="HS256")) is None

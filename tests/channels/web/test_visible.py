@@ -1,0 +1,107 @@
+"""What a visitor sees of each event."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent_core import Fact, Heartbeat, Live, ToolProgress
+from agent_core.events import FACTS, LIVE
+from channels.web.visible import CONTENTS, HIDDEN, OPERATORS, PLAIN, visible, visible_parts
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+PARTS = [
+    {"type": "text", "text": "a"},
+    {"type": "tool_call", "call": "c", "name": "n", "arguments": {"secret": 1}},
+    {"type": "tool_result", "call": "c", "outcome": "done", "parts": [{"type": "text", "text": "secret"}]},
+    {"type": "file", "file": "f", "name": "n", "mime": "m", "size": 1},
+]
+
+
+def fact(kind: str, body: Any) -> Fact:
+    raw = msgspec.json.encode(body)
+    return Fact(seq=1, type=kind, session="s", run="r", parent_run=None, time=0, raw=raw)
+
+
+def seen(kind: str, body: Any, show: Any = "names") -> Any:
+    found = visible(fact(kind, body), show)
+    return None if found is None else json.loads(found)
+
+
+def test_every_event_type_is_decided_on():
+    """No type of the union is left to chance: it is plain, hidden or edited."""
+    edited = {*OPERATORS, *CONTENTS, "message.completed", "tool.progress"}
+    known = {*FACTS, *LIVE}
+    assert known <= {*PLAIN, *HIDDEN, *edited}
+    assert not PLAIN & (HIDDEN | edited)
+
+
+@pytest.mark.parametrize("show", ["none", "names", "full"])
+@pytest.mark.parametrize("kind", ["context.added", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"])
+def test_the_operators_events_are_hidden(kind, show):
+    """Notes, rulings, snapshots and failed tries are never shown, nor is what nobody decided on."""
+    assert seen(kind, {"text": "secret"}, show) is None
+
+
+@pytest.mark.parametrize("show", ["none", "names", "full"])
+def test_controls_usage_and_cost_are_left_out(show):
+    """Whatever an agent shows of its tools, these stay the operator's."""
+    assert seen("step.started", {"n": 1, "controls": {"model": "m"}}, show) == {"n": 1}
+    assert seen("step.completed", {"n": 1, "usage": {}, "cost": "1"}, show) == {"n": 1}
+    body = {"stop_reason": "end_turn", "usage": {}, "cost": "1"}
+    assert seen("run.completed", body, show) == {"stop_reason": "end_turn"}
+
+
+def test_names_of_tools_are_shown_without_contents():
+    """By default a visitor sees which tool works, neither what with nor what came of it."""
+    body = {"call": "c", "name": "n", "arguments": {"a": 1}, "index": 0, "step": 1}
+    assert seen("tool.requested", body) == {"call": "c", "name": "n", "index": 0, "step": 1}
+    assert seen("tool.started", {"call": "c"}) == {"call": "c"}
+    body = {"call": "c", "outcome": "done", "parts": [PARTS[0]], "truncated": True, "ref": "blob"}
+    assert seen("tool.completed", body) == {"call": "c", "outcome": "done", "truncated": True}
+    assert seen("tool.progress", {"call": "c", "text": "secret"}) is None
+
+
+def test_full_shows_tools_and_none_hides_them():
+    """An agent may show everything of its tools, or not even that it has some."""
+    for kind in (*CONTENTS, "tool.progress"):
+        body = {"call": "c", "name": "n", "arguments": {}}
+        assert seen(kind, body, "full") == body
+        assert seen(kind, body, "none") is None
+
+
+def test_parts_of_tools_follow_the_same_rule():
+    """Parts in messages are whole, without contents, or gone; text and files always stay."""
+    assert visible_parts(PARTS, "full") == PARTS
+    call, result = (
+        {"type": "tool_call", "call": "c", "name": "n"},
+        {"type": "tool_result", "call": "c", "outcome": "done"},
+    )
+    assert visible_parts(PARTS, "names") == [PARTS[0], call, result, PARTS[3]]
+    assert visible_parts(PARTS, "none") == [PARTS[0], PARTS[3]]
+    body = {"message": "m", "role": "assistant", "parts": PARTS, "stop": "tools"}
+    assert seen("message.completed", body, "none")["parts"] == [PARTS[0], PARTS[3]]
+
+
+def test_live_events_are_judged_alike():
+    """A heartbeat is for everybody, a tool's progress is not."""
+    beat = Live(session="s", run="r", parent_run=None, time=0, body=Heartbeat())
+    progress = Live(session="s", run="r", parent_run=None, time=0, body=ToolProgress(call="c", text="secret"))
+    assert visible(beat, "none") == b"{}"
+    assert visible(progress, "names") is None
+    assert visible(progress, "full") == progress.raw
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("show", ["none", "names"])
+def test_golden_logs_hold_nothing_of_the_operators(path, show):
+    """Whole sessions, redacted, contain no key that belongs to the operator."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        given = json.loads(line)
+        found = visible(fact(given["type"], given["data"]), show)
+        if found is not None and given["type"] in {*FACTS, *LIVE}:
+            body = json.loads(found)
+            assert not {"usage", "cost", "controls", "arguments", "ref"} & set(body), given
+            assert not any("arguments" in part for part in body.get("parts", ())), given
