@@ -142,15 +142,20 @@ class Core:
         Raises what `receive` raises, and `NotFound` when *session* is another agent's.
         """
         self.agents.check_controls(inbound.controls)
-        if known := await self._openings.seen(agent, inbound):
+        if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
             return known
-        if session is None:
-            ref = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
-            session = ref.id
-        home = await self._homes.get(session)
-        if home.agent.id != (await self.agents.get(agent)).id:
-            raise NotFound(f"session of agent `{agent}`", session)
-        return await self._receive(home, inbound)
+        if session is not None:
+            home = await self._homes.get(session)
+            if home.agent.id != (await self.agents.get(agent)).id:
+                raise NotFound(f"session of agent `{agent}`", session)
+            return await self._receive(home, inbound)
+        opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
+        receipt = await self._receive(await self._homes.get(opened.id), inbound)
+        if (
+            receipt.session != opened.id
+        ):  # the same key won in parallel: the session that was opened for it is not needed
+            await self.delete_session(opened.id)
+        return receipt
 
     async def run(self, id: str) -> RunObject:
         """Return a run; raises `NotFound`."""

@@ -88,9 +88,13 @@ class LocalEngine:
 
     async def _sweep_forever(self) -> None:
         while True:
-            await self.sweep()
-            self._due.clear()
-            await self._pause()
+            try:
+                await self.sweep()
+                self._due.clear()
+                await self._pause()
+            except Exception:  # noqa: BLE001 - the boundary: a database that fails for a moment must not end the worker
+                _log.exception("sweep.failed")
+                await self._clock.sleep(_SWEEP_EVERY)
 
     async def sweep(self) -> None:
         """Take every run that is due and that nobody drives."""
