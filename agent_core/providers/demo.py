@@ -70,8 +70,12 @@ PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
 NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)\] ")
 """How the window opens what Parley itself tells the model: nobody asked that."""
 ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
-OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"}
-OPERATORS |= {"plus": "+", "minus": "-", "times": "*", "divided by": "/"}
+OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} | {
+    "plus": "+",
+    "minus": "-",
+    "times": "*",
+    "divided by": "/",
+}
 
 
 class DemoProvider:
@@ -134,11 +138,13 @@ class Situation:
 
 def read(messages: Sequence[Entry]) -> Situation:
     """Read the window from its end: the results since the last answer, the wishes of the last user message."""
-    text, called, calls = "", set[str](), dict[str, ToolCall]()
+    text = ""
+    called: set[str] = set()
+    calls: dict[str, ToolCall] = {}
     results: list[tuple[ToolCall, ToolResult]] = []
     for message in (entry.message for entry in messages):
         if message.role == "user" and not NOTE.match(said := text_of(message.parts)):
-            text, called = said, set()
+            text, called = said, set[str]()
         asked = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "assistant" and not asked:
             results.clear()

@@ -30,7 +30,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from agent_core.messages import Usage
 from agent_core.providers.base import (
@@ -226,4 +226,4 @@ def _parse(raw: str) -> dict[str, Any] | None:
         parsed = json.loads(raw)
     except ValueError:
         return None
-    return parsed if isinstance(parsed, dict) else None
+    return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else None

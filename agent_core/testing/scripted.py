@@ -21,7 +21,6 @@ from agent_core.providers.base import (
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
-    UsageReport,
 )
 from agent_core.testing.level import Level
 from agent_core.testing.script import Answer, Bug, Call, Cut, Flat, Pause, Say, Sleep, Spoken, Think, Together
@@ -180,7 +179,7 @@ class _Take:
             case Finished() | Failed():
                 self.over = True
                 return [item]
-            case UsageReport():
+            case _:
                 return [item]
 
     def _slot(self, kind: type[Say | Think]) -> int:

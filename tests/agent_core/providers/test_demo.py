@@ -91,6 +91,7 @@ def test_it_is_a_provider():
         ("(2 + 3) * 4 and more", "(2 + 3) * 4"),
         ("is it (2+3)?", "(2 + 3)"),
         ("half open (2+3, I think", "2 + 3"),
+        ("wrongly closed 2+3), I think", "2 + 3"),
         ("1 + 2 * 3 - 4", "1 + 2 * 3 - 4"),
         ("On 2026-11-21 it was 5 % 3", "5 % 3"),
         ("3 + 4, then 5 + 6", "3 + 4"),

@@ -86,6 +86,18 @@ async def test_a_cancelled_sleeper_is_forgotten():
     await other
 
 
+async def test_time_may_move_before_a_cancelled_sleeper_notices():
+    """A sleeper that is cancelled and due at once ends as cancelled and stops nobody else."""
+    clock = FakeClock()
+    task = asyncio.create_task(clock.sleep(1))
+    await clock.slept()
+    task.cancel()
+    clock.advance(1)
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert clock.sleepers == 0
+
+
 async def test_no_time_to_wait_is_one_round_of_the_loop():
     """Sleeping for nothing gives control to others and needs nobody to move the clock."""
     clock, ran = FakeClock(), []

@@ -202,6 +202,7 @@ async def test_a_list_is_used_up_in_order():
         assert [d.text async for x in provider.stream(HELLO) for d in x if isinstance(d, b.TextDelta)] == [word]
     with pytest.raises(s.ScriptExhausted, match=r"Model call 3 .* ends at 2"):
         await anext(provider.stream(HELLO))
+    await provider.asked(3)
     assert provider.calls == 3
 
 

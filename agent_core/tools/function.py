@@ -1,0 +1,146 @@
+"""Function tools: an ordinary typed Python function becomes something that a model may call."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+import msgspec
+import pydantic_core
+from pydantic import ValidationError
+
+from agent_core.agents import RESULT_LIMIT, ToolSpec
+from agent_core.messages import Part, Text
+from agent_core.tools.base import CallContext, Done, Failed, Outcome, Pending
+from agent_core.tools.signature import Signature
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every model's wire takes as a tool's name."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool(Generic[P, R]):
+    """A tool made of *function*; calling it as Python does calls the function itself."""
+
+    spec: ToolSpec
+    function: Callable[P, R]
+    signature: Signature
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        """Run with *arguments*, converted to what the annotations say.
+
+        An async function is awaited. Any other runs in a thread, which nobody can stop: after a cancel or a
+        timeout it runs on to its end, and its result is dropped.
+        """
+        try:
+            values = self.signature.read(arguments)
+        except ValidationError as error:
+            return Failed(f"The arguments do not fit `{self.spec.name}`: {_problems(error)}")
+        run = cast("Callable[..., object]", self.function)
+        if inspect.iscoroutinefunction(run):
+            return outcome(await run(**values, **self.signature.given(context)))
+        given = self.signature.given(_from_thread(context))
+        result = await asyncio.to_thread(_no_stop, run, {**values, **given})
+        return outcome(await result if inspect.isawaitable(result) else result)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    effect: Literal["read", "write"] = "read",
+    concurrency_safe: bool = False,
+    idempotent: bool = False,
+    timeout: float = 60.0,
+    result_limit: int = RESULT_LIMIT,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+    """Make a tool of a function: bare, as `@tool`, or with options, as `@tool(effect="write")`.
+
+    The model reads the name, the docstring's text and the parameters with their types, defaults and descriptions
+    (Google, numpy or reST sections, or `Annotated[..., Field(description=...)]`). A parameter annotated
+    `CallContext` gets the context of the call and stays unseen. The result becomes text: a string as it is,
+    anything else as JSON; a Part, several of them, or an `Outcome` are taken as they are.
+
+    *effect* `write` means that a second execution may do harm, *idempotent* that the function hands on
+    `context.call` as an idempotency key, *concurrency_safe* that calls may run side by side; *timeout* is
+    seconds, *result_limit* characters shown to the model. TypeError is raised for a function that no schema fits.
+    """
+
+    def make(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        signature = Signature.of(function)
+        spec = ToolSpec(
+            name=_named(name or function.__name__),
+            description=signature.description,
+            parameters=signature.schema,
+            **options,
+        )
+        return FunctionTool(spec, function, signature)
+
+    return make if function is None else make(function)
+
+
+def outcome(result: object) -> Outcome:
+    """Return *result* of a function as the outcome of its call."""
+    match result:
+        case Done() | Failed() | Pending():
+            return result
+        case str():
+            return Done((Text(result),))
+        case _ if isinstance(result, Part):
+            return Done((result,))
+        case tuple() | list() if result and all(isinstance(each, Part) for each in cast("list[object]", result)):
+            return Done(tuple(cast("list[Part]", result)))
+        case _:
+            return Done((Text(pydantic_core.to_json(result, fallback=_plain).decode()),))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
+    raise TypeError(f"a `{type(value).__name__}` cannot be told to a model; return text, or what JSON can hold.")
+
+
+def _no_stop(function: Callable[..., object], values: Mapping[str, object]) -> object:
+    """Call *function* in its thread; a `StopIteration` would never arrive and leave the caller waiting."""
+    try:
+        return function(**values)
+    except StopIteration as error:
+        raise RuntimeError("the function raised StopIteration.") from error
+
+
+def _from_thread(context: CallContext) -> CallContext:
+    """Return *context* with a `progress` that may be called from another thread."""
+    loop, progress = asyncio.get_running_loop(), context.progress
+
+    def tell(text: str) -> None:
+        loop.call_soon_threadsafe(progress, text)
+
+    return replace(context, progress=tell)
+
+
+def _named(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise TypeError(
+            f"`{name}` is no name for a tool: use 1 to 64 letters, digits, `_` and `-`; `@tool(name=...)` sets it."
+        )
+    return name
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"`{'.'.join(str(step) for step in each['loc'])}`: {each['msg']}" for each in error.errors(include_url=False)
+    )
