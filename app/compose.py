@@ -72,7 +72,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.services = Services(core, tokens, readers or Readers())
+    app.state.services = Services(core, tokens, Readers() if readers is None else readers)
     for routes in (agents, sessions, runs, health):
         app.include_router(routes.router)
     described = Answers(

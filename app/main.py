@@ -93,6 +93,7 @@ def config(app: object, settings: Settings) -> uvicorn.Config:
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE,
     )
