@@ -85,15 +85,15 @@ class Calls:
     async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         spec = tool.spec
         try:
-            async with asyncio.timeout(spec.timeout):
+            async with asyncio.timeout(spec.timeout) as limit:
                 return await tool.call(call.arguments, context)
-        except TimeoutError:
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
+            if not limit.expired():
+                return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
             late = f"`{call.name}` did not answer within {spec.timeout:g} s."
             if spec.effect == "write":
                 return _ended(call, "unknown", f"{late} {UNKNOWN}")
             return t.Failed(late)
-        except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
-            return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
 
     async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> e.FactBody:
         match outcome:
@@ -126,7 +126,7 @@ def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
 
 
 def _problems(spec: ToolSpec, arguments: dict[str, Any]) -> str:
-    validator = Draft202012Validator(spec.parameters)
+    validator: Any = Draft202012Validator(spec.parameters)
     found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(arguments)]
     return "; ".join(found[:_ERRORS_SHOWN])
 
