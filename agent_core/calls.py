@@ -83,9 +83,9 @@ class Calls:
         return tool
 
     async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
-        spec = tool.spec
+        spec, limit = tool.spec, asyncio.timeout(tool.spec.timeout)
         try:
-            async with asyncio.timeout(spec.timeout) as limit:
+            async with limit:
                 return await tool.call(call.arguments, context)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
             if not limit.expired():

@@ -1,7 +1,7 @@
 """drive: run one Run, from wherever its log says it is, until it waits or ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ class Interrupt:
             self._acting.cancel()
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> Generator[None]:
         """Let an interrupt cancel the current task, inside this block and no further."""
         task = self._acting = asyncio.current_task()
         try:
@@ -60,7 +60,7 @@ class Interrupt:
                 task.uncancel()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> Generator[None]:
         """Keep an interrupt from cancelling what must be whole, such as an append; it is noticed afterwards."""
         task, self._acting = self._acting, None
         try:

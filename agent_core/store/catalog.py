@@ -70,13 +70,14 @@ def create(
     connection: Connection, wanted: Definition, *, now: int, source: Literal["file", "api"] = "api"
 ) -> AgentObject:
     """Store a new agent; raises `InvalidInput` when the name is taken."""
-    values = {"project": DEFAULT_PROJECT, "id": new_id("agent"), "name": wanted.name, "source": source, "version": 1}
+    name = new_id("agent")
+    values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
     try:
         key = connection.execute(insert(AGENT).values(**values).returning(AGENT.c.key)).scalar_one()
     except IntegrityError as error:
         raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
     _add_version(connection, key, 1, wanted, now)
-    return find(connection, values["id"]).object
+    return find(connection, name).object
 
 
 def update_definition(connection: Connection, agent: StoredAgent, wanted: Definition, *, now: int) -> AgentObject:

@@ -152,14 +152,13 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     last = source.newest if at is None else at
     if not _FIRST_BORDER <= last <= source.newest:
         raise InvalidInput("at", f"the session's facts go from {_FIRST_BORDER} to {source.newest}.")
-    runs = connection.execute(
-        select(RUN).where(RUN.c.session == source.key, RUN.c.first_seq <= last).order_by(RUN.c.key)
-    ).all()
-    if any(run.last_seq is None or run.last_seq > last for run in runs):
+    query = select(RUN).where(RUN.c.session == source.key, RUN.c.first_seq <= last).order_by(RUN.c.key)
+    runs = [dict(run) for run in connection.execute(query).mappings()]
+    if any(run["last_seq"] is None or run["last_seq"] > last for run in runs):
         if at is None:
             raise SessionBusy(f"Session `{source.id}` is answering; wait, or fork at an earlier seq.")
         raise InvalidInput("at", f"a run is open at seq {last}; choose the seq at which a run ended.")
-    row = connection.execute(select(SESSION).where(SESSION.c.key == source.key)).one()._asdict()
+    row = connection.execute(select(SESSION).where(SESSION.c.key == source.key)).mappings().one()
     about = {**row["about"], "forked_from": {"session": source.id, "at": last}}
     if actor is not None:
         about["actor"] = msgspec.to_builtins(actor)
@@ -173,7 +172,7 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     }
     del copy["key"]
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
-    _copy_log(connection, source.key, key, last, [run._asdict() for run in runs])
+    _copy_log(connection, source.key, key, last, runs)
     return str(copy["id"])
 
 
@@ -184,8 +183,8 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
         parent = keys[run["parent"]]
         values = {**run, "id": new_id("run"), "session": target, "parent": parent}
         keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
-    facts = connection.execute(select(EVENT).where(EVENT.c.session == source, EVENT.c.seq <= last)).all()
-    rows = [{**fact._asdict(), "session": target, "run": keys[fact.run]} for fact in facts]
+    facts = connection.execute(select(EVENT).where(EVENT.c.session == source, EVENT.c.seq <= last)).mappings()
+    rows = [{**fact, "session": target, "run": keys[fact["run"]]} for fact in facts]
     connection.execute(insert(EVENT), rows)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agent_core import Actor, Controls, Core, Definition, Fact, Inbound, RunObject, Text, text_of
+from agent_core import Actor, Core, Definition, Fact, Inbound, RunObject, Text, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
 from agent_core.testing.script import Answer
