@@ -1,0 +1,215 @@
+"""The seam: what a channel is to the rest of the house, and the picture that it shows.
+
+Inbound, a channel turns a payload into an `Inbound`, a `Decision` or a `Stop` and does nothing else. Outbound, it is
+given a `Body`: always the whole picture of one of its messages, never a delta. So an edit may be repeated, a lost one
+heals with the next, and a restart folds the log again and edits once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NewType, Protocol, Self, TypeVar
+
+from agent_core import Actor, CallOutcome, Inbound, ParleyError, RunStatus
+
+Ref = NewType("Ref", str)
+"""Where one message of a channel is, in the channel's own words; it outlives the process."""
+
+CallStatus = Literal["requested", "running", "waiting"] | CallOutcome
+Payload_contra = TypeVar("Payload_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Somebody wants the answer to end; *run* is None when the place says which one it is."""
+
+    by: Actor
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Somebody's vote on an open approval."""
+
+    approval: str
+    by: Actor
+    approved: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a place can take.
+
+    *edit_every* is the least number of seconds between two edits of a message; *text* is the most code points of text
+    in one message, activity lines not counted (None: any number).
+    """
+
+    edit_every: float
+    text: int | None = None
+
+
+class NotShown(ParleyError):
+    """The place did not take a message or an edit; the next edit comes after *retry_after* seconds or more."""
+
+    code = "not_shown"
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Channel(Protocol[Payload_contra]):
+    """A place where people talk."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def parse(self, payload: Payload_contra, /) -> Inbound | Decision | Stop | None:
+        """Say what *payload* asks for, None when it is nothing for an agent; pure."""
+        ...
+
+    async def post(self, address: str, body: "Body") -> Ref:
+        """Show *body* as a new message at *address*; raises `NotShown`."""
+        ...
+
+    async def edit(self, ref: Ref, body: "Body") -> None:
+        """Make the message at *ref* show *body* and nothing else; raises `NotShown`.
+
+        A place with native streaming may send the tail alone while *body* extends what it acknowledged.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """Text that grows at its end: the first *count* of *pieces*, of *length* code points.
+
+    The list is shared by all states of a text and only ever added to, so that growing copies nothing.
+    """
+
+    pieces: list[str]
+    count: int
+    length: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return *text* as one piece."""
+        return cls([text], 1, len(text))
+
+    def put(self, offset: int, text: str) -> "Grown":
+        """Return the first *offset* code points followed by *text*."""
+        if offset < self.length or self.count != len(self.pieces):
+            return Grown.of(str(self)[:offset] + text)
+        self.pieces.append(text)
+        return Grown(self.pieces, self.count + 1, self.length + len(text))
+
+    def __str__(self) -> str:
+        return "".join(self.pieces[: self.count])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grown) and self.length == other.length and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part of a message; *other* parts hold their place and show nothing here."""
+
+    kind: Literal["text", "reasoning", "other"]
+    text: Grown
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an agent does beside talking: the use of a tool."""
+
+    id: str
+    name: str
+    status: CallStatus
+    progress: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run stands; *reason* is why it completed, *error* why it failed."""
+
+    id: str
+    status: RunStatus = "queued"
+    cancelling: bool = False
+    reason: str | None = None
+    error: str | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether somebody works on it, or it waits for somebody."""
+        return self.status in ("running", "waiting", "requires_action")
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it follows."""
+        return self.status in ("completed", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as it is shown: its parts, and the calls that it made.
+
+    *seq* is that of the fact that last told of it. *border* is set when its run waited or ended behind it: what comes
+    next stands in a message of its own. *steered* messages joined a run that was under way.
+    """
+
+    id: str
+    role: Literal["user", "assistant"]
+    run: str | None
+    seq: int = 0
+    parts: tuple[Piece, ...] = ()
+    calls: tuple[Call, ...] = ()
+    open: bool = False
+    partial: bool = False
+    border: bool = False
+    steered: bool = False
+    epoch: int = 0
+    attempt: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined by blank lines."""
+        return "\n\n".join(str(piece.text) for piece in self.parts if piece.kind == "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The whole picture of a conversation, or of that part of it which one message of a channel shows.
+
+    The messages of *past* change no more, those of *recent* may, and those of *waiting* were not taken by a step yet.
+    *closed* is set in the picture of a message to which no new text will come.
+    """
+
+    seq: int = 0
+    past: tuple[Said, ...] = ()
+    recent: tuple[Said, ...] = ()
+    waiting: tuple[Said, ...] = ()
+    runs: tuple[Run, ...] = ()
+    closed: bool = False
+
+    @property
+    def messages(self) -> tuple[Said, ...]:
+        """Every message in the order of the conversation."""
+        return self.past + self.recent + self.waiting
+
+    @property
+    def active(self) -> Run | None:
+        """The run that a Stop would end: the one at work, else the first in the queue."""
+        open_runs = [run for run in self.runs if not run.ended]
+        return next((run for run in open_runs if run.active), open_runs[0] if open_runs else None)
+
+    def run(self, id: str | None) -> Run | None:
+        """Return how run *id* stands."""
+        return next((run for run in reversed(self.runs) if run.id == id), None)
+
+    def newest(self) -> Iterator[Said]:
+        """Give the messages that a step has taken or made, the newest first."""
+        yield from reversed(self.recent)
+        yield from reversed(self.past)

@@ -1,0 +1,249 @@
+"""relay: follow a session and keep a place showing it, at the place's own pace and in messages it can take.
+
+A conversation is shown in *segments*, one message of the channel each. A wait, the end of a run and rollover past
+`Limits.text` end a segment; the next text opens a new one. A border stays where it was once drawn, whatever the
+messages around it become.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from agent_core import Clock, Event
+from channels.base import Body, Channel, Grown, Limits, NotShown, Piece, Ref, Run, Said
+from channels.view import EMPTY, view
+
+_SPLITS = ("\n\n", "\n", " ")
+_ENDS = frozenset({"run.waiting", "run.completed", "run.failed", "run.cancelled"})
+
+
+class Port(Protocol):
+    """Where a session's events come from."""
+
+    def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        """Yield batches of the session's events beyond seq *after*."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A place in a conversation: before code point *offset* of a message's text, None is behind all of the message.
+
+    *at* is where to look for the message: its index when the border was drawn, which later grows at most.
+    """
+
+    message: str
+    offset: int | None = None
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one message of a channel shows: all from *start* (None: the beginning) to *end* (None: it still grows)."""
+
+    start: Border | None = None
+    end: Border | None = None
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """How far a segment got; the row of a ledger."""
+
+    segment: Segment
+    ref: Ref | None = None
+    shown: Body | None = None
+
+
+class Relay:
+    """Shows one session at one address. *body* is the picture so far."""
+
+    def __init__(self, port: Port, channel: Channel[Any], clock: Clock, *, session: str, address: str) -> None:
+        self.body: Body = EMPTY
+        self._port, self._channel, self._clock = port, channel, clock
+        self._session, self._address = session, address
+        self._deliveries = [_Delivery(Segment())]
+        self._news, self._hurry = asyncio.Event(), asyncio.Event()
+        self._over = False
+
+    async def run(self, *, after: int = 0) -> None:
+        """Show what follows seq *after* until the events end, and return once the last state is shown."""
+        reading = asyncio.create_task(self._read(after))
+        try:
+            await self._write()
+            await reading
+        finally:
+            reading.cancel()
+            await asyncio.wait((reading,))
+
+    async def _read(self, after: int) -> None:
+        """Fold what comes; an end does not wait for the next beat."""
+        try:
+            async with aclosing(self._port.follow(self._session, after=after)) as batches:
+                async for batch in batches:
+                    self._take(batch)
+        finally:
+            self._over = True
+            self._news.set()
+            self._hurry.set()
+
+    def _take(self, batch: Iterable[Event]) -> None:
+        for event in batch:
+            self.body = view(self.body, event)
+            if event.parent_run is None and event.type in _ENDS:
+                self._hurry.set()
+        self._news.set()
+
+    async def _write(self) -> None:
+        """Show the latest state, then let `edit_every` seconds pass unless an end comes; and again."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._hurry.clear()
+            over = self._over
+            failed = await self._show()
+            if over and failed is None:
+                return
+            if failed is not None:
+                self._news.set()
+                await self._clock.sleep(max(failed.retry_after, self._channel.limits.edit_every))
+            elif not over:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        beat = asyncio.create_task(self._clock.sleep(self._channel.limits.edit_every))
+        end = asyncio.create_task(self._hurry.wait())
+        try:
+            await asyncio.wait((beat, end), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            beat.cancel()
+            end.cancel()
+
+    async def _show(self) -> NotShown | None:
+        """Bring every message up to date, in order; return why one of them was not."""
+        body = self.body
+        self._plan(body)
+        for delivery in self._deliveries:
+            picture = cut(body, delivery.segment)
+            if picture == delivery.shown or not (delivery.ref or is_visible(picture)):
+                continue
+            try:
+                if delivery.ref is None:
+                    delivery.ref = await self._channel.post(self._address, picture)
+                else:
+                    await self._channel.edit(delivery.ref, picture)
+            except NotShown as error:
+                return error
+            delivery.shown = picture
+        self._forget(body)
+        return None
+
+    def _plan(self, body: Body) -> None:
+        """Draw the borders that are due."""
+        while (end := border(body, self._deliveries[-1].segment, self._channel.limits)) is not None:
+            self._deliveries[-1].segment = replace(self._deliveries[-1].segment, end=end)
+            self._deliveries.append(_Delivery(Segment(start=end)))
+
+    def _forget(self, body: Body) -> None:
+        """Leave alone what changes no more: segments of runs that ended."""
+
+        def may_change(delivery: _Delivery) -> bool:
+            picture = delivery.shown or cut(body, delivery.segment)
+            return any(not run.ended for run in picture.runs)
+
+        *closed, last = self._deliveries
+        self._deliveries = [*(delivery for delivery in closed if may_change(delivery)), last]
+
+
+def cut(body: Body, segment: Segment) -> Body:
+    """Return the picture of *segment*: its messages, the runs they belong to, and whether it is closed.
+
+    It reaches no further than the first border that the view drew.
+    """
+    kept = tuple(said for _, said in _cut(body, segment))
+    return Body(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
+
+
+def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
+    """Return where *segment*, which still grows, has to end; None when it may go on."""
+    room = limits.text
+    last: Border | None = None
+    for at, said in _cut(body, segment):
+        if room is not None and said.role == "assistant":
+            text = said.text
+            if len(text) > room:
+                offset = _begin(said, segment.start) + _split(text[:room], required=room == limits.text)
+                return Border(said.id, offset, at)
+            room -= len(text)
+        last = Border(said.id, None, at) if said.border else None
+    return last
+
+
+def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, Said]]:
+    """Give the messages of *segment*, the first and the last with their part of the text, and their places."""
+    for at, said in _from(body, segment.start):
+        begin = _begin(said, segment.start)
+        end = segment.end if segment.end is not None and segment.end.message == said.id else None
+        if end is not None and end.offset is not None:
+            yield at, _part(said, begin, end.offset)
+            return
+        yield at, _part(said, begin, None) if begin else said
+        if said.border or end is not None:
+            return
+
+
+def _begin(said: Said, start: Border | None) -> int:
+    """Return the offset in *said* at which a segment from *start* on begins."""
+    return start.offset or 0 if start is not None and start.message == said.id else 0
+
+
+def is_visible(picture: Body) -> bool:
+    """Tell whether there is anything of an agent to show: text, a call, or an end that is worth a word."""
+    if any(said.role == "assistant" and (said.calls or said.text.strip()) for said in picture.recent):
+        return True
+    ends = [run for run in picture.runs if run.status in ("failed", "cancelled", "waiting", "requires_action")]
+    refused = [run for run in picture.runs if run.reason not in (None, "end_turn")]
+    return bool(ends or refused) and any(said.border for said in picture.recent)
+
+
+def _from(body: Body, start: Border | None) -> Iterator[tuple[int, Said]]:
+    """Give the messages from *start* on, and their places; those that no step has taken yet are left out."""
+    taken = body.past + body.recent
+    at = 0
+    if start is not None:
+        at = next((n for n in range(start.at, len(taken)) if taken[n].id == start.message), len(taken))
+        at += start.offset is None
+    return ((n, taken[n]) for n in range(at, len(taken)))
+
+
+def _runs(body: Body, messages: Iterable[Said]) -> tuple[Run, ...]:
+    """Return the runs that *messages* belong to; those of new messages are found at once."""
+    names = {said.run for said in messages}
+    found: list[Run] = []
+    for run in reversed(body.runs):
+        if len(found) == len(names):
+            break
+        if run.id in names:
+            found.append(run)
+    return tuple(reversed(found))
+
+
+def _part(said: Said, begin: int, end: int | None) -> Said:
+    """Return *said* with a part of its text; what stands below its text goes with the last part."""
+    parts = (Piece("text", Grown.of(said.text[begin:end])),)
+    if end is None:
+        return replace(said, parts=parts)
+    return replace(said, parts=parts, calls=(), border=False)
+
+
+def _split(text: str, *, required: bool) -> int:
+    """Return where to cut *text*: at the end of a paragraph, a line or a word in its second half, else at its end.
+
+    Where no text has to fit (not *required*) a bad place is none: then 0.
+    """
+    for mark in _SPLITS:
+        at = text.rfind(mark, len(text) // 2)
+        if at > 0:
+            return at + len(mark)
+    return len(text) if required else 0
