@@ -139,7 +139,10 @@ def _run(connection: Connection, job: _Job, *, alone: bool) -> None:
 def _deliver(jobs: list[_Job]) -> None:
     for job in jobs:
         if job.error is None and job.then is not None:
-            job.then(job.result)
+            try:
+                job.then(job.result)
+            except Exception as error:  # noqa: BLE001 - the task that asked hears of it; the others must be told of theirs
+                job.error = error
         if job.future.cancelled():
             continue
         if job.error is not None:
