@@ -1,0 +1,71 @@
+"""What tests of the core say again and again: open a session, send a message, read the log, wait for the end."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, Text
+from agent_core.store import log, runs, sessions
+from agent_core.store.log import RunRef
+
+ANN = Actor("ann", "user", "Ann")
+BOB = Actor("bob", "user", "Bob")
+SAFETY = 20.0
+"""Seconds after which a test gives up: far more than anything here takes."""
+
+
+async def open_session(core: Core, *, agent: str = "assistant", actor: Actor = ANN, **options: Any) -> str:
+    return (await core.open_session(agent=agent, actor=actor, **options)).id
+
+
+async def send(core: Core, session: str, text: str, **options: Any) -> Receipt:
+    return await core.receive(session, inbound(text, **options))
+
+
+def inbound(text: str, **options: Any) -> Inbound:
+    return Inbound(**{"parts": (Text(text),), "actor": ANN, **options})
+
+
+async def idle(core: Core, session: str, *, after: int = 0) -> list[Fact]:
+    """Wait until the session is idle, and return its facts beyond *after*."""
+    async with asyncio.timeout(SAFETY):
+        return [fact async for batch in core.follow(session, after=after, until_idle=True) for fact in facts_of(batch)]
+
+
+async def say_and_wait(core: Core, session: str, text: str, **options: Any) -> Receipt:
+    """Send *text*, and return once all is answered."""
+    receipt = await send(core, session, text, **options)
+    await idle(core, session)
+    return receipt
+
+
+async def log_of(core: Core, session: str, *, after: int = 0) -> list[Fact]:
+    """Return the facts that are in the log now."""
+    return await core._store.read(
+        lambda connection: log.facts_between(connection, sessions.find(connection, session).place, after)
+    )
+
+
+async def ref_of(core: Core, run: str) -> RunRef:
+    """Return the run as its owner holds it."""
+    return (await core._store.read(lambda connection: runs.find(connection, run)))[0]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Give control to the event loop until *condition* holds; for what no event tells."""
+    async with asyncio.timeout(SAFETY):
+        while not condition():  # noqa: ASYNC110 - it is what no event tells
+            await asyncio.sleep(0)
+
+
+def facts_of(events: Iterable[Event]) -> list[Fact]:
+    return [event for event in events if isinstance(event, Fact)]
+
+
+def types(facts: Iterable[Event]) -> list[str]:
+    return [fact.type for fact in facts]
+
+
+def only(facts: Iterable[Fact], *kinds: type[Any]) -> list[Any]:
+    """Return the bodies of these *kinds*, in order."""
+    return [fact.body for fact in facts if isinstance(fact.body, kinds)]
