@@ -1,0 +1,147 @@
+"""A stage for specifications of the loop: a core on a real database, a model that plays a script, and the log."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agent_core import (
+    Actor,
+    Controls,
+    Core,
+    Event,
+    Fact,
+    FactBody,
+    Inbound,
+    Limits,
+    Message,
+    Overlap,
+    RunObject,
+    Text,
+    ToolResult,
+    text_of,
+)
+from agent_core.clock import Clock
+from agent_core.providers.base import Request
+from agent_core.store import log, sessions
+from agent_core.testing import FakeClock, Script, ScriptedProvider
+from agent_core.tools.base import Tool
+from tests.conftest import MakeCore
+
+ANN = Actor("ann", "user")
+PATIENCE = 20.0
+"""Seconds after which a test gives up on something that should have happened at once."""
+B = TypeVar("B")
+
+
+@dataclass
+class Stage:
+    """One session with the agent `assistant`, and what a test does to it."""
+
+    core: Core
+    provider: ScriptedProvider
+    session: str
+
+    async def send(self, text: str = "Go", *, overlap: Overlap = "queue", **controls: Any) -> str:
+        """Send a message and return the run that takes it."""
+        inbound = Inbound(parts=(Text(text),), actor=ANN, overlap=overlap, controls=Controls(**controls))
+        return (await self.core.receive(self.session, inbound)).run
+
+    async def done(self, run: str) -> RunObject:
+        """Return the run once it has ended or waits."""
+        found = await self.core.settled(run, timeout=PATIENCE)
+        assert found.status not in ("queued", "running"), f"`{run}` is still {found.status}"
+        return found
+
+    async def play(self, text: str = "Go", **controls: Any) -> RunObject:
+        """Send a message and see its run through."""
+        return await self.done(await self.send(text, **controls))
+
+    async def stop(self, run: str) -> RunObject:
+        """Cancel a run and see it end."""
+        await self.core.cancel(run, by=ANN)
+        return await self.done(run)
+
+    async def log(self) -> list[Fact]:
+        """Return the session's facts so far."""
+        return await self.core._store.read(
+            lambda connection: log.facts_between(connection, sessions.find(connection, self.session).place, 0)
+        )
+
+    async def said(self, kind: type[B], run: str | None = None) -> list[B]:
+        """Return the bodies of this kind in the log, of one run if it is named."""
+        return [
+            fact.body for fact in await self.log() if isinstance(fact.body, kind) and (run is None or fact.run == run)
+        ]
+
+    async def types(self, run: str) -> list[str]:
+        """Return the types of the run's facts, in order."""
+        return [fact.type for fact in await self.log() if fact.run == run]
+
+    async def until(self, wanted: Callable[[Event], bool], *, after: int = 0) -> Event:
+        """Follow the session and return the first event that is wanted; earlier ones count too."""
+        async with asyncio.timeout(PATIENCE), aclosing(self.core.follow(self.session, after=after)) as batches:
+            async for batch in batches:
+                for event in batch:
+                    if wanted(event):
+                        return event
+        raise AssertionError("the stream ended before")
+
+    async def asked(self, n: int) -> Request:
+        """Return the n-th request of the model, from 1, once it was made."""
+        async with asyncio.timeout(PATIENCE):
+            await self.provider.asked(n)
+        return self.provider.requests[n - 1]
+
+
+async def set_stage(
+    make_core: MakeCore,
+    script: Script,
+    *,
+    tools: Sequence[Tool] = (),
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    controls: Controls | None = None,
+    **options: Any,
+) -> Stage:
+    """Start a core whose model plays *script*, and open a session."""
+    provider = ScriptedProvider(script, clock=clock)
+    definition = {"limits": limits or Limits(), "controls": controls or Controls()}
+    core = await make_core(provider, tools=tuple(tools), definition=definition, clock=clock, **options)
+    return Stage(core, provider, (await core.open_session(agent="assistant", actor=ANN)).id)
+
+
+async def restart(make_core: MakeCore, stage: Stage, script: Script, **options: Any) -> Stage:
+    """Stop the stage's core as a deploy does, and start another on the same database."""
+    await stage.core.stop(grace=1.0)
+    clock = options.get("clock")
+    provider = ScriptedProvider(script, clock=clock)
+    return Stage(await make_core(provider, **options), provider, stage.session)
+
+
+async def asleep(clock: FakeClock, n: int) -> None:
+    """Return once *n* tasks sleep: an idle core has two, its sweep and its heartbeat; a pausing run is a third."""
+    async with asyncio.timeout(PATIENCE):
+        await clock.slept(n)
+
+
+def is_a(kind: type[FactBody], **fields: Any) -> Callable[[Event], bool]:
+    """Return whether an event is of *kind* and has these *fields*."""
+    return lambda event: isinstance(event.body, kind) and all(getattr(event.body, k) == v for k, v in fields.items())
+
+
+def texts(request: Request) -> list[tuple[str, str]]:
+    """Return role and text of each message that the model saw; a result is its outcome and text."""
+    return [(entry.message.role, _text(entry.message)) for entry in request.messages]
+
+
+def results(request: Request) -> list[ToolResult]:
+    """Return the tool results that the model saw, in its order."""
+    return [part for entry in request.messages for part in entry.message.parts if isinstance(part, ToolResult)]
+
+
+def _text(message: Message) -> str:
+    return text_of(message.parts) or " ".join(
+        f"{part.outcome}: {text_of(part.parts)}" for part in message.parts if isinstance(part, ToolResult)
+    )
