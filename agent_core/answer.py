@@ -18,11 +18,16 @@ _RAW_SHOWN = 500
 
 @dataclass(slots=True)
 class _Block:
-    """One part as it grows; *length* counts code points."""
+    """One part as it grows.
 
-    index: int
+    *index* is its place in the message, None while it is blank; *shown* counts the texts that were shown and
+    *length* their code points.
+    """
+
     kind: type[e.TextDelta | e.ReasoningDelta] | None
+    index: int | None = None
     texts: list[str] = field(default_factory=list[str])
+    shown: int = 0
     length: int = 0
     name: str = ""
     arguments: dict[str, object] | None = None
@@ -49,18 +54,15 @@ class Answer:
         return self._end is not None
 
     def take(self, batch: Iterable[p.Delta]) -> list[e.Delta]:
-        """Fold one batch in and return its text as one delta per part."""
-        fresh: dict[int, list[str]] = {}
+        """Fold one batch in and return its text as one delta per part; a part begins with what is not blank."""
+        fresh: dict[int, _Block] = {}
         for delta in batch:
             if isinstance(delta, (p.TextDelta, p.ReasoningDelta)):
                 if delta.text:
-                    fresh.setdefault(delta.slot, []).append(delta.text)
-                    if delta.slot not in self._blocks:
-                        kind = e.TextDelta if isinstance(delta, p.TextDelta) else e.ReasoningDelta
-                        self._blocks[delta.slot] = _Block(len(self._blocks), kind)
+                    fresh[delta.slot] = self._grown(delta)
             else:
                 self._note(delta)
-        return [self._shown(self._blocks[slot], "".join(texts)) for slot, texts in fresh.items()]
+        return [self._shown(block) for block in fresh.values() if block.index is not None]
 
     def facts(self, state: RunState, agent: Agent, *, interrupted: bool) -> Sequence[FactBody]:
         """Return what this try came to; *interrupted* when the run was cancelled meanwhile."""
@@ -90,9 +92,9 @@ class Answer:
         ids = [new_id("call") for _ in calls]
         by_block = dict(zip((id(block) for block in calls), ids, strict=True))
         parts: list[Part] = []
-        for block in self._blocks.values():
+        for block in self._placed():
             if block.kind is not None:
-                parts += self._kept(block)
+                parts.append(_part(block))
             elif id(block) in by_block:
                 parts.append(ToolCall(by_block[id(block)], block.name, dict(block.arguments or {})))
         return [
@@ -127,7 +129,7 @@ class Answer:
     def _note(self, delta: p.Delta) -> None:
         match delta:
             case p.ToolStart(slot, _, name):
-                self._blocks[slot] = _Block(len(self._blocks), None, name=name)
+                self._blocks[slot] = _Block(None, len(self._placed()), name=name)
             case p.ToolArgsDelta(slot, text):
                 self._blocks[slot].texts.append(text)
             case p.ToolEnd(slot, raw, arguments):
@@ -142,11 +144,22 @@ class Answer:
             case p.Started() | p.TextDelta() | p.ReasoningDelta():
                 return
 
-    def _shown(self, block: _Block, text: str) -> e.Delta:
+    def _grown(self, delta: p.TextDelta | p.ReasoningDelta) -> _Block:
+        block = self._blocks.get(delta.slot)
+        if block is None:
+            kind = e.TextDelta if isinstance(delta, p.TextDelta) else e.ReasoningDelta
+            block = self._blocks[delta.slot] = _Block(kind)
+        block.texts.append(delta.text)
+        if block.index is None and not delta.text.isspace():
+            block.index = len(self._placed())
+        return block
+
+    def _shown(self, block: _Block) -> e.Delta:
         assert block.kind is not None
+        assert block.index is not None
+        text = "".join(block.texts[block.shown :])
         offset = block.length
-        block.texts.append(text)
-        block.length += len(text)
+        block.shown, block.length = len(block.texts), offset + len(text)
         return block.kind(
             message=self._move.message,
             part=block.index,
@@ -159,14 +172,15 @@ class Answer:
     def _calls(self) -> list[_Block]:
         return [block for block in self._blocks.values() if block.kind is None and block.ended]
 
-    def _said(self) -> tuple[Part, ...]:
-        return tuple(part for block in self._blocks.values() for part in self._kept(block))
+    def _placed(self) -> list[_Block]:
+        """Return the blocks in the order of their parts, blank ones left out: providers refuse them when replayed."""
+        placed = [(block.index, block) for block in self._blocks.values() if block.index is not None]
+        return [block for _, block in sorted(placed, key=lambda each: each[0])]
 
-    def _kept(self, block: _Block) -> list[Part]:
-        """Return the block's part unless it is blank: providers refuse blank text when it is replayed."""
-        if block.kind is None or not block.text.strip():
-            return []
-        return [Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)]
+    def _said(self) -> tuple[Part, ...]:
+        if self._refused:
+            return ()
+        return tuple(_part(block) for block in self._placed() if block.kind is not None)
 
     def _message(self, stop: e.Stop, parts: tuple[Part, ...], *, partial: bool = False) -> e.MessageCompleted:
         return e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop=stop, partial=partial)
@@ -184,6 +198,10 @@ class Answer:
             retry_after=retry_after,
             usage=self._usage,
         )
+
+
+def _part(block: _Block) -> Part:
+    return Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)
 
 
 def _unreadable(call: str, block: _Block) -> e.ToolCompleted:
