@@ -23,11 +23,13 @@ Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at mo
 
 def main() -> None:
     """Run the command line; an error of ours is one line and the exit code 1."""
-    from agent_core import ParleyError
-
     try:
         app()
-    except ParleyError as error:
+    except Exception as error:
+        from agent_core import ParleyError
+
+        if not isinstance(error, ParleyError):
+            raise
         sys.stderr.write(f"parley: {error}\n")
         sys.exit(1)
 
@@ -134,7 +136,7 @@ def _client() -> "Client":
     from app.client import Client
     from app.settings import load_settings
 
-    return Client(load_settings())
+    return Client(load_settings(serving=False))
 
 
 def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,8 @@ import httpx
 
 from agent_core import ConfigError, ParleyError
 from app.keys import SECRET_FILE, load_keys
-from app.settings import SQLITE, Settings
+from app.settings import SERVER_FILE, SQLITE, Settings
 from channels.web.identity import Tokens
-
-SERVER_FILE = "server.json"
 
 
 class Refused(ParleyError):

@@ -18,11 +18,10 @@ import uvloop
 
 from agent_core import ConfigError
 from app.api.readers import Readers
-from app.client import SERVER_FILE
 from app.compose import create_app, running_core
 from app.keys import ApiKey, load_api_key, load_keys, prepare_data
 from app.lock import owned
-from app.settings import Settings
+from app.settings import SERVER_FILE, Settings
 from channels.web.identity import Tokens
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.

@@ -11,6 +11,8 @@ from agent_core import ConfigError
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_SECRET = 32
 SQLITE = "sqlite:///"
+# Where a running server tells the commands of its machine how to reach it.
+SERVER_FILE = "server.json"
 POSTGRES = ("postgres://", "postgresql://")
 REAL_PROVIDERS = ("anthropic", "openai", "openai-compatible")
 DEMO = "demo"
@@ -98,15 +100,19 @@ class Settings(BaseSettings):
         return "PARLEY_MODEL" if self.model else "default"
 
 
-def load_settings(env_file: Path | None = Path(".env")) -> Settings:
-    """Return the settings of this process; raise ConfigError with one line when they cannot work."""
+def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True) -> Settings:
+    """Return the settings of this process; raise ConfigError with one line when they cannot work.
+
+    Without *serving* it is enough that a command finds the server.
+    """
     try:
         settings = Settings(_env_file=env_file)  # pyright: ignore[reportCallIssue] - pydantic-settings' own
     except ValidationError as error:
         raise ConfigError(_first(error)) from None
     except (SettingsError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"`{env_file}` cannot be read ({error}); correct it or remove it.") from None
-    check(settings)
+    if serving:
+        check(settings)
     return settings
 
 

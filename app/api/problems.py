@@ -146,12 +146,15 @@ async def _crash(_: Request, __: Exception) -> Response:
 
 
 def answers(
-    model: type | None,
+    model: type | str | None,
     *codes: int,
     status: int = 200,
     media: str = "application/json",
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route for OpenAPI: *model* with *status*, and the problems *codes*."""
+    """Return the `responses` of a route for OpenAPI: *model* with *status*, and the problems *codes*.
+
+    *model* is one of our types, or the name of a component.
+    """
     first: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if model is not None:
         first["content"] = {media: {"schema": reference(model)}}
@@ -160,7 +163,9 @@ def answers(
     return {status: first, **problems}
 
 
-def reference(model: type) -> dict[str, Any]:
+def reference(model: type | str) -> dict[str, Any]:
     """Return the JSON Schema reference of *model* inside OpenAPI."""
+    if isinstance(model, str):
+        return {"$ref": f"#/components/schemas/{model}"}
     schema = msgspec.json.schema_components([model], ref_template="#/components/schemas/{name}")[0][0]
     return json.loads(json.dumps(schema))

@@ -26,7 +26,7 @@ from app.api.deps import (
     Wired,
 )
 from app.api.problems import answers
-from app.api.sse import EventStream, disconnected, open_stream
+from app.api.sse import SSE, disconnected, open_stream
 from app.api.wire import Run, RunTree, answer, page, run_wire
 
 router = APIRouter(tags=["runs"])
@@ -38,7 +38,7 @@ STARTED = {
     **answers(Run, 400, 401, 403, 404, 409, 413, 422),
     202: {**answers(Run)[200], "description": "Accepted"},
 }
-STARTED[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+STARTED[200]["content"] |= answers(SSE, media="text/event-stream")[200]["content"]
 
 
 @router.post("/v1/agents/{id}/runs", responses=STARTED)
@@ -90,8 +90,8 @@ async def get_run(wired: Wired, _: Operator, id: str) -> Response:
 @router.get(
     "/v1/runs/{id}/events",
     status_code=200,
-    response_class=EventStream,
-    responses=answers(str, 400, 401, 403, 404, 422, media="text/event-stream"),
+    response_class=Response,
+    responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
 )
 async def run_events(wired: Wired, run: OwnRun, show: Show, after: After) -> Response:
     """Follow a run and its descendants until it ends or waits, as server-sent events."""

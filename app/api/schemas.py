@@ -9,6 +9,7 @@ import msgspec
 
 from agent_core import Page
 from agent_core.events import FACTS, LIVE
+from app.api.sse import SSE
 from app.api.wire import Agent, Health, Message, Posted, Problem, Run, RunTree, Session, TokenAnswer
 from channels.web.visible import CONTENTS, OPERATORS, PART_CONTENTS, RUN_OPERATORS, SESSION_OPERATORS
 
@@ -46,7 +47,7 @@ SESSION = {"session": {"type": "string"}}
 
 def components() -> dict[str, Any]:
     """Return the schemas of objects and frames for OpenAPI's `components`."""
-    return {**_definitions((*WIRE, *_bodies()), IN_OPENAPI), "Frame": _frame(IN_OPENAPI)}
+    return {**_definitions((*WIRE, *_bodies()), IN_OPENAPI), "Frame": _frame(IN_OPENAPI), SSE: _server_sent()}
 
 
 def events_schema() -> dict[str, Any]:
@@ -90,6 +91,20 @@ def _frame(template: str) -> dict[str, Any]:
             _case(kind, {"$ref": template.format(name=cls.__name__)}, fact=kind in FACTS)
             for kind, cls in {**FACTS, **LIVE}.items()
         ],
+    }
+
+
+def _server_sent() -> dict[str, Any]:
+    """Return what a stream's event is before its data is read as JSON; after that it is a `Frame`."""
+    return {
+        "description": "One event of a stream; with `id` as a number and `data` read as JSON it is a `Frame`.",
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "pattern": "^[1-9][0-9]*$"},
+            "event": {"enum": sorted({**FACTS, **LIVE})},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+        "required": ["event", "data"],
     }
 
 

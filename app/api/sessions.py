@@ -23,7 +23,7 @@ from app.api.deps import (
     agent_for,
 )
 from app.api.problems import answers
-from app.api.sse import EventStream, open_stream
+from app.api.sse import SSE, open_stream
 from app.api.wire import Message, Posted, Session, answer, message_wire, page, posted, session_wire
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -120,8 +120,8 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, bod
 @router.get(
     "/{id}/events",
     status_code=200,
-    response_class=EventStream,
-    responses=answers(str, 400, 401, 403, 404, 422, media="text/event-stream"),
+    response_class=Response,
+    responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
 )
 async def session_events(
     wired: Wired,

@@ -13,6 +13,8 @@ from app.api.wire import rfc3339
 from channels.web.visible import ShowTools, is_plain, visible
 
 SILENCE = 15.0
+# The component that describes one event of a stream in OpenAPI.
+SSE = "ServerSentEvent"
 COMMENT = b": still here\n\n"
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -59,11 +61,9 @@ def _build(event: Event, body: bytes) -> bytes:
 class EventStream(Response):
     """The answer that passes batches of *source* on until it ends, the reader leaves or the server stops.
 
-    Use `open`, which asks for the first batch before any header is sent. *gone* runs when the reader leaves
+    Use `open_stream`, which asks for the first batch before any header is sent. *gone* runs when the reader leaves
     first; *silence* is the seconds without an event after which a comment is sent.
     """
-
-    media_type = "text/event-stream"
 
     def __init__(
         self,

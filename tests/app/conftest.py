@@ -16,6 +16,7 @@ from app.compose import create_app
 from app.keys import ApiKey, Keys
 from app.settings import Settings
 from channels.web.identity import Tokens
+from tests.app.processes import Serving, Shell
 
 KEY = "the-operators-own-key"
 SECRET = b"a secret of no less than 32 characters"
@@ -123,3 +124,20 @@ def caller(app: FastAPI, text: str) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     headers = {"Authorization": f"Bearer {text}"}
     return httpx.AsyncClient(transport=transport, base_url="http://parley.test", headers=headers)
+
+
+@pytest.fixture
+def shell(tmp_path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+async def serving(shell: Shell) -> AsyncIterator[Serving]:
+    assert (await shell.run("migrate"))[0] == 0
+    process = await shell.start("serve")
+    assert process.stdout
+    async with asyncio.timeout(20):
+        printed = (await process.stdout.readuntil(b"Model:")).decode()
+    serving = Serving(shell, process, printed + (await process.stdout.readline()).decode())
+    yield serving
+    await serving.stop()

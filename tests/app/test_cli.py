@@ -2,84 +2,10 @@
 
 import asyncio
 import json
-import os
-import re
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
-import pytest
 
-from app.settings import Settings
-
-ROOT = Path(__file__).parents[2]
-
-
-class Shell:
-    """Commands in a folder of their own, with a bare environment."""
-
-    def __init__(self, folder: Path) -> None:
-        self.data = folder / "data"
-        names = {str(field.validation_alias) for field in Settings.model_fields.values()}
-        self._env = {name: value for name, value in os.environ.items() if name not in names}
-        self._env |= {"PORT": "0", "PARLEY_AGENTS": str(ROOT / "agents"), "PYTHONPATH": str(ROOT)}
-        self._env["PARLEY_DEMO_RATE"] = "0"
-        self._folder = folder
-
-    async def start(self, *words: str, **env: str) -> Process:
-        command = (sys.executable, "-m", "app.cli", *words)
-        return await asyncio.create_subprocess_exec(
-            *command, cwd=self._folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
-        )
-
-    async def run(self, *words: str, **env: str) -> tuple[int | None, str, str]:
-        """Return exit code, output and errors of a command."""
-        process = await self.start(*words, **env)
-        out, err = await asyncio.wait_for(process.communicate(), 20)
-        return process.returncode, out.decode(), err.decode()
-
-    async def refused(self, *words: str, **env: str) -> str:
-        """Return the one line with which a command ends that cannot work."""
-        code, _, err = await self.run(*words, **env)
-        assert code == 1
-        assert err.startswith("parley: ")
-        assert err.count("\n") == 1
-        return err
-
-
-class Serving:
-    """A server of its own process, and what it printed."""
-
-    def __init__(self, shell: Shell, process: Process, printed: str) -> None:
-        self.shell, self.process, self.printed = shell, process, printed
-        self.url = re.findall(r"http://[\d.:]+", printed)[0]
-        self.key = re.findall(r"parley_\S+", printed)[0]
-
-    async def stop(self) -> int | None:
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(self.process.communicate(), 5)
-        return self.process.returncode
-
-
-@pytest.fixture
-def shell(tmp_path) -> Shell:
-    return Shell(tmp_path)
-
-
-@pytest.fixture
-async def serving(shell: Shell) -> AsyncIterator[Serving]:
-    assert (await shell.run("migrate"))[0] == 0
-    process = await shell.start("serve")
-    assert process.stdout
-    async with asyncio.timeout(20):
-        printed = (await process.stdout.readuntil(b"Model:")).decode()
-    serving = Serving(shell, process, printed + (await process.stdout.readline()).decode())
-    yield serving
-    await serving.stop()
+from tests.app.processes import ROOT, Serving, Shell
 
 
 async def test_a_server_says_how_to_reach_it_and_stops_within_seconds(serving: Serving):
@@ -103,16 +29,26 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     headers = {"Authorization": f"Bearer {serving.key}"}
     async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
         run = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()
-    assert "assistant" in (await shell.run("agents", "list"))[1]
-    assert run["id"] in (await shell.run("runs", "list"))[1]
-    assert json.loads((await shell.run("runs", "show", run["id"]))[1])["status"] == "completed"
-    tail = (await shell.run("runs", "tail", run["id"]))[1].splitlines()
-    assert "message.received" in tail[0]
-    assert "run.completed" in tail[-1]
-    assert "completed" in (await shell.run("runs", "cancel", run["id"]))[1]
-    assert run["session"] in (await shell.run("sessions", "list"))[1]
-    assert "user: Hello" in (await shell.run("sessions", "show", run["session"]))[1]
-    assert "run_none" in await shell.refused("runs", "show", "run_none")
+    id, session = run["id"], run["session"]
+    listed, runs, shown, tail, cancelled, sessions, talk, line = await asyncio.gather(
+        shell.said("agents", "list"),
+        shell.said("runs", "list"),
+        shell.said("runs", "show", id),
+        shell.said("runs", "tail", id),
+        shell.said("runs", "cancel", id),
+        shell.said("sessions", "list"),
+        shell.said("sessions", "show", session),
+        shell.refused("runs", "show", "run_none"),
+    )
+    assert "assistant" in listed
+    assert id in runs
+    assert json.loads(shown)["status"] == "completed"
+    assert "message.received" in tail.splitlines()[0]
+    assert "run.completed" in tail.splitlines()[-1]
+    assert "completed" in cancelled
+    assert session in sessions
+    assert "user: Hello" in talk
+    assert "run_none" in line
 
 
 async def test_agents_are_applied_from_files(serving: Serving, tmp_path):
@@ -143,10 +79,13 @@ async def test_without_a_server_commands_name_the_database(shell: Shell):
 
 async def test_a_start_that_cannot_work_ends_in_one_line(shell: Shell, tmp_path):
     """No database yet, no database at all, a wrong setting: the setting and the remedy, no trace."""
-    assert "parley migrate" in await shell.refused("serve")
     (tmp_path / "odd.db").write_text("this is no database" * 100)
-    assert "odd.db" in await shell.refused("serve", DATABASE_URL="sqlite:///odd.db")
-    assert "odd.db" in await shell.refused("migrate", DATABASE_URL="sqlite:///odd.db")
-    assert "PARLEY_MODEL" in await shell.refused("serve", PARLEY_MODEL="acme:m")
     (tmp_path / "empty.db").touch()
-    assert "revision none" in await shell.refused("serve", DATABASE_URL="sqlite:///empty.db")
+    assert "parley migrate" in await shell.refused("serve")
+    lines = await asyncio.gather(
+        shell.refused("migrate", DATABASE_URL="sqlite:///odd.db", PARLEY_DATA="a"),
+        shell.refused("serve", DATABASE_URL="sqlite:///empty.db", PARLEY_DATA="b"),
+        shell.refused("serve", PARLEY_MODEL="acme:m", PARLEY_DATA="c"),
+    )
+    for line, told in zip(lines, ("odd.db", "revision none", "PARLEY_MODEL"), strict=True):
+        assert told in line

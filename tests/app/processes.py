@@ -1,0 +1,66 @@
+"""The product as processes: commands in a folder of their own, and a server."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+class Shell:
+    """Commands in a folder of their own, with a bare environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        names = {str(field.validation_alias) for field in Settings.model_fields.values()}
+        self._env = {name: value for name, value in os.environ.items() if name not in names}
+        self._env |= {"PORT": "0", "PARLEY_AGENTS": str(ROOT / "agents"), "PYTHONPATH": str(ROOT)}
+        self._env["PARLEY_DEMO_RATE"] = "0"
+        self._folder = folder
+
+    async def start(self, *words: str, **env: str) -> Process:
+        command = (sys.executable, "-m", "app.cli", *words)
+        return await asyncio.create_subprocess_exec(
+            *command, cwd=self._folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
+        )
+
+    async def run(self, *words: str, **env: str) -> tuple[int | None, str, str]:
+        """Return exit code, output and errors of a command."""
+        process = await self.start(*words, **env)
+        out, err = await asyncio.wait_for(process.communicate(), 20)
+        return process.returncode, out.decode(), err.decode()
+
+    async def said(self, *words: str) -> str:
+        """Return what a command printed that worked."""
+        code, out, err = await self.run(*words)
+        assert (code, err) == (0, "")
+        return out
+
+    async def refused(self, *words: str, **env: str) -> str:
+        """Return the one line with which a command ends that cannot work."""
+        code, _, err = await self.run(*words, **env)
+        assert code == 1
+        assert err.startswith("parley: ")
+        assert err.count("\n") == 1
+        return err
+
+
+class Serving:
+    """A server of its own process, and what it printed."""
+
+    def __init__(self, shell: Shell, process: Process, printed: str) -> None:
+        self.shell, self.process, self.printed = shell, process, printed
+        self.url = re.findall(r"http://[\d.:]+", printed)[0]
+        self.key = re.findall(r"parley_\S+", printed)[0]
+
+    async def stop(self) -> int | None:
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(self.process.communicate(), 5)
+        return self.process.returncode
