@@ -1,0 +1,187 @@
+"""Frames: what one reader of a stream gets, held frame by frame against the published schema and the contract."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import httpx
+from jsonschema import Draft202012Validator
+
+from tests.e2e.server import ROOT
+
+TERMINAL = {"run.completed", "run.failed", "run.cancelled"}
+HIDDEN = {"context.added", "hook.ruled", "snapshot.frozen"}
+OPERATORS = {"controls", "usage", "cost"}
+LIVE = {"text.delta", "reasoning.delta", "tool.progress", "heartbeat"}
+
+
+class Frame(NamedTuple):
+    """One event as it travels; *seq* is None for live ones."""
+
+    seq: int | None
+    event: str
+    data: dict[str, Any]
+
+
+class Shown:
+    """A message as a client shows it: `shown[:offset] + text` per part, until its end replaces all."""
+
+    def __init__(self) -> None:
+        self.tried = (0, 0)
+        self.parts: dict[int, str] = {}
+        self.done = False
+        self.partial = False
+
+    def write(self, delta: dict[str, Any]) -> None:
+        assert not self.done, f"a delta after the message's end: {delta}"
+        tried = (delta["epoch"], delta["attempt"])
+        assert tried >= self.tried, f"a delta of an older try: {delta}"
+        if tried > self.tried:
+            self.tried, self.parts = tried, {}
+        before = self.parts.get(delta["part"], "")
+        assert delta["offset"] <= len(before), f"a hole before {delta}"
+        self.parts[delta["part"]] = before[: delta["offset"]] + delta["text"]
+
+    def complete(self, body: dict[str, Any]) -> None:
+        assert not self.done, f"completed twice: {body}"
+        self.done, self.partial = True, body.get("partial", False)
+        self.parts = {n: part["text"] for n, part in enumerate(body["parts"]) if part["type"] == "text"}
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in sorted(self.parts.items()))
+
+
+class Frames:
+    """All frames of one reader over all its connections, in order.
+
+    Each is valid against docs/events.schema.json and, where *show* says what a visitor may see, against section 3 of
+    the contract; each fact comes once and in order, without *gaps* unless they are normal; no live text leaves a hole,
+    and nothing of a run follows its end.
+    """
+
+    def __init__(self, *, show: str | None = None, gaps: bool = False) -> None:
+        self.all: list[Frame] = []
+        self.seq = 0
+        self.messages: dict[str, Shown] = {}
+        self._show, self._gaps = show, gaps or show is not None
+        self._ended: set[str] = set()
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter(self.all)
+
+    def of(self, *types: str) -> list[Frame]:
+        """Return the frames of these *types*."""
+        return [frame for frame in self.all if frame.event in types]
+
+    @property
+    def answers(self) -> list[Shown]:
+        """The assistant's messages that have text, in order of appearance."""
+        return [message for message in self.messages.values() if message.text]
+
+    def add(self, block: str) -> Frame:
+        """Take the next frame, as it came over the wire."""
+        frame = parse(block)
+        fault = next(validator(frame.event).iter_errors(wire(frame)), None)
+        assert fault is None, f"{frame} is not what the schema says: {fault and fault.message}"
+        if self._show is not None:
+            check_visible(frame, self._show)
+        assert frame.data["run"] not in self._ended, f"after the end of its run: {frame}"
+        if frame.seq is None:
+            assert frame.event in LIVE, f"a fact without an id: {frame}"
+        else:
+            assert frame.event not in LIVE, f"a live event with an id: {frame}"
+            assert frame.seq > self.seq, f"not beyond {self.seq}: {frame}"
+            assert self._gaps or frame.seq == self.seq + 1, f"a gap behind {self.seq}: {frame}"
+            self.seq = frame.seq
+        self._fold(frame)
+        self.all.append(frame)
+        return frame
+
+    async def read(self, response: httpx.Response) -> AsyncIterator[Frame]:
+        """Take the frames of *response* as they come, to its end."""
+        async for block in blocks(response):
+            yield self.add(block)
+
+    async def until(self, response: httpx.Response, wanted: Callable[[Frame], bool]) -> Frame:
+        """Return the first frame that is *wanted*; fails when the stream ends before."""
+        async for block in blocks(response):
+            if wanted(frame := self.add(block)):
+                return frame
+        raise AssertionError(f"the stream ended before that; its last frame is {self.all[-1:]}")
+
+    def _fold(self, frame: Frame) -> None:
+        data = frame.data
+        match frame.event:
+            case "text.delta":
+                self.messages.setdefault(data["message"], Shown()).write(data)
+            case "message.completed" if data["role"] == "assistant":
+                self.messages.setdefault(data["message"], Shown()).complete(data)
+            case kind if kind in TERMINAL:
+                self._ended.add(data["run"])
+
+
+async def blocks(response: httpx.Response) -> AsyncIterator[str]:
+    """Give the blocks of a stream, comments left out."""
+    assert response.status_code == 200, await response.aread()
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    lines: list[str] = []
+    async for line in response.aiter_lines():
+        if line:
+            lines.append(line)
+        elif lines:
+            block, lines = "\n".join(lines), []
+            if not block.startswith(":"):
+                yield block
+
+
+def parse(block: str) -> Frame:
+    """Return the frame that *block* spells: `id` in facts only, then `event`, then one line of `data`."""
+    lines = block.split("\n")
+    seq = int(lines.pop(0).removeprefix("id: ")) if lines[0].startswith("id: ") else None
+    event, data = lines
+    assert event.startswith("event: "), block
+    assert data.startswith("data: "), block
+    return Frame(seq, event.removeprefix("event: "), json.loads(data.removeprefix("data: ")))
+
+
+def wire(frame: Frame) -> dict[str, Any]:
+    """Return *frame* as the schema describes it."""
+    return {**({} if frame.seq is None else {"id": frame.seq}), "event": frame.event, "data": frame.data}
+
+
+@cache
+def validator(event: str) -> Draft202012Validator:
+    """Return the validator of the one branch of the schema that is about *event*: all branches would take long."""
+    schema = json.loads((ROOT / "docs/events.schema.json").read_text("utf-8"))
+    branches = [each for each in schema.pop("oneOf") if each["properties"]["event"]["const"] == event]
+    assert len(branches) == 1, f"the schema does not know `{event}`"
+    return Draft202012Validator({**schema, "allOf": branches})
+
+
+def check_visible(frame: Frame, show: str) -> None:
+    """Hold a visitor's *frame* against what the contract says that visitors see."""
+    assert frame.event not in HIDDEN, f"a visitor saw {frame}"
+    check_fields(frame.data, show)
+    if frame.event.startswith("tool."):
+        assert show != "none", f"a visitor saw {frame}"
+        assert show == "full" or not {"parts", "ref", "text"} & set(frame.data), f"a visitor saw a result: {frame}"
+
+
+def check_fields(value: Any, show: str) -> None:
+    """Hold any JSON that a visitor was given against the contract: names of fields, and parts of messages."""
+    match value:
+        case dict():
+            hidden = OPERATORS if show == "full" else OPERATORS | {"arguments"}
+            assert not hidden & set(value), f"a visitor saw {hidden & set(value)} in {value}"
+            kind = value.get("type")
+            assert show != "none" or kind not in {"tool_call", "tool_result"}, f"a visitor saw {value}"
+            assert show == "full" or kind != "tool_result" or "parts" not in value, f"a visitor saw {value}"
+            for each in value.values():
+                check_fields(each, show)
+        case list():
+            for each in value:
+                check_fields(each, show)
+        case _:
+            return

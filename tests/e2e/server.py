@@ -1,0 +1,158 @@
+"""The real server: `parley serve` as a process of its own, which a test may kill, interrupt and start again."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+KEY = "an-operators-key-that-nobody-prints"
+SECRET = "the-secret-from-which-all-other-keys-derive"
+PATIENCE = 20.0
+ENDS_WITHIN = 5.0
+READY = "Model:"
+
+
+class Server:
+    """`parley serve` on a folder and a port of its own; they stay the same over restarts."""
+
+    def __init__(self, home: Path, *, rate: float = 200, **settings: str) -> None:
+        self.home, self.port = home, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.data = home / "data"
+        self.environment = environment(
+            home, PORT=str(self.port), PARLEY_DEMO_RATE=str(rate), PARLEY_SECRET_KEY=SECRET, **settings
+        )
+        self._process: subprocess.Popen[str] | None = None
+        self._output: list[str] = []
+        self._reader: threading.Thread | None = None
+        self._news = threading.Condition()
+        self._ended = False
+
+    def start(self) -> None:
+        """Start, and return once the server says that it is up."""
+        assert self._process is None, "it runs already"
+        shown = len(self._output)
+        self._ended = False
+        self._process = subprocess.Popen(
+            parley("serve"),
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+        with self._news:
+            self._news.wait_for(lambda: self._ended or self._says(READY, shown), timeout=PATIENCE)
+        assert self._says(READY, shown), f"it did not start: {self.output}"
+
+    def kill(self) -> None:
+        """End it as a power cut would: SIGKILL, and nothing is tidied up."""
+        self.signal(signal.SIGKILL)
+        self.wait(PATIENCE)
+
+    def interrupt(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Send Ctrl-C and return the exit code; raises `TimeoutExpired` after five seconds."""
+        self.signal(number)
+        return self.wait(ENDS_WITHIN)
+
+    def restart(self) -> None:
+        """Kill it and start it again on the same folder and port."""
+        self.kill()
+        self.start()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float) -> int:
+        """Return the exit code of the process, once it has ended and all that it said was read."""
+        assert self._process is not None
+        assert self._reader is not None
+        assert self._process.stdout is not None
+        code = self._process.wait(seconds)
+        self._reader.join(PATIENCE)
+        self._process.stdout.close()
+        self._process = None
+        return code
+
+    def close(self) -> None:
+        """End it, whatever state it is in."""
+        if self._process is not None:
+            self.kill()
+
+    @property
+    def output(self) -> str:
+        """Everything that it ever printed."""
+        return "".join(self._output)
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that the process holds."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text("utf-8")
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found
+        return int(found[1]) * 1024
+
+    def client(self, key: str | None = KEY, **options) -> httpx.AsyncClient:
+        """Return a client that sends *key*, an operator's unless it is told otherwise."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        options = {"timeout": PATIENCE, "trust_env": False, **options}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, **options)
+
+    def check(self) -> None:
+        """Hold what it printed against the rules: no traceback, no secret."""
+        assert "Traceback" not in self.output, self.output
+        for secret in (KEY, SECRET):
+            assert secret not in self.output
+        assert not re.search(r"eyJ[\w-]{10,}\.[\w-]+\.", self.output), "a token was printed"
+
+    def _says(self, start: str, shown: int) -> bool:
+        return any(line.startswith(start) for line in self._output[shown:])
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            with self._news:
+                self._output.append(line)
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+
+def prepare(home: Path, template: Path) -> Path:
+    """Make *home* a place to serve from: a migrated database, and the agents that ship."""
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    shutil.copy(template, home / "data" / "parley.db")
+    shutil.copytree(ROOT / "agents", home / "agents", dirs_exist_ok=True)
+    return home
+
+
+def environment(home: Path, **settings: str) -> dict[str, str]:
+    """Return an environment with nothing of ours but *settings*, all that is kept below *home*."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    defaults = {"PARLEY_DATA": str(home / "data"), "PARLEY_API_KEY": KEY, "PYTHONUNBUFFERED": "1"}
+    return {**kept, **defaults, **settings}
+
+
+def parley(*arguments: str) -> list[str]:
+    """Return the command line of `parley`."""
+    return [str(Path(sys.executable).with_name("parley")), *arguments]
+
+
+def free_port() -> int:
+    """Return a port that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
