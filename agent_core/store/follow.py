@@ -3,23 +3,18 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection
 
 from agent_core import events as e
 from agent_core.errors import UnknownCursor
 from agent_core.events import Event, Fact
-from agent_core.objects import ACTIVE
 from agent_core.store import log, runs, sessions
-from agent_core.store.hot import Hot, words
+from agent_core.store.hot import Hot
 from agent_core.store.log import RUN, Place
 from agent_core.store.store import Store
 
 _PAGE = 500
-_OPEN = Hot(
-    select(RUN.c.id, RUN.c.status).where(
-        RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE, "queued"))
-    )
-)
+_OPEN = Hot(runs.open_roots(RUN.c.id, RUN.c.status))
 _SETTLED = (*e.TERMINAL, e.RunWaiting)
 _SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)
 

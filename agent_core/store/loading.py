@@ -1,22 +1,17 @@
 """What a driver needs of a session that is not in memory: its newest facts, as far back as its window reaches."""
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, func, select
 
 from agent_core import events as e
 from agent_core.agents import Definition, Snapshot
 from agent_core.events import Fact
-from agent_core.objects import ACTIVE
-from agent_core.store import catalog, log, sessions
-from agent_core.store.hot import Hot, words
+from agent_core.store import catalog, log, runs, sessions
+from agent_core.store.hot import Hot
 from agent_core.store.log import RUN
 from agent_core.store.sessions import SessionRef
 
-_FIRST_OPEN = Hot(
-    select(func.min(RUN.c.first_seq)).where(
-        RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE, "queued"))
-    )
-)
+_FIRST_OPEN = Hot(select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq)))
 
 
 class Loaded(msgspec.Struct, frozen=True):

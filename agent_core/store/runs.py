@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, and_, bindparam, exists, insert, or_, select, update
+from sqlalchemy import CompoundSelect, Connection, and_, bindparam, exists, insert, or_, select, union_all, update
 
 from agent_core import events as e
 from agent_core.errors import NotFound
@@ -121,6 +121,14 @@ def next_queued(connection: Connection, session: int) -> RunRef | None:
     """Return the queued root run whose message came first."""
     row = _QUEUED.run(connection, b_session=session).first()
     return _ref(row) if row else None
+
+
+def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
+    """Select *columns* of a session's active and queued root runs; ended ones are not looked at."""
+    roots = select(*columns).where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None))
+    # A query per partial index; asking for `input_seq` keeps SQLite from the index of all the session's runs.
+    queued = roots.where(RUN.c.status == word("queued"), RUN.c.input_seq > word(0))
+    return union_all(roots.where(RUN.c.status.in_(words(*ACTIVE))), queued)
 
 
 def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
@@ -264,9 +272,11 @@ def cancel(
 
 
 _OTHER = RUN.alias("other_run")
+_IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
 _DUE = Hot(
     select(RUN.c.key, RUN.c.id, RUN.c.status, RUN.c.owner)
     .where(
+        _IS_OPEN,
         or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
         or_(
             RUN.c.status == word("running"),
@@ -286,12 +296,7 @@ _DUE = Hot(
     .order_by(RUN.c.key)
 )
 _SET_DUE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
-_NEXT_DUE = Hot(
-    select(RUN.c.due_at)
-    .where(RUN.c.due_at.is_not(None), RUN.c.status.in_(words(*ACTIVE, "queued")))
-    .order_by(RUN.c.due_at)
-    .limit(1)
-)
+_NEXT_DUE = Hot(select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at.is_not(None)).order_by(RUN.c.due_at).limit(1))
 
 
 def due(connection: Connection, now: int) -> list[Due]:
