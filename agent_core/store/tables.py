@@ -29,6 +29,7 @@ Key = BigInteger().with_variant(Integer, "sqlite")
 DEFAULT_PROJECT = 1
 ACTIVE_ROOT = text("parent IS NULL AND status IN ('running', 'waiting', 'requires_action')")
 QUEUED_ROOT = text("parent IS NULL AND status = 'queued'")
+CHILD = text("parent IS NOT NULL")
 DUE = text("status IN ('queued', 'running', 'waiting', 'requires_action')")
 
 NAMING = {
@@ -140,6 +141,7 @@ class RunRow(SQLModel, table=True):
         Index("ix_run_queued_root", "session", "input_seq", sqlite_where=QUEUED_ROOT, postgresql_where=QUEUED_ROOT),
         Index("ix_run_open", "status", "due_at", sqlite_where=DUE, postgresql_where=DUE),
         Index("ix_run_session", "session"),
+        Index("ix_run_parent", "parent", sqlite_where=CHILD, postgresql_where=CHILD),
     )
     key: int | None = _key()
     project: int = _ref("project.key")
@@ -163,7 +165,7 @@ class ReceiptRow(SQLModel, table=True):
     """An idempotency key that was used: per session (messages) or per agent (runs)."""
 
     __tablename__ = "receipt"
-    __table_args__ = {"sqlite_with_rowid": False}
+    __table_args__ = (Index("ix_receipt_run", "run"), {"sqlite_with_rowid": False})
     scope: str = Field(sa_column=Column(String(8), primary_key=True))
     owner: int = Field(sa_column=Column(BigInteger, primary_key=True))
     name: str = Field(sa_column=Column(String(200), primary_key=True))
@@ -178,6 +180,7 @@ class BlobRow(SQLModel, table=True):
     """Bytes kept whole: tool results past their limit, later files and renders."""
 
     __tablename__ = "blob"
+    __table_args__ = (Index("ix_blob_session", "session"),)
     key: int | None = _key()
     project: int = _ref("project.key")
     id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
