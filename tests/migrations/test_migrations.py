@@ -112,8 +112,27 @@ def test_revisions_are_one_line(config: Config):
     assert len(script.get_heads()) == 1
 
 
-def test_a_database_one_revision_behind_keeps_its_data(tmp_path: Path, path: Path):
-    """An upgrade that rebuilds a table keeps every row of it and of the tables that refer to it."""
+def test_every_older_database_is_upgraded_with_its_data(config: Config, path: Path):
+    """A database of any revision comes to the newest schema with all its rows."""
+    script = ScriptDirectory.from_config(config)
+    line = [revision.revision for revision in script.walk_revisions()][::-1]
+    assert len(line) > 1
+    command.upgrade(config, "head")
+    newest = schema(path)
+    for old in line[:-1]:
+        command.downgrade(config, "base")
+        command.upgrade(config, old)
+        fill(path)
+        command.upgrade(config, "head")
+        assert schema(path) == newest
+        assert rows(path, "SELECT id, next_seq FROM session") == [("ses_1", 3)]
+        assert rows(path, "SELECT session, seq, data FROM event") == [(1, 1, b"{}"), (1, 2, b"{}")]
+        assert rows(path, "SELECT id, status FROM run") == [("run_1", "running")]
+        assert rows(path, "PRAGMA foreign_key_check") == []
+
+
+def test_an_upgrade_that_rebuilds_a_table_keeps_every_row(tmp_path: Path, path: Path):
+    """A later revision that rebuilds a table keeps every row of it and of the tables that refer to it."""
     shutil.copytree(ROOT / "migrations", tmp_path / "migrations")
     config = alembic_config(f"sqlite:///{path}")
     config.set_main_option("script_location", str(tmp_path / "migrations"))
