@@ -27,8 +27,8 @@ class Client:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        headers = {"Authorization": f"Bearer {_credential(settings)}"}
-        self._http = httpx.Client(base_url=_url(settings), headers=headers, timeout=30.0, trust_env=False)
+        headers = {"Authorization": f"Bearer {credential(settings)}"}
+        self._http = httpx.Client(base_url=server_url(settings), headers=headers, timeout=30.0, trust_env=False)
 
     def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
         """Return the answer's JSON; raise `Refused` with the server's own words."""
@@ -38,7 +38,7 @@ class Client:
         except httpx.TransportError:
             raise _nobody(self._settings) from None
         if found.is_error:
-            raise Refused(found.status_code, _detail(found))
+            raise Refused(found.status_code, detail_of(found))
         return found.json() if found.content else None
 
     def every(self, path: str, **query: str | int | None) -> Iterator[dict[str, Any]]:
@@ -57,7 +57,7 @@ class Client:
             with self._http.stream("GET", path, timeout=httpx.Timeout(30.0, read=60.0)) as found:
                 if found.is_error:
                     found.read()
-                    raise Refused(found.status_code, _detail(found))
+                    raise Refused(found.status_code, detail_of(found))
                 yield from _frames(found.iter_lines())
         except httpx.TransportError:
             raise _nobody(self._settings) from None
@@ -72,14 +72,15 @@ def _frames(lines: Iterator[str]) -> Iterator[tuple[str | None, str, dict[str, A
         fields = {**fields, name: value} if line else {}
 
 
-def _url(settings: Settings) -> str:
+def server_url(settings: Settings) -> str:
+    """Return where the server of PARLEY_DATA is; raise ConfigError when none runs."""
     try:
         return json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))["url"]
     except (OSError, ValueError, KeyError, TypeError):
         raise _nobody(settings) from None
 
 
-def _credential(settings: Settings) -> str:
+def credential(settings: Settings) -> str:
     """Return the API key when it is known here, else a token that only a holder of the secret key can sign."""
     if settings.api_key is not None:
         return settings.api_key.get_secret_value()
@@ -95,7 +96,8 @@ def _nobody(settings: Settings) -> ConfigError:
     )
 
 
-def _detail(found: httpx.Response) -> str:
+def detail_of(found: httpx.Response) -> str:
+    """Return what a problem says."""
     try:
         return str(found.json()["detail"])
     except (ValueError, KeyError, TypeError):

@@ -25,10 +25,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.events import LIVE, TERMINAL, RunWaiting
-from app.client import Refused
-from app.client import _credential as credential
-from app.client import _detail as detail_of
-from app.client import _url as server_url
+from app.client import Refused, credential, detail_of, server_url
 from app.settings import Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
