@@ -1,5 +1,6 @@
 """Readings of the log that clients ask for: a run's object, a session's transcript. Each is one transaction's work."""
 
+from itertools import dropwhile
 from typing import Any
 
 import msgspec
@@ -149,10 +150,14 @@ def _object(connection: Connection, row: Any) -> RunObject:
 
 
 def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:
-    """Return the text and the parts of the last assistant message, its continuations joined."""
+    """Return the text and the parts of the last assistant message, its continuations joined.
+
+    What comes before `run.queued` was imported: a history's answers are not the run's own.
+    """
     text, parts = "", ()
     goes_on = False
-    for body in (fact.body for fact in facts if fact.type == e.MessageCompleted.type):
+    own = dropwhile(lambda fact: fact.type != e.RunQueued.type, facts)
+    for body in (fact.body for fact in own if fact.type == e.MessageCompleted.type):
         if isinstance(body, e.MessageCompleted) and body.role == "assistant":
             said = text_of(body.parts)
             text, parts = (text + said, (*parts, *body.parts)) if goes_on else (said, body.parts)
