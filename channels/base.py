@@ -157,7 +157,8 @@ class Said:
     """A message as it is shown: its parts, and the calls that it made.
 
     *seq* is that of the fact that last told of it. *border* is set when its run waited or ended behind it: what comes
-    next stands in a message of its own. *steered* messages joined a run that was under way.
+    next stands in a message of its own. *continued* text was cut by the token limit and goes on in the next message.
+    *steered* messages joined a run that was under way.
     """
 
     id: str
@@ -169,6 +170,7 @@ class Said:
     open: bool = False
     partial: bool = False
     border: bool = False
+    continued: bool = False
     steered: bool = False
     epoch: int = 0
     attempt: int = 0

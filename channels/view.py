@@ -145,6 +145,7 @@ def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> 
             calls=said.calls + added,
             open=False,
             partial=fact.partial,
+            continued=fact.stop in ("length", "continue"),
         ),
     )
 
