@@ -87,6 +87,11 @@ class Calls:
         try:
             async with limit:
                 return await tool.call(call.arguments, context)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return t.Failed(f"`{call.name}` failed: its own work was cancelled.")
         except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
             if not limit.expired():
                 return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
