@@ -1,8 +1,8 @@
 """A stage for specifications of the loop: a core on a real database, a model that plays a script, and the log."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from agent_core import (
     FactBody,
     Inbound,
     Limits,
+    LiveBody,
     Message,
     Overlap,
     RunObject,
@@ -33,6 +34,21 @@ ANN = Actor("ann", "user")
 PATIENCE = 20.0
 """Seconds after which a test gives up on something that should have happened at once."""
 B = TypeVar("B")
+
+
+@dataclass
+class Reader:
+    """Somebody who watches a session; *events* is what they have seen so far."""
+
+    events: list[Event]
+    _batches: AsyncGenerator[list[Event]]
+
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
+        """Read on until an event is wanted, and return it; what was seen before counts too."""
+        async with asyncio.timeout(PATIENCE):
+            while (found := next(filter(wanted, self.events), None)) is None:
+                self.events += await anext(self._batches)
+        return found
 
 
 @dataclass
@@ -79,14 +95,16 @@ class Stage:
         """Return the types of the run's facts, in order."""
         return [fact.type for fact in await self.log() if fact.run == run]
 
-    async def until(self, wanted: Callable[[Event], bool], *, after: int = 0) -> Event:
-        """Follow the session and return the first event that is wanted; earlier ones count too."""
-        async with asyncio.timeout(PATIENCE), aclosing(self.core.follow(self.session, after=after)) as batches:
-            async for batch in batches:
-                for event in batch:
-                    if wanted(event):
-                        return event
-        raise AssertionError("the stream ended before")
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[Reader]:
+        """Follow the session from its beginning."""
+        async with aclosing(self.core.follow(self.session)) as batches:
+            yield Reader(await anext(batches), batches)
+
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
+        """Return the first event that is wanted, from the session's beginning on."""
+        async with self.reader() as reader:
+            return await reader.until(wanted)
 
     async def asked(self, n: int) -> Request:
         """Return the n-th request of the model, from 1, once it was made."""
@@ -126,7 +144,7 @@ async def asleep(clock: FakeClock, n: int) -> None:
         await clock.slept(n)
 
 
-def is_a(kind: type[FactBody], **fields: Any) -> Callable[[Event], bool]:
+def is_a(kind: type[FactBody | LiveBody], **fields: Any) -> Callable[[Event], bool]:
     """Return whether an event is of *kind* and has these *fields*."""
     return lambda event: isinstance(event.body, kind) and all(getattr(event.body, k) == v for k, v in fields.items())
 
