@@ -67,6 +67,7 @@ class Frames:
         self.messages: dict[str, Shown] = {}
         self._show, self._gaps = show, gaps or show is not None
         self._ended: set[str] = set()
+        self._source: tuple[httpx.Response, AsyncIterator[str]] | None = None
 
     def __iter__(self) -> Iterator[Frame]:
         return iter(self.all)
@@ -101,15 +102,20 @@ class Frames:
 
     async def read(self, response: httpx.Response) -> AsyncIterator[Frame]:
         """Take the frames of *response* as they come, to its end."""
-        async for block in blocks(response):
+        async for block in self._blocks_of(response):
             yield self.add(block)
 
     async def until(self, response: httpx.Response, wanted: Callable[[Frame], bool]) -> Frame:
-        """Return the first frame that is *wanted*; fails when the stream ends before."""
-        async for block in blocks(response):
+        """Return the next frame that is *wanted*, and leave the rest for later; fails when the stream ends before."""
+        async for block in self._blocks_of(response):
             if wanted(frame := self.add(block)):
                 return frame
         raise AssertionError(f"the stream ended before that; its last frame is {self.all[-1:]}")
+
+    def _blocks_of(self, response: httpx.Response) -> AsyncIterator[str]:
+        if self._source is None or self._source[0] is not response:
+            self._source = (response, blocks(response))
+        return self._source[1]
 
     def _fold(self, frame: Frame) -> None:
         data = frame.data

@@ -1,0 +1,63 @@
+"""The widget's own gates: types, unit tests, size, and that the committed bundle is what its sources give."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+WIDGET = ROOT / "channels/web/widget"
+STAMP = WIDGET / "node_modules/.parley-lock"
+# What scripts/npm and npm itself start besides the node of .venv.
+TOOLS = ("bash", "sh", "env", "dirname")
+
+
+@pytest.fixture(scope="module")
+def without_node(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment whose PATH has a shell and no node, as on most machines."""
+    folder = tmp_path_factory.mktemp("bin")
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found, f"there is no `{tool}` on PATH"
+        (folder / tool).symlink_to(found)
+    return {**os.environ, "PATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def installed(without_node: dict[str, str]) -> None:
+    """What the widget is built with, fetched once per lock file."""
+    lock = hashlib.sha256((WIDGET / "package-lock.json").read_bytes()).hexdigest()
+    if STAMP.exists() and STAMP.read_text("utf-8") == lock:
+        return
+    npm("ci", "--no-audit", "--no-fund", environment=without_node, seconds=300)
+    STAMP.write_text(lock, "utf-8")
+
+
+def test_the_widget_passes_its_own_checks(installed: None, without_node: dict[str, str]):
+    """Its types are right, its tests pass without a skip, the bundle is small enough and up to date."""
+    output = npm("run", "check", environment=without_node, seconds=120)
+    counts = {name: int(count) for name, count in re.findall(r"(?m)^\S+ (tests|pass|fail|skipped|todo) (\d+)$", output)}
+    assert counts["tests"] == counts["pass"] > 100
+    assert counts["fail"] == counts["skipped"] == counts["todo"] == 0
+    assert re.search(r"bundle: \d+ of 30720 bytes", output)
+
+
+def npm(*arguments: str, environment: dict[str, str], seconds: float) -> str:
+    """Run npm in the widget's folder with the node of .venv; return what it printed."""
+    command = [str(ROOT / "scripts/npm"), "--prefix", str(WIDGET), *arguments]
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
