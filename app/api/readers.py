@@ -13,7 +13,9 @@ class Readers:
         self._open: set[asyncio.Task[Any]] = set()
         self.closed = False
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many are open."""
         return len(self._open)
 
     def close(self) -> None:

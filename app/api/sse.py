@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 from starlette.responses import Response
@@ -42,20 +43,23 @@ def frame(event: Event, show: ShowTools | None) -> bytes:
 def _build(event: Event, body: bytes) -> bytes:
     """Splice the envelope into the body's JSON, so that nothing is parsed again."""
     start = b"{" if body == NO_BODY else body[:-1] + b","
-    run = b"null" if event.run is None else msgspec.json.encode(event.run)
-    parent = b"null" if event.parent_run is None else msgspec.json.encode(event.parent_run)
-    kind, time = event.type.encode(), rfc3339(event.time).encode()
+    head, names = _head(event.type), _names(event.run, event.parent_run)
+    time = rfc3339(event.time).encode()
     if not isinstance(event, Fact):
-        return b'event: %b\ndata: %b"run":%b,"parent_run":%b,"time":"%b"}\n\n' % (kind, start, run, parent, time)
-    return b'id: %d\nevent: %b\ndata: %b"run":%b,"parent_run":%b,"time":"%b","session":%b}\n\n' % (
-        event.seq,
-        kind,
-        start,
-        run,
-        parent,
-        time,
-        msgspec.json.encode(event.session),
-    )
+        return b'%b%b%b%b"}\n\n' % (head, start, names, time)
+    session = msgspec.json.encode(event.session)
+    return b'id: %d\n%b%b%b%b","session":%b}\n\n' % (event.seq, head, start, names, time, session)
+
+
+@lru_cache(maxsize=256)
+def _head(kind: str) -> bytes:
+    return b"event: %b\ndata: " % kind.encode()
+
+
+@lru_cache(maxsize=4096)
+def _names(run: str | None, parent: str | None) -> bytes:
+    """Return the envelope's part that all events of a run share."""
+    return b'"run":%b,"parent_run":%b,"time":"' % (msgspec.json.encode(run), msgspec.json.encode(parent))
 
 
 class EventStream(Response):

@@ -96,7 +96,7 @@ async def test_a_reader_who_is_up_to_date_is_connected_at_once(served: Served):
     """At the newest seq the answer's head comes before the next event does."""
     path = await served.session()
     async with asyncio.timeout(1), served.stream("GET", f"{path}/events?after=2"):
-        assert len(served.readers) == 1
+        assert served.readers.count == 1
 
 
 async def test_closing_a_tab_stops_nothing(served: Served, model: Model):

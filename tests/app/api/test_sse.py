@@ -90,7 +90,7 @@ class Running:
         await asyncio.wait_for(self.task, 5)
         assert self.wire.ended.is_set()
         assert self.source.closed
-        assert len(self.readers) == 0
+        assert self.readers.count == 0
 
 
 def test_a_fact_is_framed_with_its_envelope():
