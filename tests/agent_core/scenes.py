@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, Text
+from sqlalchemy import Engine
+
+from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, Text
 from agent_core.store import log, runs, sessions
 from agent_core.store.log import RunRef
 
@@ -49,6 +51,13 @@ async def log_of(core: Core, session: str, *, after: int = 0) -> list[Fact]:
 async def ref_of(core: Core, run: str) -> RunRef:
     """Return the run as its owner holds it."""
     return (await core._store.read(lambda connection: runs.find(connection, run)))[0]
+
+
+def engine_of(core: Core) -> Engine:
+    """Return what the core's statements go through, to listen to them."""
+    database = core._store.database
+    assert isinstance(database, SqliteDatabase)
+    return database._engine
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -24,7 +24,20 @@ from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import ANN, BOB, SAFETY, idle, log_of, only, open_session, say_and_wait, send, types, until
+from tests.agent_core.scenes import (
+    ANN,
+    BOB,
+    SAFETY,
+    engine_of,
+    idle,
+    log_of,
+    only,
+    open_session,
+    say_and_wait,
+    send,
+    types,
+    until,
+)
 from tests.conftest import MakeCore
 
 HISTORY = (
@@ -54,7 +67,7 @@ def transactions(core: Core) -> Counter[str]:
     def note(_connection, _cursor, statement, *_rest) -> None:
         seen[statement] += 1
 
-    event.listen(core._store.database._engine, "before_cursor_execute", note)
+    event.listen(engine_of(core), "before_cursor_execute", note)
     return seen
 
 

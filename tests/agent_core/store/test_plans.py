@@ -11,7 +11,7 @@ from agent_core.store import follow, loading, log, runs
 from agent_core.store.hot import Hot
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
-from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send
+from tests.agent_core.scenes import ANN, engine_of, idle, log_of, open_session, say_and_wait, send
 from tests.conftest import MakeCore
 
 
@@ -29,7 +29,7 @@ class Statements:
 
     def __init__(self, core: Core) -> None:
         self.seen: dict[str, object] = {}
-        event.listen(core._store.database._engine, "before_cursor_execute", self._note)
+        event.listen(engine_of(core), "before_cursor_execute", self._note)
 
     def _note(self, _connection, _cursor, statement, values, _context, executemany) -> None:
         self.seen.setdefault(statement, values[0] if executemany else values)
