@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Protocol, TextIO
 
 from agent_core import (
@@ -189,7 +189,7 @@ async def _port(clock: Clock) -> AsyncIterator[Port]:
     """Give the running server, else a core in this process; raise ConfigError when another holds PARLEY_DATA."""
     found = await running_server(load_settings(serving=False))
     if found is not None:
-        async with found:
+        async with aclosing(found):
             yield Remote(found, clock)
         return
     async with _own_core(load_settings()) as core:

@@ -56,6 +56,19 @@ def migrate() -> None:
     run(settings)
 
 
+@app.command()
+def chat(
+    message: Annotated[str | None, typer.Argument(help="Ask this once; without it, talk until Ctrl-D.")] = None,
+    *,
+    agent: Annotated[str, typer.Option(help="The agent to talk to, by name or id.")] = "assistant",
+    session: Annotated[str | None, typer.Option(help="Go on with this session (`parley sessions list`).")] = None,
+) -> None:
+    """Talk to an agent in the terminal; the exit code tells whether every answer was completed."""
+    from app.chat import chat as run
+
+    raise typer.Exit(run(agent=agent, session=session, message=message))
+
+
 @agents.command("list")
 def list_agents() -> None:
     """List the agents."""
