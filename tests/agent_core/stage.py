@@ -1,7 +1,7 @@
 """A stage for specifications of the loop: a core on a real database, a model that plays a script, and the log."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -36,18 +36,24 @@ PATIENCE = 20.0
 B = TypeVar("B")
 
 
-@dataclass
 class Reader:
-    """Somebody who watches a session; *events* is what they have seen so far."""
+    """Somebody who watches a session live; *events* is what they have seen so far."""
 
-    events: list[Event]
-    _batches: AsyncGenerator[list[Event]]
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._news = asyncio.Event()
+
+    async def read(self, batches: AsyncIterable[list[Event]]) -> None:
+        async for batch in batches:
+            self.events += batch
+            self._news.set()
 
     async def until(self, wanted: Callable[[Event], bool]) -> Event:
-        """Read on until an event is wanted, and return it; what was seen before counts too."""
+        """Return the first event that is wanted, once it was seen; what was seen before counts too."""
         async with asyncio.timeout(PATIENCE):
             while (found := next(filter(wanted, self.events), None)) is None:
-                self.events += await anext(self._batches)
+                self._news.clear()
+                await self._news.wait()
         return found
 
 
@@ -98,8 +104,15 @@ class Stage:
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[Reader]:
         """Follow the session from its beginning."""
+        reader = Reader()
         async with aclosing(self.core.follow(self.session)) as batches:
-            yield Reader(await anext(batches), batches)
+            reading = asyncio.create_task(reader.read(batches))
+            try:
+                await reader.until(lambda event: event.type == "session.opened")
+                yield reader
+            finally:
+                reading.cancel()
+                await asyncio.wait([reading])
 
     async def until(self, wanted: Callable[[Event], bool]) -> Event:
         """Return the first event that is wanted, from the session's beginning on."""
