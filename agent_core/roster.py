@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent_core.agents import Agent, Controls, Definition, Snapshot, ToolSpec
 from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
-from agent_core.errors import InvalidInput
+from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider
 from agent_core.store import catalog
@@ -137,9 +137,9 @@ class Roster:
 
 
 def cursor_key(cursor: str | None) -> int | None:
-    """Return the key that a list's cursor stands for; raises `InvalidInput`."""
+    """Return the key that a list's cursor stands for; raises `UnknownCursor`."""
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 64 bits
-        raise InvalidInput("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
+        raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
     return int(cursor)

@@ -102,6 +102,7 @@ class WatchRun:
 async def follow(store: Store, session: str, *, after: int, watch: Watch) -> AsyncGenerator[list[Event]]:
     """Yield batches of events for *watch*, beginning behind the seq *after*.
 
+    Once the reader has caught up there is a batch, be it empty: who waits for the first one knows that it follows.
     Raises `NotFound`, and `UnknownCursor` when *after* is beyond the newest fact, before the first batch.
     """
     subscriber = store.hub.subscribe(session)
@@ -114,13 +115,11 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
             yield page
         # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
         batch = list(watch.see([*reader.beyond(subscriber.take()), *store.hub.open_messages(session)]))
-        while True:
-            if batch:
-                yield batch
-            if watch.done:
-                return
+        yield batch
+        while not watch.done:
             await subscriber.wait()
-            batch = list(watch.see(await reader.whole(subscriber.take())))
+            if batch := list(watch.see(await reader.whole(subscriber.take()))):
+                yield batch
     finally:
         store.hub.unsubscribe(session, subscriber)
 

@@ -91,7 +91,6 @@ async def test_two_readers_see_the_same_stream(served: Served, model: Model):
         await two.until("run.completed")
 
 
-@pytest.mark.xfail(reason="`follow` has to yield its first batch even when it is empty")
 async def test_a_reader_who_is_up_to_date_is_connected_at_once(served: Served):
     """At the newest seq the answer's head comes before the next event does."""
     path = await served.session()

@@ -21,7 +21,7 @@ from agent_core import Core
         ("GET", "/v1/sessions?limit=0", 422, "invalid_request"),
         ("GET", "/v1/sessions?limit=101", 422, "invalid_request"),
         ("GET", "/v1/sessions?status=odd", 422, "invalid_request"),
-        ("GET", "/v1/agents?cursor=odd", 422, "invalid_request"),
+        ("GET", "/v1/agents?cursor=odd", 400, "unknown_cursor"),
     ],
 )
 async def test_wrong_requests_answer_problems(client: httpx.AsyncClient, method, path, status, code):
