@@ -248,3 +248,30 @@ def test_a_fact_without_a_run_changes_no_run():
     """Facts of the session itself show nothing."""
     body = fold(golden("plain")[:2])
     assert body == Body(seq=2)
+
+
+def test_a_late_word_about_an_old_message_is_heard():
+    """What is told of a message that changes no more by the rule still does: a call's end, a border, a correction."""
+    tell = Teller()
+    asked = e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1)
+    first = e.MessageCompleted(message="msg_2", role="assistant", parts=(Text("One."),), stop="tools")
+    start = [tell(received("one")), tell(e.RunQueued()), tell(started(takes=(1,))), tell(first), tell(asked)]
+    body = fold([*start, tell(started(n=2, message="msg_3"), "run_2")])
+    assert [said.id for said in body.past] == ["msg_1", "msg_2"]
+    done = e.ToolCompleted(call="call_1", outcome="done", parts=(), truncated=False)
+    fixed = e.MessageCorrected(message="msg_1", parts=(Text("uno"),))
+    body = fold([tell(done), tell(fixed), tell(e.RunCancelled(by=ANN, reason=None))], body)
+    assert (body.past[0].text, body.past[1].calls[0].status, body.past[1].border) == ("uno", "done", True)
+
+
+def test_a_reader_that_knows_too_little_is_not_confused():
+    """Facts about a run, a call or a message that lie before the cursor change what can be known and no more."""
+    tell = Teller()
+    waiting, asked = (
+        e.RunWaiting(on=("approval",)),
+        e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1),
+    )
+    unknown = e.MessageCorrected(message="msg_9", parts=(Text("?"),))
+    body = fold([tell(asked), tell(waiting), tell(unknown), tell(e.RunResumed(epoch=2, cause="approval"))])
+    assert (body.messages, [run.status for run in body.runs]) == ((), ["running"])
+    assert view(body, tell(e.RunStarted(epoch=3), None)) == replace(body, seq=5)
