@@ -1,0 +1,287 @@
+"""The loop when the model fails: what is tried again, after which pause, and how it ends."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from agent_core import (
+    Heartbeat,
+    MessageCompleted,
+    RunFailed,
+    RunObject,
+    RunResumed,
+    StepFailed,
+    StepStarted,
+    TextDelta,
+)
+from agent_core.strategy import MAX_RESUMES, MAX_RETRIES
+from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, say, think
+from agent_core.tools.function import tool
+from tests.agent_core.laws import check_log
+from tests.agent_core.stage import PATIENCE, Stage, asleep, is_a, set_stage, texts
+from tests.conftest import MakeCore
+
+IDLE = 2
+"""Sleepers of an idle core: its sweep and its heartbeat."""
+
+
+async def paused(stage: Stage, clock: FakeClock, seconds: float) -> None:
+    """Move time by *seconds* and see that a pausing run goes on exactly then."""
+    await asleep(clock, IDLE + 1)
+    clock.advance(seconds - 0.001)
+    await asleep(clock, IDLE + 1)
+    asked = stage.provider.calls
+    clock.advance(0.001)
+    await stage.asked(asked + 1)
+
+
+async def test_a_transient_failure_is_tried_again_with_growing_pauses(make_core: MakeCore):
+    """A model that is overloaded three times is asked again after 0.5, 1 and 2 seconds, and its answer counts."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(fail(),), (fail(),), (fail(),), (say("At last."),)], clock=clock)
+    run = await stage.send()
+    for seconds in (0.5, 1.0, 2.0):
+        await paused(stage, clock, seconds)
+    done = await stage.done(run)
+    assert (done.status, done.text, done.steps) == ("completed", "At last.", 1)
+    assert [(step.n, step.attempt) for step in await stage.said(StepStarted)] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    assert len({step.message for step in await stage.said(StepStarted)}) == 1
+    assert len(set(stage.provider.prefixes)) == 1
+    check_log(await stage.log())
+
+
+async def test_a_provider_names_the_pause(make_core: MakeCore):
+    """A failure with a `retry-after` is tried again after exactly that long."""
+    clock = FakeClock()
+    script = [(fail("rate_limited", retry_after=42.0),), (say("Fine."),)]
+    stage = await set_stage(make_core, script, clock=clock)
+    run = await stage.send()
+    await asleep(clock, IDLE + 1)
+    for _ in range(41):
+        clock.advance(1)
+        await asleep(clock, IDLE + 1)
+    assert stage.provider.calls == 1
+    clock.advance(1)
+    assert (await stage.done(run)).text == "Fine."
+
+
+async def test_a_model_that_goes_on_failing_fails_the_run(make_core: MakeCore):
+    """After three more tries in vain the run fails as `provider_error`, which a later message may mend."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [*[(fail(message="Busy."),)] * 4, (say("Here I am."),)], clock=clock)
+    run = await stage.send()
+    for seconds in (0.5, 1.0, 2.0):
+        await paused(stage, clock, seconds)
+    done = await stage.done(run)
+    assert (done.status, stage.provider.calls) == ("failed", 1 + MAX_RETRIES)
+    assert done.error
+    assert (done.error.code, done.error.message, done.error.retryable) == ("provider_error", "Busy.", True)
+    (end,) = await stage.said(MessageCompleted)
+    assert (end.stop, end.parts) == ("error", ())
+    check_log(await stage.log())
+    assert (await stage.play("Hello?")).text == "Here I am."
+
+
+@pytest.mark.parametrize("kind", ["invalid", "auth", "quota"])
+async def test_a_lasting_failure_fails_the_run_at_once(make_core: MakeCore, kind):
+    """A failure that trying again cannot mend fails the run without another try, and says what it was."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(fail(kind, retryable=False, message="No such model."),)], clock=clock)
+    run = await stage.play()
+    assert (run.status, stage.provider.calls) == ("failed", 1)
+    assert run.error
+    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", "No such model.", False)
+    (failed,) = await stage.said(StepFailed)
+    assert failed.code == kind
+
+
+async def test_a_context_overflow_has_its_own_code(make_core: MakeCore):
+    """A request that is too long for the model fails the run as `context_overflow`."""
+    stage = await set_stage(make_core, [(fail("context_overflow", retryable=False),)])
+    run = await stage.play()
+    assert run.error
+    assert run.error.code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "end", [fail(message="Gone."), cut()], ids=["a failure after some text", "a stream that breaks off"]
+)
+async def test_a_broken_answer_is_begun_anew(make_core: MakeCore, end):
+    """An answer that breaks off is begun anew as the next attempt, and readers see only the new one."""
+    clock, may_end = FakeClock(), asyncio.Event()
+    script = [(think("Hm."), say("Half a mess"), end), (say("A whole "), pause(may_end), say("message."))]
+    stage = await set_stage(make_core, script, clock=clock)
+    async with stage.reader() as reader:
+        run = await stage.send()
+        await reader.until(is_a(TextDelta, attempt=1, text="Half a mess"))
+        await paused(stage, clock, 0.5)
+        fresh = await reader.until(is_a(TextDelta, attempt=2))
+    assert isinstance(fresh.body, TextDelta)
+    assert (fresh.body.text, fresh.body.offset, fresh.body.part) == ("A whole ", 0, 0)
+    joining = await stage.until(lambda event: event.live)
+    assert joining.body == fresh.body
+    may_end.set()
+    done = await stage.done(run)
+    assert (done.text, done.steps) == ("A whole message.", 1)
+    assert [step.attempt for step in await stage.said(StepStarted)] == [1, 2]
+    (message,) = await stage.said(MessageCompleted)
+    assert "Half" not in str(message.parts)
+
+
+async def test_a_reader_who_joins_in_the_pause_sees_no_half_message(make_core: MakeCore):
+    """Once an answer broke off, a reader who joins before the next one begins sees none of it."""
+    clock, script = FakeClock(), [(say("Half a mess"), cut()), (say("Whole."),)]
+    stage = await set_stage(make_core, script, clock=clock)
+    run = await stage.send()
+    await asleep(clock, IDLE + 1)
+    assert stage.core._store.hub.open_messages(stage.session) == []
+    clock.advance(0.5)
+    await stage.done(run)
+
+
+async def test_a_lasting_failure_in_an_answer_fails_the_run(make_core: MakeCore):
+    """An answer that breaks off for good fails the run; the half message is not kept."""
+    stage = await set_stage(make_core, [(say("Half a mess"), fail("invalid", retryable=False))])
+    run = await stage.play()
+    assert (run.status, run.text, run.parts) == ("failed", "", ())
+
+
+async def test_an_answer_that_always_breaks_off_fails_the_run(make_core: MakeCore):
+    """Answers that break off are tried again as often as failures before the first token, no more."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, lambda _: (say("Half"), cut()), clock=clock)
+    run = await stage.send()
+    for seconds in (0.5, 1.0, 2.0):
+        await paused(stage, clock, seconds)
+    done = await stage.done(run)
+    assert done.error
+    assert done.error.code == "provider_error"
+    assert stage.provider.calls == 4
+
+
+async def test_calls_of_a_broken_answer_never_run(make_core: MakeCore):
+    """Calls that a broken answer had asked for are not requested; those of the whole answer are."""
+    clock, ran = FakeClock(), []
+
+    @tool
+    async def look(what: str) -> str:
+        """Look."""
+        ran.append(what)
+        return "fine"
+
+    half = (call("look", what="half"), raw_call("look", '{"what": "ha'), fail())
+    stage = await set_stage(
+        make_core, [half, (call("look", what="whole"),), (say("Fine."),)], tools=[look], clock=clock
+    )
+    run = await stage.send()
+    await paused(stage, clock, 0.5)
+    assert (await stage.done(run)).text == "Fine."
+    assert ran == ["whole"]
+
+
+async def test_each_step_has_its_own_tries(make_core: MakeCore):
+    """Failures of one step do not shorten the patience with the next."""
+    clock = FakeClock()
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "fine"
+
+    busy = (fail(),)
+    script = [busy, busy, busy, (call("look"),), busy, busy, busy, (say("Fine."),)]
+    stage = await set_stage(make_core, script, tools=[look], clock=clock)
+    run = await stage.send()
+    for seconds in (0.5, 1.0, 2.0) * 2:
+        await paused(stage, clock, seconds)
+    assert (await stage.done(run)).text == "Fine."
+
+
+async def test_a_message_in_the_pause_is_answered_too(make_core: MakeCore):
+    """A message that joins while the run pauses is taken: no later than by the step after."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(fail(),), (say("One."),), (say("Two."),)], clock=clock)
+    run = await stage.send("one")
+    await asleep(clock, IDLE + 1)
+    await stage.send("two", overlap="steer")
+    clock.advance(0.5)
+    assert (await stage.done(run)).text == "Two."
+    assert ("user", "two") in texts(stage.provider.requests[-1])
+
+
+async def test_a_heartbeat_shows_every_ten_seconds_that_a_run_works(make_core: MakeCore):
+    """While a run works its readers see a heartbeat every 10 s; when it has ended there is none."""
+    clock, may_end = FakeClock(), asyncio.Event()
+    stage = await set_stage(make_core, [(pause(may_end), say("Done."))], clock=clock)
+    async with stage.reader() as reader:
+        run = await stage.send()
+        await stage.asked(1)
+        for beats in (1, 2, 3):
+            await asleep(clock, IDLE)
+            clock.advance(9.999)
+            await asleep(clock, IDLE)
+            clock.advance(0.001)
+            await reader.until(lambda _, beats=beats: count(reader) == beats)
+        may_end.set()
+        await stage.done(run)
+        await asleep(clock, IDLE)
+        clock.advance(30)
+        await asleep(clock, IDLE)
+        assert count(reader) == 3
+    assert all(event.run == run for event in reader.events if isinstance(event.body, Heartbeat))
+
+
+def count(reader) -> int:
+    return sum(isinstance(event.body, Heartbeat) for event in reader.events)
+
+
+async def swept(stage: Stage, clock: FakeClock, run: str) -> RunObject:
+    """Let the sweep look once a second, for up to two minutes, until the run has ended."""
+    for _ in range(120):
+        await asleep(clock, IDLE)
+        found = await stage.core.run(run)
+        if found.status != "running":
+            return found
+        clock.advance(1)
+    raise AssertionError("the run was never ended")
+
+
+async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
+    """A provider that breaks is tried again by the sweep, with growing pauses, and the run ends as `lost`."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, lambda _: (say("Half"), bug(ValueError("oops"))), clock=clock)
+    run = await stage.send()
+    done = await swept(stage, clock, run)
+    assert done.error
+    assert done.error.code == "lost"
+    resumed = [fact for fact in await stage.log() if isinstance(fact.body, RunResumed)]
+    assert len(resumed) == MAX_RESUMES
+    pauses = [(b.time - a.time) / 1000 for a, b in pairwise(resumed)]
+    assert all(least <= pause <= least + 3 for least, pause in zip((0, 1, 5, 30), pauses, strict=True)), pauses
+    assert stage.provider.calls == MAX_RESUMES
+    (end,) = await stage.said(RunFailed)
+    assert "interrupted again and again" in end.message
+    check_log(await stage.log())
+    assert (await stage.core.session(stage.session)).status == "idle"
+
+
+async def test_a_bug_in_a_provider_harms_no_other_run(make_core: MakeCore):
+    """While one run's provider breaks, the runs of other sessions go on."""
+    stage = await set_stage(make_core, lambda request: (bug(),) if "break" in str(texts(request)) else (say("Hi."),))
+    broken = await stage.send("break")
+    other = await stage.core.open_session(agent="assistant", actor=(await stage.core.session(stage.session)).actor)
+    async with asyncio.timeout(PATIENCE):
+        done = await Stage(stage.core, stage.provider, other.id).play("hello")
+    assert done.text == "Hi."
+    await stage.stop(broken)
+
+
+async def test_a_run_survives_a_bug_that_passes(make_core: MakeCore):
+    """A provider that breaks once costs one attempt: the sweep takes the run again and it completes."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(say("Half"), bug()), (say("Whole."),)], clock=clock)
+    run = await stage.send()
+    done = await swept(stage, clock, run)
+    assert (done.status, done.text) == ("completed", "Whole.")
+    assert [(resumed.epoch, resumed.cause) for resumed in await stage.said(RunResumed)] == [(2, "crashed")]
