@@ -1,13 +1,17 @@
 """Fixtures: the real server as a process, ended with the test."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 
+from tests.e2e.browser import Visit, chromium
 from tests.e2e.server import Server, prepare
 
 StartServer = Callable[..., Server]
+MakeVisit = Callable[..., Awaitable[Visit]]
 
 
 @pytest.fixture
@@ -38,3 +42,25 @@ def start_server(home: Path) -> Iterator[StartServer]:
 def server(start_server: StartServer) -> Server:
     """A server whose demonstration model writes 500 words a second."""
     return start_server(rate=500)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One Chromium for the tests of a module, which share its loop."""
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def visit(browser: Browser, server: Server) -> AsyncIterator[MakeVisit]:
+    """Let somebody visit the server's demo page; no page may ask another host for anything, or open a dialog."""
+    visits: list[Visit] = []
+
+    async def make(**options) -> Visit:
+        visits.append(Visit(await browser.new_context(**options), server))
+        return visits[-1]
+
+    yield make
+    for each in visits:
+        await each.close()
+        each.check(quiet=False)

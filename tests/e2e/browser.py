@@ -1,0 +1,123 @@
+"""A real Chromium: pages that note every request and complaint, and pictures of what they show."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright
+
+from tests.e2e.server import ROOT, Server
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+ARTIFACTS = ROOT / "artifacts/browser"
+PATIENCE = 15_000
+# Wait for whatever fades in, not for what pulses as long as it is there.
+STILL = """chat => Promise.all(
+    chat.shadowRoot.getAnimations()
+        .filter(each => each.effect.getComputedTiming().iterations !== Infinity)
+        .map(each => each.finished.catch(() => null)))"""
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """Give a headless Chromium: the system's where there is one, else Playwright's own."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+class Visit:
+    """One person's browser: tabs that share their storage, and a note of all that the pages ask for and say."""
+
+    def __init__(self, context: BrowserContext, server: Server) -> None:
+        self._context, self._server = context, server
+        context.set_default_timeout(PATIENCE)
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        self.dialogs: list[str] = []
+        context.on("request", lambda request: self.requests.append(request.url))
+        context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        context.on("console", lambda message: self._note(message.type, message.text))
+
+    async def tab(self) -> "Tab":
+        """Open the demo page in a new tab."""
+        page = await self._context.new_page()
+        page.on("dialog", lambda dialog: self.dialogs.append(dialog.message))
+        await page.goto(f"{self._server.url}/widget-demo")
+        return Tab(page)
+
+    async def close(self) -> None:
+        await self._context.close()
+
+    def check(self, *, quiet: bool = True) -> None:
+        """Hold the visit against the rules: nobody else was asked for anything, no dialog; *quiet*: no error at all."""
+        foreign = [url for url in self.requests if not url.startswith((f"{self._server.url}/", "data:"))]
+        assert foreign == []
+        assert self.dialogs == []
+        assert not quiet or self.errors == []
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in {"error", "warning"}:
+            self.errors.append(text)
+
+
+class Tab:
+    """The demo page as a person sees it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.chat = page.locator("parley-chat")
+        self.area = page.get_by_label("Your message")
+        self.stop = page.get_by_role("button", name="Stop", exact=True)
+        self.banner = self.chat.locator(".banner")
+        self.questions = self.chat.locator(".entry.question .bubble")
+        self.answers = self.chat.locator(".entry.answer")
+
+    @property
+    def answer(self) -> Locator:
+        """The newest answer."""
+        return self.answers.last
+
+    async def say(self, text: str) -> None:
+        """Type *text* and send it."""
+        await self.area.fill(text)
+        await self.area.press("Enter")
+
+    async def writes(self, words: int) -> str:
+        """Return the newest answer once it has that many words and goes on."""
+        script = """words => {
+            const shown = document.querySelector("parley-chat").shadowRoot.querySelectorAll(".answer");
+            const last = shown[shown.length - 1]?.querySelector(".blocks");
+            return last && last.innerText.split(/\\s+/).length >= words ? last.innerText : null;
+        }"""
+        found = await self.page.wait_for_function(script, arg=words)
+        return str(await found.json_value())
+
+    async def done(self) -> str:
+        """Return the newest answer once it is whole."""
+        await self.answer.and_(self.chat.locator('[aria-busy="false"]')).wait_for()
+        return await self.text()
+
+    async def text(self) -> str:
+        """Return the text of the newest answer."""
+        return await self.answer.locator(".blocks").inner_text()
+
+    async def picture(self, name: str) -> None:
+        """Keep what the tab shows as an artifact."""
+        ARTIFACTS.mkdir(parents=True, exist_ok=True)
+        path = ARTIFACTS / f"{name}.png"
+        await self.chat.evaluate(STILL)
+        assert await self.page.screenshot(path=path)
