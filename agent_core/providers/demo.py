@@ -259,7 +259,7 @@ TITLE = """\
 # How this conversation works
 
 This is a demonstration: a script recites the same few sections about Parley, and no model is behind them."""
-CLOSE = "That was all of it, at length. *A script wrote this, not a model.*"
+CLOSE = "That was all of it, at length."
 SECTIONS = (
     """\
 ## One log
