@@ -33,6 +33,8 @@ from channels.terminal import ADDRESS, Terminal
 HELP = "(/stop or Ctrl-C stops the answer, /new begins anew, /quit or Ctrl-D leaves)"
 PROMPT = "> "
 INTERRUPTED = 130
+STOPPING = 5.0
+"""Seconds that an interrupted command gives a run to end and to show what it said."""
 
 
 class Port(relay.Port, Protocol):
@@ -81,13 +83,18 @@ async def answer(port: Port, terminal: Terminal, clock: Clock, session: str, lin
         raise InvalidInput("message", "there is nothing to answer in it; write a few words.")
     terminal.typed(line)
     run = (await port.receive(session, inbound)).run
-    showing = Relay(_OneRun(port, run), terminal, clock, session=session, address=ADDRESS)
+    answering = Relay(_OneRun(port, run), terminal, clock, session=session, address=ADDRESS)
+    showing = asyncio.create_task(answering.run())
     try:
-        await showing.run()
+        await asyncio.shield(showing)
     except asyncio.CancelledError:
         await port.cancel(run, by=terminal.actor)
+        await asyncio.wait((showing,), timeout=STOPPING)
         raise
-    found = showing.body.run(run)
+    finally:
+        showing.cancel()
+        await asyncio.wait((showing,))
+    found = answering.body.run(run)
     return found is not None and found.status == "completed"
 
 
