@@ -120,7 +120,7 @@ def cancel_run(id: str) -> None:
 def tail_run(id: str) -> None:
     """Print a run's events until it ends or waits."""
     for seq, kind, data in _client().events(f"/v1/runs/{id}/events"):
-        _row(seq or "-", kind, json.dumps(data, ensure_ascii=False))
+        _row(str(seq or "-"), kind, json.dumps(data, ensure_ascii=False))
         sys.stdout.flush()
 
 

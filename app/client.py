@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from agent_core import ConfigError, ParleyError
+from app.frames import Frames
 from app.keys import SECRET_FILE, load_keys
 from app.settings import SERVER_FILE, SQLITE, Settings
 from channels.web.identity import Tokens
@@ -51,25 +52,19 @@ class Client:
             if cursor is None:
                 return
 
-    def events(self, path: str) -> Iterator[tuple[str | None, str, dict[str, Any]]]:
+    def events(self, path: str) -> Iterator[tuple[int | None, str, dict[str, Any]]]:
         """Give the frames of a stream as seq, type and data, until it ends."""
         try:
             with self._http.stream("GET", path, timeout=httpx.Timeout(30.0, read=60.0)) as found:
                 if found.is_error:
                     found.read()
                     raise Refused(found.status_code, detail_of(found))
-                yield from _frames(found.iter_lines())
+                frames = Frames()
+                for chunk in found.iter_bytes():
+                    for frame in frames.feed(chunk):
+                        yield frame.id, frame.type, json.loads(frame.data)
         except httpx.TransportError:
             raise _nobody(self._settings) from None
-
-
-def _frames(lines: Iterator[str]) -> Iterator[tuple[str | None, str, dict[str, Any]]]:
-    fields: dict[str, str] = {}
-    for line in lines:
-        if not line and "data" in fields:
-            yield fields.get("id"), fields["event"], json.loads(fields["data"])
-        name, _, value = line.partition(": ")
-        fields = {**fields, name: value} if line else {}
 
 
 def server_url(settings: Settings) -> str:

@@ -26,6 +26,7 @@ from agent_core import (
 )
 from agent_core.events import LIVE, TERMINAL, RunWaiting
 from app.client import Refused, credential, detail_of, server_url
+from app.frames import Frame, Frames
 from app.settings import Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -122,10 +123,9 @@ class Remote:
                 await found.aread()
             _checked(found)
             yield []
-            rest = b""
+            frames = Frames()
             async for chunk in found.aiter_bytes():
-                *frames, rest = (rest + chunk).split(b"\n\n")
-                events = [event for frame in frames if (event := read_frame(frame)) is not None]
+                events = [event for frame in frames.feed(chunk) if (event := read_frame(frame)) is not None]
                 if events:
                     yield events
 
@@ -157,20 +157,16 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
-def read_frame(frame: bytes) -> Event | None:
-    """Return one server-sent event; None for a comment, and for a live event of a later version."""
-    fields = dict(line.split(b": ", 1) for line in frame.split(b"\n") if b": " in line and not line.startswith(b":"))
-    if b"event" not in fields or b"data" not in fields:
-        return None
-    kind, raw = fields[b"event"].decode(), fields[b"data"]
-    found = _ENVELOPE.decode(raw)
+def read_frame(frame: Frame) -> Event | None:
+    """Return the event of *frame*; None for a live event of a later version."""
+    found = _ENVELOPE.decode(frame.data)
     place = {"session": found.session, "run": found.run, "parent_run": found.parent_run}
     time = _milliseconds(found.time)
-    if b"id" in fields:
-        return Fact(seq=int(fields[b"id"]), type=kind, raw=raw, time=time, **place)
-    if kind not in LIVE:
+    if frame.id is not None:
+        return Fact(seq=frame.id, type=frame.type, raw=frame.data, time=time, **place)
+    if frame.type not in LIVE:
         return None
-    return Live(body=msgspec.json.decode(raw, type=LIVE[kind]), time=time, **place)
+    return Live(body=msgspec.json.decode(frame.data, type=LIVE[frame.type]), time=time, **place)
 
 
 def _is_settled(settled: bool, event: Event, run: str | None) -> bool:  # noqa: FBT001 - the fold's state

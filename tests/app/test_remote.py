@@ -11,6 +11,7 @@ import pytest
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
 from app.client import Refused
+from app.frames import Frames
 from app.remote import PAUSES, Remote, Unreachable, read_frame, running_server
 
 ANN = Actor("ann", "user", "Ann")
@@ -169,11 +170,12 @@ async def test_frames_may_be_cut_anywhere():
 
 def test_frames_of_a_later_version_are_no_trouble():
     """An unknown live event and a comment are passed over; an unknown fact still moves the cursor."""
-    later = read_frame(fact(7, "poem.recited", lines=3).strip())
+    moved = b'event: cursor.moved\ndata: {"time": "2026-01-05T09:00:00.004Z"}\n\n'
+    frames = Frames().feed(fact(7, "poem.recited", lines=3) + b": still here\n\n" + moved)
+    later, live = [read_frame(frame) for frame in frames]
     assert later is not None
     assert (later.type, getattr(later, "seq", None)) == ("poem.recited", 7)
-    assert read_frame(b'event: cursor.moved\ndata: {"time": "2026-01-05T09:00:00.004Z"}') is None
-    assert read_frame(b": still here") is None
+    assert live is None
 
 
 async def test_a_server_is_found_only_where_one_answers(settings):
