@@ -41,8 +41,8 @@ class Segments:
     async def set_deadline(self, run: int, at: int) -> None:
         await self._store.write(lambda connection: runs.set_deadline(connection, run, at))
 
-    async def next_deadline(self) -> int | None:
-        return await self._store.read(runs.next_deadline)
+    async def next_deadline(self, after: int) -> int | None:
+        return await self._store.read(lambda connection: runs.next_deadline(connection, after))
 
     def beat(self, run: RunRef) -> None:
         self._store.show(run, e.Heartbeat())

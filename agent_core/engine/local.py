@@ -33,6 +33,7 @@ class LocalEngine:
         self._runs, self._clock, self._max_runs = runs, clock, max_runs
         self._driven: dict[int, _Driven] = {}
         self._taking: set[int] = set()
+        self._astray: set[int] = set()
         self._due = asyncio.Event()
         self._stopping = False
 
@@ -89,20 +90,26 @@ class LocalEngine:
     async def _sweep_forever(self) -> None:
         while True:
             try:
+                looked = self._clock.now()
                 await self.sweep()
                 self._due.clear()
-                await self._pause()
+                await self._pause(looked)
             except Exception:  # noqa: BLE001 - the boundary: a database that fails for a moment must not end the worker
                 _log.exception("sweep.failed")
                 await self._clock.sleep(_SWEEP_EVERY)
 
     async def sweep(self) -> None:
-        """Take every run that is due and that nobody drives."""
-        for key, owner in await self._runs.due():
+        """Take every run that is due and that nobody drives.
+
+        A run of this worker must have been astray at the last look too: it may be on its way from a commit to `begin`.
+        """
+        due = [(key, owner == self.worker) for key, owner in await self._runs.due() if key not in self._driven]
+        known, self._astray = self._astray, {key for key, own in due if own}
+        for key, own in due:
             if not self.has_room():
                 return
-            if key not in self._driven:
-                await self._take(key, "crashed" if owner == self.worker else "restarted")
+            if key not in self._driven and (key in known or not own):
+                await self._take(key, "crashed" if own else "restarted")
 
     async def _take(self, key: int, cause: str) -> None:
         """Own the run and drive it; two takers at once are one."""
@@ -116,9 +123,9 @@ class LocalEngine:
         if run is not None and run.key not in self._driven:
             self.begin(run, self._runs.segment(run))
 
-    async def _pause(self) -> None:
-        """Return after a second, at the next deadline, or when a ring sets a new one."""
-        deadline = await self._runs.next_deadline()
+    async def _pause(self, looked: int) -> None:
+        """Return after a second, at the next deadline after *looked*, or when a ring sets a new one."""
+        deadline = await self._runs.next_deadline(looked)
         pause = _SWEEP_EVERY
         if deadline is not None:
             pause = max(0.01, min(pause, (deadline - self._clock.now()) / 1000))

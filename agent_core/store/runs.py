@@ -296,7 +296,9 @@ _DUE = Hot(
     .order_by(RUN.c.key)
 )
 _SET_DUE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
-_NEXT_DUE = Hot(select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at.is_not(None)).order_by(RUN.c.due_at).limit(1))
+_NEXT_DUE = Hot(
+    select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
+)
 
 
 def due(connection: Connection, now: int) -> list[Due]:
@@ -304,9 +306,9 @@ def due(connection: Connection, now: int) -> list[Due]:
     return [Due(*row) for row in _DUE.run(connection, b_now=now)]
 
 
-def next_deadline(connection: Connection) -> int | None:
-    """Return the earliest deadline of an open run, in milliseconds."""
-    return _NEXT_DUE.run(connection).scalar()
+def next_deadline(connection: Connection, after: int) -> int | None:
+    """Return the earliest deadline of an open run later than *after*, in milliseconds."""
+    return _NEXT_DUE.run(connection, b_after=after).scalar()
 
 
 def set_deadline(connection: Connection, key: int, at: int) -> None:
