@@ -1,0 +1,206 @@
+"""The sweep: it finds what nobody drives, takes nothing that somebody does, and never wears itself out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from agent_core import Core, Definition, Fact, Heartbeat, SqliteDatabase
+from agent_core.testing import FakeClock, ScriptedProvider, pause, say
+from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import SAFETY, idle, log_of, open_session, ref_of, send, types, until
+from tests.conftest import MakeCore
+
+T = TypeVar("T")
+
+
+class SlowDatabase(SqliteDatabase):
+    """Whoever writes next, once *hold* is set, learns late that it is committed; *fails* makes reads fail."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.hold: asyncio.Event | None = None
+        self.fails = False
+        self.held = asyncio.Event()
+
+    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+        hold, self.hold = self.hold, None
+        if hold is None:
+            return await super().write(work, then)
+        done = await super().write(work)
+        self.held.set()
+        await hold.wait()
+        if then is not None:
+            then(done)
+        return done
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        if self.fails:
+            raise OperationalError("SELECT", {}, Exception("database is locked"))
+        return await super().read(work)
+
+
+class Stage:
+    """A core on a slow database, with a model that waits for *go* before each answer."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock, self.go, self.database = FakeClock(), asyncio.Event(), SlowDatabase(path)
+        provider = ScriptedProvider(lambda _: [pause(self.go), say("Hi.")])
+        self.core = Core(
+            self.database, providers={"scripted": provider}, tools={}, default_model="scripted", clock=self.clock
+        )
+
+    async def sweep(self) -> None:
+        """Let the sweep look once."""
+        async with asyncio.timeout(SAFETY):
+            await self.clock.slept(2)
+            self.clock.advance(1)
+            await self.clock.slept(2)
+
+
+@pytest.fixture
+async def stage(database_path: Path) -> AsyncIterator[Stage]:
+    stage = Stage(database_path)
+    await stage.core.start()
+    await stage.core.agents.create(Definition(name="assistant", instructions=""))
+    yield stage
+    await stage.core.stop(grace=1.0)
+
+
+async def test_a_run_on_its_way_to_its_driver_is_not_taken(stage: Stage):
+    """A run that was started by the end of the one before is driven once, though the sweep looks in between."""
+    core, database = stage.core, stage.database
+    session = await open_session(core)
+    await send(core, session, "one")
+    second = await send(core, session, "two")
+    hold = database.hold = asyncio.Event()
+    stage.go.set()
+    await database.held.wait()
+    assert (await core.run(second.run)).status == "running"
+    await stage.sweep()
+    hold.set()
+    facts = await idle(core, session)
+    check_log(facts)
+    assert types(facts).count("run.completed") == 2
+    assert "run.resumed" not in types(facts)
+
+
+async def test_a_message_on_its_way_to_its_driver_is_not_taken(stage: Stage):
+    """A run that a message just started is driven once, though the sweep sees it before its driver does."""
+    core, database = stage.core, stage.database
+    session = await open_session(core)
+    hold = database.hold = asyncio.Event()
+    sending = asyncio.create_task(send(core, session, "one"))
+    await database.held.wait()
+    await stage.sweep()
+    hold.set()
+    await sending
+    stage.go.set()
+    facts = await idle(core, session)
+    check_log(facts)
+    assert "run.resumed" not in types(facts)
+
+
+async def test_what_nobody_drives_is_taken_soon(stage: Stage):
+    """A run of this worker that has no driver is taken at the sweep after the one that first missed it."""
+    core = stage.core
+    session = await open_session(core)
+    receipt = await send(core, session, "one")
+    driver = core._engine._driven.pop((await ref_of(core, receipt.run)).key)
+    driver.task.cancel()
+    await asyncio.wait((driver.task,))
+    stage.go.set()
+    await stage.sweep()
+    await stage.sweep()
+    facts = await idle(core, session)
+    check_log(facts)
+    assert types(facts).count("run.resumed") == 1
+
+
+async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage):
+    """A driven run whose deadline lies behind does not keep the sweep from its pause."""
+    core, clock = stage.core, stage.clock
+    session = await open_session(core)
+    receipt = await send(core, session, "one")
+    await core._engine.ring((await ref_of(core, receipt.run)).key, at=clock.now() + 500)
+    await until(lambda: not core._engine._due.is_set())
+    assert await _next(clock) == 0.5
+    assert [await _next(clock) for _ in range(5)] == [1.0] * 5
+    assert types(await log_of(core, session))[-1] == "step.started"
+
+
+async def _next(clock: FakeClock) -> float:
+    await clock.slept(2)
+    return await clock.advance_to_next()
+
+
+async def test_a_sweep_that_fails_ends_nothing(stage: Stage):
+    """While the database fails the worker goes on looking, and finds what is due when it answers again."""
+    core = stage.core
+    waiting = await open_session(core)
+    receipt = await send(core, waiting, "one")
+    driver = core._engine._driven.pop((await ref_of(core, receipt.run)).key)
+    driver.task.cancel()
+    await asyncio.wait((driver.task,))
+    stage.database.fails = True
+    for _ in range(3):
+        await stage.sweep()
+    assert core.is_working
+    stage.database.fails = False
+    stage.go.set()
+    for _ in range(3):
+        await stage.sweep()
+    assert "run.completed" in types(await idle(core, waiting))
+
+
+async def test_a_start_takes_no_more_than_there_is_room_for(make_core: MakeCore):
+    """After a crash a worker resumes as many runs as it has room for, and the others as room comes."""
+    hold, clock = asyncio.Event(), FakeClock()
+    first = await make_core(ScriptedProvider(lambda _: [pause(hold)]), clock=FakeClock())
+    sessions = [await open_session(first) for _ in range(5)]
+    for session in sessions:
+        await send(first, session, "Hello")
+    await first.stop()
+    provider = ScriptedProvider(lambda _: [pause(hold), say("Hi.")])
+    second = await make_core(provider, clock=clock, max_runs=2)
+    async with asyncio.timeout(SAFETY):
+        await provider.asked(2)
+        await clock.slept(2)
+        clock.advance(3)
+        await clock.slept(2)
+    assert provider.calls == provider.open == 2
+    hold.set()
+    async with asyncio.timeout(SAFETY):
+        while len((await second.runs(status="completed")).items) < 5:
+            assert provider.open <= 2
+            await clock.slept(2)
+            clock.advance(1)
+    for session in sessions:
+        check_log(await idle(second, session))
+
+
+async def test_a_working_run_shows_a_heartbeat(stage: Stage):
+    """Every ten seconds of a run's work its readers are shown that it lives, and nothing of it is kept."""
+    core = stage.core
+    session = await open_session(core)
+    receipt = await send(core, session, "one")
+    seen: list[object] = []
+
+    async def read() -> None:
+        async for batch in core.follow(session, after=4):
+            seen.extend(event for event in batch if not isinstance(event, Fact))
+
+    reading = asyncio.create_task(read())
+    await until(lambda: bool(core._store.hub._readers))
+    for beats in (1, 2):
+        for _ in range(10):
+            await stage.sweep()
+        await until(lambda beats=beats: len(seen) == beats)
+    reading.cancel()
+    assert {type(event.body) for event in seen} == {Heartbeat}  # type: ignore[attr-defined]
+    assert {event.run for event in seen} == {receipt.run}  # type: ignore[attr-defined]
+    assert types(await log_of(core, session))[-1] == "step.started"
