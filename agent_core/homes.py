@@ -71,7 +71,7 @@ class Homes:
     def _built(self, loaded: Loaded) -> Home:
         ref, snapshot = loaded.session, loaded.snapshot
         agent = self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
-        window = Window(self._encode_for(snapshot.model))
+        window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
         window.recall(loaded.recalled)
         window.apply(loaded.facts)
         return Home(ref, agent, window)

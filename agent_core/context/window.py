@@ -32,11 +32,12 @@ class Window:
 
     A message, correction or note enters where a step takes it, an answer where it was completed, the results of a
     step's calls together once the last has come. *seq* is the newest fact folded in. Child runs are left out.
+    *snapshot* is the prompt prefix in force: a window that is rebuilt from its newest part is told it as *prefix*.
     """
 
-    def __init__(self, encode: Encode) -> None:
+    def __init__(self, encode: Encode, *, prefix: str = "") -> None:
         self.seq = 0
-        self.snapshot = ""
+        self.snapshot = prefix
         self.entries: list[Entry] = []
         self._encode = encode
         self._pending: dict[int, Message] = {}
