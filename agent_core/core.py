@@ -10,7 +10,7 @@ from agent_core.announce import finish
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.engine.local import MAX_RUNS, LocalEngine
-from agent_core.errors import NotFound
+from agent_core.errors import IdempotencyMismatch, NotFound
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
 from agent_core.inbound import Inbound
@@ -150,10 +150,12 @@ class Core:
                 raise NotFound(f"session of agent `{agent}`", session)
             return await self._receive(home, inbound)
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
-        receipt = await self._receive(await self._homes.get(opened.id), inbound)
-        if (
-            receipt.session != opened.id
-        ):  # the same key won in parallel: the session that was opened for it is not needed
+        try:
+            receipt = await self._receive(await self._homes.get(opened.id), inbound)
+        except IdempotencyMismatch:
+            await self.delete_session(opened.id)
+            raise
+        if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed
             await self.delete_session(opened.id)
         return receipt
 
