@@ -98,8 +98,7 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
     busy = runs.active(connection, home.key)
     if busy and inbound.overlap == "steer":
         return _join(connection, home, intake, busy[0])
-    waiting = runs.next_queued(connection, home.key)
-    if inbound.overlap == "reject" and (busy or waiting):
+    if inbound.overlap == "reject" and (busy or runs.next_queued(connection, home.key)):
         raise SessionBusy(f"Session `{home.id}` is answering; send again when it is idle, or use another `overlap`.")
     stopped = None
     if busy and inbound.overlap == "interrupt":
@@ -107,7 +106,8 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
             connection, *busy, by=inbound.actor, reason="interrupted", finish=finish, owner=None, now=intake.now
         )
         busy = runs.active(connection, home.key)
-    received = _open_run(connection, sessions.find(connection, session), intake, free=busy is None and waiting is None)
+    free = busy is None and runs.next_queued(connection, home.key) is None
+    received = _open_run(connection, sessions.find(connection, session), intake, free=free)
     if stopped is None:
         return received
     return msgspec.structs.replace(received, facts=[*stopped.facts, *received.facts], interrupted=stopped.running)
