@@ -110,7 +110,7 @@ async def test_a_runs_key_opens_one_session(core: Core):
 
 
 async def test_a_refused_run_leaves_no_session(core: Core):
-    """Of runs asked at once with one key and several bodies one body wins, and no empty session is left of the others."""
+    """Of runs asked at once with one key and several bodies one wins; no empty session is left of the others."""
     bodies = [inbound("Hello", **{**FOR_AGENT, "digest": f"{n % 3}".encode()}) for n in range(9)]
     results = await asyncio.gather(*(core.run_agent("assistant", each) for each in bodies), return_exceptions=True)
     receipts = [result for result in results if isinstance(result, Receipt)]
