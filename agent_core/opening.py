@@ -122,10 +122,11 @@ class Openings:
             owner=owner,
             after=home.window.seq,
             step=(),
+            freezes=agent.snapshot.hash != home.window.snapshot,
             now=self._store.clock.now(),
         )
         opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1)]
-        if agent.snapshot.hash != home.window.snapshot:
+        if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
         state = state.seeing(size=len(home.window.entries), border=home.window.border)

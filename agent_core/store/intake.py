@@ -45,7 +45,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
 
     *run* and *message* are fresh ids; *owner* is this worker when it has room to drive another run. *snapshot* is what
     the run will use, to be stored when it is *new_prefix*. *step* is the announcement of the first step, valid if the
-    run starts at once and nothing lies after *after*.
+    run starts at once, nothing lies after *after*, and the prefix changes exactly if *freezes* says so.
     """
 
     inbound: Inbound
@@ -58,6 +58,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None
     after: int
     step: tuple[FactBody, ...]
+    freezes: bool
     now: int
 
 
@@ -145,9 +146,10 @@ def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake,
     run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
     opening = input_facts(intake)
     asked = len(opening)
+    frozen = runs.freeze(connection, run, home.prefix) if starts else []
     if starts:
-        opening = [*opening, e.RunStarted(epoch=1), *runs.freeze(connection, run, home.prefix)]
-    said = starts and intake.after == home.newest and bool(intake.step)
+        opening = [*opening, e.RunStarted(epoch=1), *frozen]
+    said = starts and intake.after == home.newest and bool(intake.step) and bool(frozen) == intake.freezes
     bodies = [*opening, *intake.step] if said else opening
     missed = log.facts_between(connection, home.place, intake.after, first) if starts else []
     log.take_seqs(connection, home.key, len(bodies))
