@@ -1,0 +1,175 @@
+"""Laws 4, 8 and 9 of the design, and the rest of the contract, on random sessions: no plan may break them."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+
+from agent_core import ContextAdded, ContextCompacted, Fact, MessageReceived, Reasoning, SnapshotFrozen, StepStarted
+from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.announce import announce
+from agent_core.context.window import STOPPED_NOTE, Window
+from agent_core.messages import Message, text_of
+from agent_core.state import replay
+from agent_core.strategy import Compact, react
+from tests.agent_core.laws import check_log
+from tests.agent_core.wild import Asked, Plan, Wild, plans
+
+DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
+wild = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def lived(template: Path, plan: Plan) -> Wild:
+    """Let a plan come alive on a fresh database."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(Wild(Path(shutil.copy(template, Path(folder) / "wild.db")), plan).live())
+
+
+@wild
+@given(plans())
+def test_no_session_breaks_the_log(template: Path, plan: Plan):
+    """Whatever happens in a session, its log keeps the rules of the contract and every run comes to an end."""
+    session = lived(template, plan)
+    check_log(session.facts)
+    ended = {fact.run for fact in session.facts if isinstance(fact.body, e.TERMINAL)}
+    assert ended == {fact.run for fact in session.facts if fact.run}
+
+
+@wild
+@given(plans())
+def test_law_4_the_strategy_derives_everything_from_state(template: Path, plan: Plan):
+    """Whatever a run decided follows from the replay of the log as it was then: no decision needs more than that."""
+    session = lived(template, plan)
+    for fact in session.facts:
+        if isinstance(fact.body, DECIDED) and fact.run:
+            assert is_explained(session.facts, fact, session.agents[fact.run]), fact
+
+
+def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent) -> bool:
+    """Return whether the strategy, on some prefix of the log that ends before, announces just what follows it."""
+    assert decided.run
+    place = decided.seq - 1
+    for end in range(place, max(place - 12, 0), -1):
+        prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
+        window = Window(msgspec.json.encode)
+        window.apply(prefix)
+        state = replay(decided.run, prefix).seeing(size=len(window.entries), border=window.border)
+        move = react(state, agent)
+        if isinstance(move, Compact):
+            if isinstance(following[0].body, ContextCompacted):
+                return following[0] == decided and decided.body == window.cut(move.keep)
+            continue
+        expected = [
+            _placed(body, fact.seq) for body, fact in zip(announce(move, state, agent), following, strict=False)
+        ]
+        written = [fact.body for fact in following[: len(expected)]]
+        if expected == written and decided in following[: len(expected)]:
+            return True
+    return False
+
+
+def _placed(body: e.FactBody, seq: int) -> e.FactBody:
+    """Return a draft as it stands at *seq*."""
+    if not isinstance(body, StepStarted):
+        return body
+    return msgspec.structs.replace(body, takes=tuple(take if take > 0 else seq + take for take in body.takes))
+
+
+@wild
+@given(plans())
+def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(template: Path, plan: Plan):
+    """Each request's bytes of tools, system and messages begin with those of the request before.
+
+    Only a compaction or a new snapshot between them may change that, restarts and stops may not.
+    """
+    session = lived(template, plan)
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    for before, after in zip(session.asked, session.asked[1:], strict=False):
+        if not any(before.step < seq < after.step for seq in changes):
+            assert after.prefix.startswith(before.prefix), (before, after)
+
+
+@wild
+@given(plans())
+def test_law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(template: Path, plan: Plan):
+    """Reasoning is replayed until a compaction or a new snapshot, and never again after it."""
+    session = lived(template, plan)
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    for asked in session.asked:
+        newest = max((seq for seq in changes if seq < asked.step), default=0)
+        for entry in asked.entries:
+            thinks = any(isinstance(part, Reasoning) for part in entry.message.parts)
+            said = _completed(session.facts, entry.seq)
+            wanted = said is not None and not said.partial and any(isinstance(p, Reasoning) for p in said.parts)
+            assert thinks == (wanted and entry.seq > newest)
+
+
+def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
+    body = facts[seq - 1].body
+    return body if isinstance(body, e.MessageCompleted) else None
+
+
+@wild
+@given(plans())
+def test_law_9_the_model_sees_what_the_steps_named(template: Path, plan: Plan):
+    """What people and notes said to the model in a request is what the steps up to it took, in that order."""
+    session = lived(template, plan)
+    for asked in session.asked:
+        assert _heard(asked) == _named(session.facts, asked.step)
+
+
+def _heard(asked: Asked) -> list[str]:
+    said = [text_of(entry.message.parts) for entry in asked.entries if entry.message.role == "user"]
+    return [text for text in said if text != STOPPED_NOTE]
+
+
+def _named(facts: Sequence[Fact], step: int) -> list[str]:
+    """Return the texts that the steps up to *step* took, from the last cut on."""
+    start = max((x.body.from_seq for x in facts[:step] if isinstance(x.body, ContextCompacted)), default=0)
+    return [
+        _told(facts[take - 1])
+        for fact in facts[:step]
+        if isinstance(fact.body, StepStarted) and fact.seq >= start
+        for take in fact.body.takes
+    ]
+
+
+def _told(fact: Fact) -> str:
+    if isinstance(fact.body, ContextAdded):
+        return f"[{fact.body.source}] {fact.body.text}"
+    assert isinstance(fact.body, MessageReceived), f"a step took {fact}"
+    return text_of(fact.body.parts)
+
+
+@wild
+@given(plans())
+def test_a_rebuilt_window_equals_the_one_that_grew(template: Path, plan: Plan):
+    """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
+    session = lived(template, plan)
+    for grown, rebuilt in session.windows:
+        assert _shape(rebuilt) == _shape(grown)
+        assert rebuilt.snapshot == grown.snapshot
+
+
+def _shape(window: Window) -> list[tuple[int, bool, Message]]:
+    return [(entry.seq, entry.border, entry.message) for entry in window.entries]
+
+
+@wild
+@given(plans())
+def test_a_window_stays_within_its_limit(template: Path, plan: Plan):
+    """A request holds no more messages than the limit where the window could have been cut at a border."""
+    session = lived(template, plan)
+    limit = plan.max_context_messages
+    cuts = [fact for fact in session.facts if isinstance(fact.body, ContextCompacted)]
+    assert limit is not None or not cuts
+    for asked in session.asked:
+        step = session.facts[asked.step - 1].body
+        first_try = isinstance(step, StepStarted) and step.attempt == 1
+        could_cut = any(entry.border and place and entry.seq < asked.step for place, entry in enumerate(asked.entries))
+        assert limit is None or not (first_try and could_cut) or len(asked.entries) <= limit

@@ -1,0 +1,258 @@
+"""Wild sessions: random conversations with tools, failures, steering, stops and restarts, for the laws to hold on."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from hypothesis import strategies as st
+
+from agent_core import Actor, Controls, Core, Definition, Fact, Inbound, Limits, SqliteDatabase, StepStarted, Text
+from agent_core.agents import Agent
+from agent_core.context.window import Entry, Window
+from agent_core.providers.base import Request
+from agent_core.store import loading, log, runs, sessions
+from agent_core.store.hub import Subscriber
+from agent_core.testing import Answer, Item, ScriptedProvider, call, fail, finish, pause, raw_call, refuse, say, think
+from agent_core.testing.scripted import prefix_of
+from agent_core.tools.base import Tool
+from agent_core.tools.function import tool
+
+ANN = Actor("ann", "user")
+PATIENCE = 20.0
+Kind = Literal[
+    "say", "think", "look", "looks", "move", "same", "nobody", "broken", "length", "continue", "refuse", "fail",
+    "late", "dead", "empty",
+]  # fmt: skip
+Act = Literal["steer", "queue", "interrupt", "cancel", "restart"]
+Place = Literal["asked", "said", "tool"]
+WITH_TOOL = ("look", "looks", "move")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One model call: what the model does, and what somebody else does meanwhile; *own* instructions come first."""
+
+    kind: Kind
+    act: Act | None = None
+    place: Place = "said"
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A session: its steps in order, and its limits. Messages are sent whenever there is nothing to do."""
+
+    steps: tuple[Step, ...]
+    max_steps: int = 4
+    max_context_messages: int | None = None
+
+
+def plans() -> st.SearchStrategy[Plan]:
+    """Return a strategy of plans."""
+    kinds = st.sampled_from(list(Kind.__args__))
+    acts = st.sampled_from([None, None, None, *Act.__args__])
+    step = st.builds(Step, kinds, acts, st.sampled_from(list(Place.__args__)), st.sampled_from([False] * 5 + [True]))
+    return st.builds(
+        Plan,
+        st.lists(step, min_size=1, max_size=14).map(tuple),
+        st.sampled_from([1, 2, 4, 25]),
+        st.sampled_from([None, 2, 4, 7]),
+    )
+
+
+class Gate(asyncio.Event):
+    """A place where somebody waits; *reached* tells when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.reached.set()
+        return await super().wait()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model call: the request, its bytes, and the seq of the step that announced it."""
+
+    request: Request
+    entries: tuple[Entry, ...]
+    prefix: bytes
+    step: int
+
+
+@dataclass
+class Wild:
+    """A plan that comes alive; afterwards *facts* and *asked* are what happened."""
+
+    path: Path
+    plan: Plan
+    facts: list[Fact] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    agents: dict[str, Agent] = field(default_factory=dict)
+    windows: list[tuple[Window, Window]] = field(default_factory=list)
+
+    async def live(self) -> "Wild":
+        """Play the plan to its end, and read what happened."""
+        self._gates = [Gate() for _ in self.plan.steps]
+        self._next, self._sent, self._session = 0, 0, ""
+        await self._begin()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                for n in range(len(self.plan.steps)):
+                    await self._play(n)
+                await self._idle()
+                await self._compare()
+                await self._read()
+        finally:
+            await self._core.stop(grace=1.0)
+        return self
+
+    async def _begin(self) -> None:
+        """Start a process on the database, the first or the next one."""
+        self._provider = ScriptedProvider(self._answer)
+        tools = {made.spec.name: made for made in self._tools()}
+        self._core = Core(
+            SqliteDatabase(self.path), providers={"scripted": self._provider}, tools=tools, default_model="scripted"
+        )
+        self._facts = Subscriber()
+        if self._session:
+            self._facts = self._core._store.hub.subscribe(self._session)
+        await self._core.start()
+        if not (await self._core.agents.list()).items:
+            limits = Limits(max_context_messages=self.plan.max_context_messages)
+            controls = Controls(max_steps=self.plan.max_steps)
+            await self._core.agents.create(
+                Definition(name="a", instructions="Be brief.", tools=tuple(tools), limits=limits, controls=controls)
+            )
+        if not self._session:
+            self._session = (await self._core.open_session(agent="a", actor=ANN)).id
+            self._facts = self._core._store.hub.subscribe(self._session)
+
+    async def _play(self, n: int) -> None:
+        """See that model call *n* is made, and do what is to be done meanwhile."""
+        step, gate = self.plan.steps[n], self._gates[n]
+        while self._next <= n:
+            if not await first(self._reached(n), self._idle()) and self._next <= n:
+                await self._send(own=step.own)
+        if step.act and await first(gate.reached.wait(), first(self._reached(n + 1), self._idle())):
+            await self._do(step.act)
+        gate.set()
+
+    async def _reached(self, n: int) -> None:
+        await self._provider.asked(self._provider.calls + 1 + n - self._next)
+
+    async def _do(self, act: Act) -> None:
+        if act == "cancel":
+            run = next(fact.run for fact in reversed(self._facts.events) if fact.type == StepStarted.type)
+            await self._core.cancel(run or "", by=ANN)
+        elif act == "restart":
+            await self._compare()
+            await self._core.stop(grace=1.0)
+            await self._begin()
+        else:
+            await self._send(act)
+
+    async def _send(self, overlap: Literal["queue", "steer", "interrupt"] = "queue", *, own: bool = False) -> None:
+        self._sent += 1
+        instructions = f"Be number {self._sent}." if own else None
+        text = Text(f"message {self._sent}")
+        inbound = Inbound(parts=(text,), actor=ANN, overlap=overlap, instructions=instructions)
+        await self._core.receive(self._session, inbound)
+
+    async def _idle(self) -> None:
+        async with aclosing(self._core.follow(self._session, until_idle=True)) as batches:
+            async for _ in batches:
+                pass
+
+    def _answer(self, request: Request) -> Answer:
+        """Note what was asked, and give the next answer of the plan; after its end, a plain one."""
+        step = next(fact for fact in reversed(self._facts.events) if fact.type == StepStarted.type)
+        assert isinstance(step, Fact)
+        entries = tuple(entry for entry in request.messages if isinstance(entry, Entry))
+        self.asked.append(Asked(request, entries, prefix_of(request), step.seq))
+        n, self._next = self._next, self._next + 1
+        return self._said(n) if n < len(self.plan.steps) else (say("The end."),)
+
+    def _said(self, n: int) -> Answer:
+        step, gate = self.plan.steps[n], self._gates[n]
+        items: list[Item] = [think(f"Thought {n}."), say(f"Text {n}.")]
+        if step.kind == "empty":
+            items = []
+        if step.act and step.place != "tool":
+            items.insert(0 if step.place == "asked" else len(items), pause(gate))
+        return [*items, *_end(step.kind, n)]
+
+    def _tools(self) -> tuple[Tool, ...]:
+        async def work(n: int) -> str:
+            if 0 <= n < len(self.plan.steps) and self.plan.steps[n].act and self.plan.steps[n].place == "tool":
+                await self._gates[n].wait()
+            return f"result {n}"
+
+        @tool(concurrency_safe=True)
+        async def look(n: int, also: int = 0) -> str:
+            """Look."""
+            return await work(n)
+
+        @tool(effect="write")
+        async def move(n: int) -> str:
+            """Move."""
+            return await work(n)
+
+        return look, move
+
+    async def _compare(self) -> None:
+        """Note the session's window as it grew and as it is rebuilt from the log, brought to the same fact."""
+        store, homes = self._core._store, self._core._homes
+        grown = (await homes.get(self._session)).window.preview([])
+        loaded = await store.read(lambda connection: loading.load(connection, self._session))
+        rebuilt = homes._built(loaded).window
+        seq = min(grown.seq, rebuilt.seq)
+        facts = await store.read(lambda connection: log.facts_between(connection, loaded.session.place, seq))
+        grown.apply(facts)
+        rebuilt.apply(facts)
+        self.windows.append((grown, rebuilt))
+
+    async def _read(self) -> None:
+        store = self._core._store
+        place = (await store.read(lambda connection: sessions.find(connection, self._session))).place
+        self.facts = await store.read(lambda connection: log.facts_between(connection, place, 0))
+        home = await self._core._homes.get(self._session)
+        for run in dict.fromkeys(fact.run for fact in self.facts if fact.run):
+            ref, _ = await store.read(lambda connection, run=run: runs.find(connection, run))
+            self.agents[run] = await self._core._segments.agent_of(ref, home)
+
+
+def _end(kind: Kind, n: int) -> Sequence[Item]:
+    """Return how an answer of this kind ends; calls name the step they are of."""
+    ends: dict[Kind, Sequence[Item]] = {
+        "look": [call("look", n=n)],
+        "looks": [call("look", n=n), call("look", n=n, also=1)],
+        "move": [call("move", n=n), call("look", n=n)],
+        "same": [call("look", n=-1)],
+        "nobody": [call("nobody", n=n)],
+        "broken": [raw_call("look", '{"n": '), call("look", n=n, also="x")],
+        "length": [raw_call("look", '{"n": '), finish("length")],
+        "continue": [finish("continue")],
+        "refuse": [refuse()],
+        "fail": [fail(retry_after=0.0)],
+        "late": [say("More."), fail("network", retry_after=0.0)],
+        "dead": [fail("invalid", retryable=False)],
+    }
+    return ends.get(kind, [])
+
+
+async def first(wanted: Awaitable[object], other: Awaitable[object]) -> bool:
+    """Wait for either and tell whether the wanted one came."""
+    tasks = [asyncio.ensure_future(wanted), asyncio.ensure_future(other)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
