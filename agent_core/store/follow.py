@@ -111,15 +111,20 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
         if after > ref.newest:
             raise UnknownCursor("after", f"the newest seq of session `{session}` is {ref.newest}, not {after}.")
         reader = _Reader(store, ref.place, after)
-        async for page in reader.history(watch):
-            yield page
-        # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
-        batch = list(watch.see([*reader.beyond(subscriber.take()), *store.hub.open_messages(session)]))
-        yield batch
         while not watch.done:
-            await subscriber.wait()
-            if batch := list(watch.see(await reader.whole(subscriber.take()))):
-                yield batch
+            subscriber.begin()
+            async for page in reader.history(watch):
+                yield page
+            if subscriber.behind:
+                continue
+            # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
+            held = [*reader.beyond(subscriber.take()), *store.hub.open_messages(session)]
+            yield [] if watch.done else list(watch.see(held))
+            # For a reader too slow to take it, what was held had to be dropped: it reads anew, from where it is.
+            while not watch.done and not subscriber.behind:
+                await subscriber.wait()
+                if batch := list(watch.see(await reader.whole(subscriber.take()))):
+                    yield batch
     finally:
         store.hub.unsubscribe(session, subscriber)
 
@@ -140,12 +145,12 @@ class _Reader:
     async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
         """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
         more = True
-        while more:
+        while more and not watch.done:
             facts, open_runs = await self._store.read(self._page)
             more = len(facts) == _PAGE
             self._seq = facts[-1].seq if facts else self._seq
             wanted = list(watch.see(facts))
-            if not more:
+            if not more and not watch.done:
                 watch.sync(open_runs)
             if wanted:
                 yield wanted

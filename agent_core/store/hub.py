@@ -7,18 +7,34 @@ from collections.abc import Iterable
 from agent_core import events as e
 from agent_core.events import Event, Fact, Live
 
+MOST_HELD = 4_096
+"""Events that are held for a reader who does not take them: over a minute of text at the pace of a fast model."""
+
 
 class Subscriber:
-    """One reader of a session: what came since it last looked, and a future to wait on."""
+    """One reader of a session: what came since it last looked, and a future to wait on.
 
-    __slots__ = ("_waiter", "events")
+    It holds a bounded number of events. When more come before the reader looks it drops them all and is `behind`,
+    holding nothing until the reader begins to read anew.
+    """
+
+    __slots__ = ("_waiter", "behind", "events")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.behind = False
         self._waiter: asyncio.Future[None] | None = None
 
+    def begin(self) -> None:
+        """Hold what comes from here on."""
+        self.events, self.behind = [], False
+
     def push(self, event: Event) -> None:
+        if self.behind:
+            return
         self.events.append(event)
+        if len(self.events) > MOST_HELD:
+            self.events, self.behind = [], True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -27,8 +43,8 @@ class Subscriber:
         return taken
 
     async def wait(self) -> None:
-        """Return once there is something to take."""
-        if not self.events:
+        """Return once there is something to take, or to read anew."""
+        if not self.events and not self.behind:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
