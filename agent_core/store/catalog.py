@@ -4,19 +4,27 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, exists, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent_core.agents import Definition, Snapshot
 from agent_core.errors import InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.objects import AgentObject, Page
+from agent_core.store.hot import Hot
 from agent_core.store.log import SESSION, table_of
 from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, AgentVersionRow, ProjectRow, SnapshotRow
 
 AGENT, VERSION, SNAPSHOT, PROJECT = (table_of(t) for t in (AgentRow, AgentVersionRow, SnapshotRow, ProjectRow))
 _SELECT = select(AGENT, VERSION.c.definition).join(
     VERSION, (VERSION.c.agent == AGENT.c.key) & (VERSION.c.version == AGENT.c.version)
+)
+
+_FIND = Hot(
+    _SELECT.where(
+        AGENT.c.project == bindparam("b_project"),
+        or_(AGENT.c.id == bindparam("b_name"), AGENT.c.name == bindparam("b_name")),
+    )
 )
 
 
@@ -40,8 +48,7 @@ def ping(connection: Connection) -> None:
 
 def find(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> StoredAgent:
     """Return the agent with this id or name; raises `NotFound`."""
-    named = or_(AGENT.c.id == name, AGENT.c.name == name)
-    row = connection.execute(_SELECT.where(AGENT.c.project == project, named)).first()
+    row = _FIND.run(connection, b_project=project, b_name=name).first()
     if row is None:
         raise NotFound("agent", name)
     return _stored(row)

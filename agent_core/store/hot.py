@@ -1,9 +1,11 @@
-"""Statements compiled once: building SQL anew for every append costs more than running it."""
+"""Statements compiled once and run on the driver's own cursor: building SQL anew costs more than running it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, literal_column
-from sqlalchemy.engine import CursorResult
+from sqlalchemy.engine import Row, result_tuple
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.sql import ClauseElement
 
 
@@ -20,28 +22,61 @@ def words(*values: str | int) -> list[ColumnElement[Any]]:
     return [word(value) for value in values]
 
 
-class Hot:
-    """A Core statement that is compiled at its first use per dialect and run as driver SQL.
+class Rows(list[Row[Any]]):
+    """What a statement returned: tuples whose fields have the columns' names. Asked as SQLAlchemy's results are."""
 
-    Values are bound by name (`bindparam`); values that the statement holds itself keep their place.
+    def all(self) -> "Rows":
+        return self
+
+    def first(self) -> Row[Any] | None:
+        """Return the first row, or None."""
+        return self[0] if self else None
+
+    def one(self) -> Row[Any]:
+        """Return the only row."""
+        (row,) = self
+        return row
+
+    def scalar(self) -> Any:
+        """Return the first row's first field, or None."""
+        return self[0][0] if self else None
+
+    def scalar_one(self) -> Any:
+        """Return the only row's first field."""
+        return self.one()[0]
+
+
+class Hot:
+    """A Core statement that is compiled at its first use per dialect and run without SQLAlchemy's result machinery.
+
+    Values are bound by name (`bindparam`); values that the statement holds itself keep their place. Neither values nor
+    rows are converted: columns hold what the driver gives.
     """
 
     def __init__(self, statement: ClauseElement) -> None:
         self._statement = statement
         self._compiled: dict[str, tuple[str, tuple[str, ...] | None, dict[str, Any]]] = {}
+        self._row: Callable[[Any], Row[Any]] | None = None
 
-    def run(self, connection: Connection, **values: Any) -> CursorResult[Any]:
+    def run(self, connection: Connection, **values: Any) -> Rows:
         """Run once with *values* by name."""
         sql, order, fixed = self._sql(connection)
         bound = {**fixed, **values} if fixed else values
-        return connection.exec_driver_sql(sql, tuple(bound[name] for name in order) if order is not None else bound)
+        given: Any = tuple([bound[name] for name in order]) if order is not None else bound
+        cursor = _cursor(connection, sql, given, many=False)
+        cursor.execute(sql, given)
+        if not cursor.description:
+            return Rows()
+        if self._row is None:
+            self._row = result_tuple([column[0] for column in cursor.description])
+        return Rows(map(self._row, cursor.fetchall()))
 
     def run_many(self, connection: Connection, rows: list[dict[str, Any]]) -> None:
         """Run once per row; *rows* may not be empty."""
         sql, order, fixed = self._sql(connection)
         bound = [{**fixed, **row} for row in rows] if fixed else rows
-        values: Any = [tuple(row[name] for name in order) for row in bound] if order is not None else bound
-        connection.exec_driver_sql(sql, values)
+        given: Any = [tuple([row[name] for name in order]) for row in bound] if order is not None else bound
+        _cursor(connection, sql, given, many=True).executemany(sql, given)
 
     def _sql(self, connection: Connection) -> tuple[str, tuple[str, ...] | None, dict[str, Any]]:
         dialect = connection.dialect
@@ -51,3 +86,11 @@ class Hot:
             fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
             self._compiled[dialect.name] = (str(compiled), order, fixed)
         return self._compiled[dialect.name]
+
+
+def _cursor(connection: Connection, sql: str, given: Any, *, many: bool) -> DBAPICursor:
+    """Return a cursor for *sql*, having told those who listen to the statements of this connection."""
+    cursor = connection.connection.cursor()
+    for tell in connection.dispatch.before_cursor_execute:
+        tell(connection, cursor, sql, given, None, many)
+    return cursor

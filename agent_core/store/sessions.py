@@ -97,7 +97,7 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
 
 def get(connection: Connection, session: str) -> SessionObject:
     """Return the session as clients read it; raises `NotFound`."""
-    row = connection.execute(_objects().where(SESSION.c.id == session)).first()
+    row = connection.execute(_OBJECT, {"b_id": session}).first()
     if row is None:
         raise NotFound("session", session)
     return _object(row)
@@ -243,3 +243,6 @@ def _ref(row: Any) -> SessionRef:
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
     )
+
+
+_OBJECT = _objects().where(SESSION.c.id == bindparam("b_id"))
