@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from agent_core import events as e
 from agent_core.errors import UnknownCursor
-from agent_core.events import Event, Fact
+from agent_core.events import Event, Fact, Live
 from agent_core.store import log, runs, sessions
 from agent_core.store.hot import Hot
 from agent_core.store.log import RUN, Place
@@ -118,7 +118,7 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
             if subscriber.behind:
                 continue
             # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
-            held = [*reader.beyond(subscriber.take()), *store.hub.open_messages(session)]
+            held = [*reader.beyond(subscriber.take()), *reader.still_open(store.hub.open_messages(session))]
             yield [] if watch.done else list(watch.see(held))
             # For a reader too slow to take it, what was held had to be dropped: it reads anew, from where it is.
             while not watch.done and not subscriber.behind:
@@ -141,6 +141,7 @@ class _Reader:
 
     def __init__(self, store: Store, place: Place, after: int) -> None:
         self._store, self._place, self._seq = store, place, after
+        self._page_read: list[Fact] = []
 
     async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
         """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
@@ -149,6 +150,7 @@ class _Reader:
             facts, open_runs = await self._store.read(self._page)
             more = len(facts) == _PAGE
             self._seq = facts[-1].seq if facts else self._seq
+            self._page_read = facts or self._page_read
             wanted = list(watch.see(facts))
             if not more and not watch.done:
                 watch.sync(open_runs)
@@ -160,6 +162,14 @@ class _Reader:
         facts: list[Event] = [x for x in events if isinstance(x, Fact) and x.seq > self._seq]
         self._seq = facts[-1].seq if facts and isinstance(facts[-1], Fact) else self._seq
         return facts
+
+    def still_open(self, messages: list[Live]) -> list[Live]:
+        """Return *messages* without those whose end was read: a commit is in the log before the hub hears of it."""
+        if not messages:
+            return messages
+        ends = (fact.body for fact in self._page_read if fact.type == e.MessageCompleted.type)
+        ended = {body.message for body in ends if isinstance(body, e.MessageCompleted)}
+        return [live for live in messages if not (isinstance(live.body, e.Delta) and live.body.message in ended)]
 
     async def whole(self, events: list[Event]) -> list[Event]:
         """Return *events* without facts that were passed on before; a gap is filled from the log."""
