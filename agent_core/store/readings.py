@@ -1,5 +1,6 @@
 """Readings of the log that clients ask for: a run's object, a session's transcript. Each is one transaction's work."""
 
+from collections.abc import Sequence
 from itertools import dropwhile
 from typing import Any
 
@@ -17,6 +18,7 @@ from agent_core.store.catalog import AGENT
 from agent_core.store.log import EVENT, PARENT, RUN, SESSION, Place
 from agent_core.store.tables import DEFAULT_PROJECT
 
+_ADOPTING = RUN.alias("adopting_run")
 _RUNS = (
     select(RUN, AGENT.c.id.label("agent_id"), PARENT.c.id.label("parent_id"), SESSION.c.id.label("session_id"))
     .join(AGENT, AGENT.c.key == RUN.c.agent)
@@ -75,17 +77,19 @@ def transcript(connection: Connection, session: str, *, after: int, limit: int) 
     """Return up to *limit* messages behind seq *after*, oldest first; raises `NotFound`."""
     place = sessions.find(connection, session).place
     facts = log.message_facts(connection, place, after, limit + 1)
-    moved = _adopted(connection, place) if facts else {}
+    moved = _adopted(connection, facts) if facts else {}
     cursor = str(facts[limit - 1].seq) if len(facts) > limit else None
     return Page(tuple(_message(fact, moved) for fact in facts[:limit]), cursor)
 
 
-def _adopted(connection: Connection, place: Place) -> dict[int, str]:
-    """Return which run took a steered message that its own run left."""
+def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
+    """Return which runs took steered messages of *facts* that their own run left: they open right behind its end."""
+    ended = {fact.run for fact in facts if fact.type == e.MessageReceived.type}
+    behind = (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.last_seq + 1)
     query = (
-        select(EVENT.c.data, RUN.c.id)
-        .join(RUN, RUN.c.key == EVENT.c.run)
-        .where(EVENT.c.session == place.key, EVENT.c.seq == RUN.c.first_seq, EVENT.c.type == log.CODES["run.queued"])
+        select(EVENT.c.data, _ADOPTING.c.id)
+        .select_from(RUN.join(EVENT, behind).join(_ADOPTING, _ADOPTING.c.key == EVENT.c.run))
+        .where(RUN.c.id.in_(ended), EVENT.c.type == log.CODES["run.queued"])
     )
     moved: dict[int, str] = {}
     for row in connection.execute(query):
