@@ -16,6 +16,7 @@ from agent_core.store.store import Store
 _PAGE = 500
 _OPEN = Hot(runs.open_roots(RUN.c.id, RUN.c.status))
 _SETTLED = (*e.TERMINAL, e.RunWaiting)
+_ENDED_TYPES = frozenset(cls.type for cls in e.TERMINAL)
 _SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)
 
 
@@ -93,7 +94,7 @@ class WatchRun:
                 continue
             self._family.add(event.run)
             wanted.append(event)
-            if self._live and event.run == self._root and event.type in _SETTLED_TYPES:
+            if event.run == self._root and event.type in (_SETTLED_TYPES if self._live else _ENDED_TYPES):
                 self.done = True
                 break
         return wanted
