@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from agent_core import Core, Definition, SqliteDatabase, text_of
-from agent_core.store import loading, readings, runs, sessions
-from agent_core.store.follow import _Reader
+from agent_core.store import follow, loading, readings, runs, sessions
 from agent_core.store.loading import Loaded
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.function import tool
@@ -118,8 +117,7 @@ async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, pa
     for name in (past.short, past.long):
         ref = (await load(core, name)).session
         assert (await read(core.follow(name, after=ref.newest, until_idle=True))).tail == []
-        page = _Reader(core._store, ref.place, ref.newest)._page
-        costs.append(await work_of(core, page))
+        costs.append(await work_of(core, lambda connection, key=ref.key: follow._OPEN.run(connection, b_session=key)))
     assert costs[1] <= costs[0] + 2 * PER_STEP
     assert await work_of(core, lambda connection: runs.due(connection, 0)) < 1_000
     assert await work_of(core, lambda connection: runs.next_deadline(connection, 0)) < 1_000
@@ -142,6 +140,15 @@ async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: P
             for name in (past.short, past.long)
         ]
         assert long <= short * 1.2 + 2 * PER_STEP, (kind, short, long)
+
+
+async def test_a_runs_stream_is_read_no_further_than_its_end(core: Core, past: Past):
+    """The stream of a run that ended long ago costs one page of its session's log, not all that came since."""
+    oldest = (await core.runs(session=past.long, limit=1, cursor="102")).items[0]
+    with statements(core) as seen:
+        reading = await read(core.follow_run(oldest.id))
+    assert types(reading.facts)[-1] == "run.completed"
+    assert seen.count("SELECT event") == 1
 
 
 async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past: Past):
