@@ -26,6 +26,8 @@ from channels.web.identity import Tokens
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
 GRACE = 2
+# Seconds of it after which whoever neither reads what is sent nor sends what was begun is hung up on.
+PATIENCE = 1.5
 BACKLOG = 2048
 
 
@@ -51,6 +53,17 @@ class Server(uvicorn.Server):
         finally:
             for each in signals:
                 loop.remove_signal_handler(each)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        timer = asyncio.get_running_loop().call_later(PATIENCE, self._hang_up)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
+    def _hang_up(self) -> None:
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._readers.close()
