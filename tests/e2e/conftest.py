@@ -1,6 +1,7 @@
 """Fixtures: the real server as a process, ended with the test."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.e2e.browser import Visit, chromium
-from tests.e2e.server import Server, prepare
+from tests.e2e.server import Server, prepare, serving
 
 StartServer = Callable[..., Server]
 MakeVisit = Callable[..., Awaitable[Visit]]
@@ -23,19 +24,16 @@ def home(tmp_path: Path, template: Path) -> Path:
 @pytest.fixture
 def start_server(home: Path) -> Iterator[StartServer]:
     """Start a server with settings of one's own; it ends with the test, and must have printed no trace, no secret."""
-    servers: list[Server] = []
+    with ExitStack() as servers:
+        yield lambda **settings: servers.enter_context(serving(home, **settings))
 
-    def start(**settings) -> Server:
-        server = Server(home, **settings)
-        servers.append(server)
-        server.start()
-        return server
 
-    yield start
-    for server in servers:
-        server.close()
-    for server in servers:
-        server.check()
+@pytest.fixture(scope="module")
+def start_shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[StartServer]:
+    """The same for the tests of a whole module."""
+    with ExitStack() as servers:
+        home = prepare(tmp_path_factory.mktemp("home"), template)
+        yield lambda **settings: servers.enter_context(serving(home, **settings))
 
 
 @pytest.fixture

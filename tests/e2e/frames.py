@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 from jsonschema import Draft202012Validator
 
-from tests.e2e.server import ROOT
+from tests.e2e.server import KEY, ROOT, SECRET
 
 TERMINAL = {"run.completed", "run.failed", "run.cancelled"}
 HIDDEN = {"context.added", "hook.ruled", "snapshot.frozen"}
@@ -83,6 +83,7 @@ class Frames:
 
     def add(self, block: str) -> Frame:
         """Take the next frame, as it came over the wire."""
+        assert not any(secret in block for secret in (KEY, SECRET)), "a secret in a frame"
         frame = parse(block)
         fault = next(validator(frame.event).iter_errors(wire(frame)), None)
         assert fault is None, f"{frame} is not what the schema says: {fault and fault.message}"
@@ -132,14 +133,12 @@ async def blocks(response: httpx.Response) -> AsyncIterator[str]:
     """Give the blocks of a stream, comments left out."""
     assert response.status_code == 200, await response.aread()
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
-    lines: list[str] = []
-    async for line in response.aiter_lines():
-        if line:
-            lines.append(line)
-        elif lines:
-            block, lines = "\n".join(lines), []
-            if not block.startswith(":"):
-                yield block
+    rest = b""
+    async for chunk in response.aiter_bytes():  # cut as bytes: text may hold characters that Python calls line ends
+        *whole, rest = (rest + chunk).split(b"\n\n")
+        for block in whole:
+            if not block.startswith(b":"):
+                yield block.decode()
 
 
 def parse(block: str) -> Frame:

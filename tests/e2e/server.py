@@ -8,7 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -108,8 +111,8 @@ class Server:
     def client(self, key: str | None = KEY, **options) -> httpx.AsyncClient:
         """Return a client that sends *key*, an operator's unless it is told otherwise."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        options = {"timeout": PATIENCE, "trust_env": False, **options}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, **options)
+        defaults: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "headers": headers}
+        return httpx.AsyncClient(base_url=self.url, **{**defaults, **options})
 
     def check(self) -> None:
         """Hold what it printed against the rules: no traceback, no secret."""
@@ -130,6 +133,18 @@ class Server:
         with self._news:
             self._ended = True
             self._news.notify_all()
+
+
+@contextmanager
+def serving(home: Path, **settings) -> Iterator[Server]:
+    """Give a server that runs in *home*; end it, and hold what it printed against the rules."""
+    server = Server(home, **settings)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+    server.check()
 
 
 def prepare(home: Path, template: Path) -> Path:

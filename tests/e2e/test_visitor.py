@@ -17,6 +17,12 @@ SHOWN = ["none", "names", "full"]
 BOTH = "What is 12 * 7, and what time is it?"
 
 
+@pytest.fixture(scope="module")
+def server(start_shared: StartServer) -> Server:
+    """A server whose model writes 400 words a second."""
+    return start_shared(rate=400)
+
+
 @asynccontextmanager
 async def visiting(server: Server, show: str) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncClient]]:
     """Give a visitor of an agent that shows so much of its tools, and an operator."""
@@ -36,9 +42,9 @@ async def said(visitor: httpx.AsyncClient, session: str, text: str, frames: Fram
 
 
 @pytest.mark.parametrize("show", SHOWN)
-async def test_a_visitors_stream_has_what_a_visitor_may_see(start_server: StartServer, show: str):
+async def test_a_visitors_stream_has_what_a_visitor_may_see(server: Server, show: str):
     """Every frame keeps to section 3 of the contract, and all that visitors may see is there."""
-    async with visiting(start_server(rate=0), show) as (visitor, operator):
+    async with visiting(server, show) as (visitor, operator):
         session = await opened_by(visitor)
         theirs, ours = Frames(show=show), Frames()
         await said(visitor, session, BOTH, theirs)
@@ -55,9 +61,9 @@ async def test_a_visitors_stream_has_what_a_visitor_may_see(start_server: StartS
     assert theirs.answers[-1].text == ours.answers[-1].text
 
 
-async def test_full_means_all_of_the_tools_and_nothing_else(start_server: StartServer):
+async def test_full_means_all_of_the_tools_and_nothing_else(server: Server):
     """With `full` a visitor sees what went into a tool and what came out, in events and in messages."""
-    async with visiting(start_server(rate=0), "full") as (visitor, _):
+    async with visiting(server, "full") as (visitor, _):
         session, frames = await opened_by(visitor), Frames(show="full")
         await said(visitor, session, BOTH, frames)
         messages = (await visitor.get(f"{session}/messages")).json()["items"]
@@ -69,9 +75,9 @@ async def test_full_means_all_of_the_tools_and_nothing_else(start_server: StartS
 
 
 @pytest.mark.parametrize("show", SHOWN)
-async def test_a_visitors_objects_have_what_a_visitor_may_see(start_server: StartServer, show: str):
+async def test_a_visitors_objects_have_what_a_visitor_may_see(server: Server, show: str):
     """Sessions, lists, messages and the answer to a cancel leave out the same as the stream."""
-    async with visiting(start_server(rate=50), show) as (visitor, operator):
+    async with visiting(server, show) as (visitor, operator):
         session = await opened_by(visitor)
         await said(visitor, session, BOTH, Frames(show=show))
         posted = (await visitor.post(f"{session}/messages", json={"text": f"{BOTH} At length!"})).json()
@@ -94,9 +100,9 @@ async def test_a_visitors_objects_have_what_a_visitor_may_see(start_server: Star
 
 
 @pytest.mark.parametrize("show", SHOWN)
-async def test_a_visitors_run_stream_is_no_way_around(start_server: StartServer, show: str):
+async def test_a_visitors_run_stream_is_no_way_around(server: Server, show: str):
     """The stream of the visitor's own run leaves out the same, and carries the same text."""
-    async with visiting(start_server(rate=0), show) as (visitor, _):
+    async with visiting(server, show) as (visitor, _):
         session, frames = await opened_by(visitor), Frames(show=show)
         run = await said(visitor, session, f"{BOTH} At length!", frames)
         alone = Frames(show=show)
@@ -108,9 +114,9 @@ async def test_a_visitors_run_stream_is_no_way_around(start_server: StartServer,
 
 
 @pytest.mark.parametrize("show", SHOWN)
-async def test_a_visitor_who_joins_in_mid_stream(start_server: StartServer, show: str):
+async def test_a_visitor_who_joins_in_mid_stream(server: Server, show: str):
     """A second tab gets the open message whole, as one piece, and then goes on with the first."""
-    async with visiting(start_server(rate=400), show) as (visitor, _):
+    async with visiting(server, show) as (visitor, _):
         session, first, second = await opened_by(visitor), Frames(show=show), Frames(show=show)
         await visitor.post(f"{session}/messages", json={"text": f"{BOTH} At length!"})
         async with visitor.stream("GET", f"{session}/events") as one:

@@ -6,7 +6,10 @@ INSTRUCTIONS = "Be brief; this is the operator's own business."
 
 
 async def agent_showing(operator: httpx.AsyncClient, show: str) -> str:
-    """Make an agent that shows so much of its tools; return its id."""
+    """Make an agent that shows so much of its tools, unless it is there; return its id."""
+    known = await operator.get(f"/v1/agents/shows-{show}")
+    if known.status_code == 200:
+        return known.json()["id"]
     body = {
         "name": f"shows-{show}",
         "instructions": INSTRUCTIONS,
