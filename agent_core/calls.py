@@ -72,12 +72,12 @@ class Calls:
     def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted:
         """Return the tool that may run, or how the call ends without it."""
         spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
+        interrupted = call.status == "started" and call.epoch < state.epoch
+        if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
+            return _ended(call, "unknown", UNKNOWN)
         if spec is None or tool is None:
             names = ", ".join(sorted(self._agent.tools)) or "none"
             return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
-        interrupted = call.status == "started" and call.epoch < state.epoch
-        if interrupted and spec.effect == "write" and not spec.idempotent:
-            return _ended(call, "unknown", UNKNOWN)
         if problems := _problems(spec, call.arguments):
             return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {problems}")
         return tool
