@@ -224,7 +224,8 @@ async def test_progress_is_shown_and_not_kept(make_core: MakeCore):
 
 async def test_a_long_result_is_cut_and_kept_whole(make_core: MakeCore):
     """A result over 50,000 characters is cut for the model with a note, and the whole is kept as a blob."""
-    whole = "x" * (RESULT_LIMIT + 1)
+    assert RESULT_LIMIT == 50_000
+    whole = "x" * 50_001
 
     @tool
     async def recite() -> Done:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Literal
 
+import pytest
+
 from agent_core import (
     MessageCompleted,
     RunResumed,
@@ -127,6 +129,19 @@ async def test_law_2_any_other_write_is_not_repeated(make_core: MakeCore):
     assert (ledger.calls, outcome) == ([name], "unknown")
     (told,) = results(stage.provider.requests[-1])
     assert "not known whether this call took effect" in text_of(told.parts)
+
+
+@pytest.mark.parametrize(("effect", "outcome"), [("write", "unknown"), ("read", "failed")])
+async def test_law_2_holds_when_the_tool_is_gone(make_core: MakeCore, effect, outcome):
+    """A write that was interrupted is unknown even when the next process has no such tool; a read just fails."""
+    ledger = Ledger()
+    script = by_step((call("act"),), (say("I see."),))
+    stage = await set_stage(make_core, script, tools=[ledger.tool(effect=effect, idempotent=True)])
+    run = await stage.send()
+    await asyncio.wait_for(ledger.running.wait(), PATIENCE)
+    again = await restart(make_core, stage, script)
+    assert (await again.done(run)).text == "I see."
+    assert [end for _, end in await ends(again)] == [outcome]
 
 
 async def test_law_2_holds_for_each_of_several_writes(make_core: MakeCore):

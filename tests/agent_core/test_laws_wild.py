@@ -21,7 +21,7 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.wild import Asked, Plan, Wild, plans
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
-wild = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+wild = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def lived(template: Path, plan: Plan) -> Wild:

@@ -157,6 +157,14 @@ async def test_withheld_tools_are_refused_all_at_once(make_core: MakeCore):
     assert [end.outcome for end in await stage.said(ToolCompleted)] == ["denied", "denied"]
 
 
+async def test_a_run_may_withhold_its_tools_itself(make_core: MakeCore):
+    """A run that was asked to use no tools refuses calls in any step, and ends as `end_turn`."""
+    stage = await set_stage(make_core, [(call("look"),), (say("Without looking: fine."),)], tools=[look])
+    run = await stage.play(tool_choice="none")
+    assert (run.stop_reason, run.text, run.steps) == ("end_turn", "Without looking: fine.", 1)
+    assert [end.outcome for end in await stage.said(ToolCompleted)] == ["denied"]
+
+
 async def test_an_empty_answer_ends_the_run(make_core: MakeCore):
     """A model that says nothing ends the run with an empty message; nobody waits for words that never come."""
     stage = await set_stage(make_core, [()])
