@@ -15,6 +15,10 @@ GUARDED = "/v1/"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
+class Gone(Exception):
+    """The caller left before the whole body had come."""
+
+
 class Guard:
     """Refuse callers without a name under `/v1/`, and bodies that no route could read.
 
@@ -36,7 +40,10 @@ class Guard:
                 return
             scope["parley.principal"] = principal
         if scope["method"] in WITH_BODY:
-            body = await self._read(headers, receive)
+            try:
+                body = await self._read(headers, receive)
+            except Gone:
+                return
             fault = too_large(self._max) if body is None else unreadable(body, headers)
             if fault is not None:
                 await fault(scope, receive, send)
@@ -49,7 +56,7 @@ class Guard:
         return self._identify(text.strip()) if scheme.lower() == "bearer" else None
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
-        """Return the whole body, or None when there is more of it than allowed."""
+        """Return the whole body, or None when there is more of it than allowed; raise `Gone` when it is cut off."""
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._max:
             return None
@@ -57,12 +64,14 @@ class Guard:
         size, more = 0, True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._max:
                 return None
             chunks.append(chunk)
-            more = message["type"] == "http.request" and message.get("more_body", False)
+            more = message.get("more_body", False)
         return b"".join(chunks)
 
 

@@ -303,3 +303,19 @@ async def test_the_cursor_of_a_stream(server: Server):
             f"{session}/events", params={"after": "0", "until": "idle"}, headers={"Last-Event-ID": "2"}
         )
         assert (newest.status_code, newest.content) == (200, b"")
+
+
+async def test_a_request_that_is_cut_off_does_nothing(server: Server):
+    """A body that ends before its announced length is not acted on, even if what came of it is whole JSON."""
+    async with server.client() as client:
+        session = await opened(client)
+        body = b'{"text": "Hello"}'
+        head = get(f"{session}/messages", b"Authorization: Bearer " + KEY.encode(), b"Content-Type: application/json")
+        length = b"Content-Length: %d\r\n\r\n" % (len(body) + 1)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head.replace(b"GET", b"POST", 1)[:-2] + length + body)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        await opened(client)
+        assert (await client.get(f"{session}/messages")).json()["items"] == []
