@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent_core import (
     Heartbeat,
@@ -252,9 +253,11 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
     clock = FakeClock()
     stage = await set_stage(make_core, lambda _: (say("Half"), bug(ValueError("oops"))), clock=clock)
     run = await stage.send()
-    done = await swept(stage, clock, run)
+    with capture_logs() as logs:
+        done = await swept(stage, clock, run)
     assert done.error
     assert done.error.code == "lost"
+    assert {(each["event"], each["run"]) for each in logs} == {("run.crashed", run)}
     resumed = [fact for fact in await stage.log() if isinstance(fact.body, RunResumed)]
     assert len(resumed) == MAX_RESUMES
     pauses = [(b.time - a.time) / 1000 for a, b in pairwise(resumed)]
