@@ -63,9 +63,11 @@ class Bare:
 
     async def _play(self, text: str) -> AsyncGenerator[bytes]:
         """Give the recording by the timetable of the scripted model, which costs both sides the same."""
-        loop, rate = asyncio.get_running_loop(), Exchange.read(text).rate
+        loop, exchange = asyncio.get_running_loop(), Exchange.read(text)
+        rate = exchange.rate
         head, *rest = self._recordings[text]
         yield head
+        await asyncio.sleep(exchange.delay)
         begin = loop.time()
         for n, chunk in enumerate(rest):
             await asyncio.sleep(max(0.0, begin + n / rate - loop.time()) if rate else 0)

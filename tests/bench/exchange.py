@@ -8,16 +8,20 @@ TOKEN = "tok "
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An answer of *deltas* deltas, a token each, at *rate* per second (0: flat out), after a tool call if *tool*."""
+    """An answer of *deltas* deltas, a token each, at *rate* per second (0: flat out), after a tool call if *tool*.
+
+    *delay* is the seconds before the text; a reader who was not there at its begin gets what is missed in one delta.
+    """
 
     deltas: int = 200
     rate: float = 0.0
     tool: bool = False
+    delay: float = 0.0
 
     @property
     def text(self) -> str:
         """The question."""
-        return f"deltas={self.deltas} rate={self.rate:g} tool={self.tool:d}"
+        return f"deltas={self.deltas} rate={self.rate:g} tool={self.tool:d} delay={self.delay:g}"
 
     @property
     def seconds(self) -> float:
@@ -28,4 +32,4 @@ class Exchange:
     def read(cls, text: str) -> "Exchange":
         """Return what the question *text* asks for."""
         said = dict(word.split("=") for word in text.split())
-        return cls(int(said["deltas"]), float(said["rate"]), said["tool"] == "1")
+        return cls(int(said["deltas"]), float(said["rate"]), said["tool"] == "1", float(said["delay"]))

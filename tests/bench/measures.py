@@ -57,9 +57,11 @@ async def flat_out(side: Side, exchange: Exchange, *, count: int, runs: int) -> 
 
     async with streams(side, count) as talks:
         await asyncio.gather(*(talk(stream, 1) for stream in talks))
-        cpu = await side.cpu()
+        cpu, deltas = await side.cpu(), sum(stream.deltas for stream in talks)
         await asyncio.gather(*(talk(stream, runs) for stream in talks))
-        return 1000 * (await side.cpu() - cpu) / (count * runs * exchange.deltas)
+        deltas = sum(stream.deltas for stream in talks) - deltas
+        assert deltas == count * runs * exchange.deltas
+        return 1000 * (await side.cpu() - cpu) / deltas
 
 
 async def paced(side: Side, exchange: Exchange, *, count: int, window: float) -> tuple[float, float]:

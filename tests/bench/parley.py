@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from agent_core import Core, Definition, Limits, SqliteDatabase, Text
 from agent_core.providers.base import Request
-from agent_core.testing import Answer, ScriptedProvider, call, flat
+from agent_core.testing import Answer, ScriptedProvider, call, flat, sleep
 from agent_core.tools.builtin import calculate
 from app.compose import create_app
 from app.keys import ApiKey, Keys
@@ -44,7 +44,8 @@ def script(request: Request) -> Answer:
 @cache
 def answer(exchange: Exchange) -> Answer:
     """Return the text of *exchange*, made once."""
-    return [flat(exchange.deltas, text=TOKEN, rate=exchange.rate)]
+    text = flat(exchange.deltas, text=TOKEN, rate=exchange.rate)
+    return [sleep(exchange.delay), text] if exchange.delay else [text]
 
 
 @asynccontextmanager

@@ -41,10 +41,10 @@ class Scale:
 
 FULL = Scale(
     rounds=5,
-    exchange=Exchange(deltas=200, tool=True),
+    exchange=Exchange(deltas=200, tool=True, delay=0.1),
     runs=10,
     streams=20,
-    long=Exchange(deltas=2_000),
+    long=Exchange(deltas=2_000, delay=0.1),
     paced=Exchange(deltas=200, rate=50, tool=True),
     slow_rounds=3,
     paced_streams=100,
@@ -56,10 +56,10 @@ FULL = Scale(
 )
 QUICK = Scale(
     rounds=2,
-    exchange=Exchange(deltas=50, tool=True),
+    exchange=Exchange(deltas=50, tool=True, delay=0.1),
     runs=1,
     streams=5,
-    long=Exchange(deltas=200),
+    long=Exchange(deltas=200, delay=0.1),
     paced=Exchange(deltas=25, rate=50, tool=True),
     slow_rounds=1,
     paced_streams=10,
