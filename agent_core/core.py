@@ -23,7 +23,7 @@ from agent_core.segments import Segments, provider_for
 from agent_core.state import RunState
 from agent_core.store import catalog, readings, sessions
 from agent_core.store.database import Database
-from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_run
+from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Hub
 from agent_core.store.store import Store
 from agent_core.tools.base import Toolbox
@@ -201,6 +201,10 @@ class Core:
     def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the events of a run and its descendants until it ends or waits."""
         return follow_run(self._store, run, after=after)
+
+    def follow_answer(self, receipt: Receipt) -> AsyncGenerator[list[Event]]:
+        """Yield batches of the events of the run that takes a message which `run_agent` or `receive` took in."""
+        return follow_answer(self._store, receipt)
 
     async def settled(self, run: str, *, timeout: float) -> RunObject:
         """Return the run once it has ended or waits, or as it is after *timeout* seconds; raises `NotFound`."""

@@ -101,12 +101,16 @@ class RunObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message: its id, the run that takes it, its seq; *repeated* when the key was known."""
+    """What became of a message: its id, the run that takes it, its seq; *repeated* when the key was known.
+
+    The run's facts lie behind the seq *before*.
+    """
 
     session: str
     message: str
     run: str
     seq: int
+    before: int = 0
     repeated: bool = False
 
 

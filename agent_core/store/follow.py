@@ -8,9 +8,10 @@ from sqlalchemy import Connection
 from agent_core import events as e
 from agent_core.errors import UnknownCursor
 from agent_core.events import Event, Fact, Live
+from agent_core.objects import Receipt
 from agent_core.store import log, runs, sessions
 from agent_core.store.hot import Hot
-from agent_core.store.log import RUN, Place
+from agent_core.store.log import RUN
 from agent_core.store.store import Store
 
 _PAGE = 500
@@ -108,10 +109,7 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
     """
     subscriber = store.hub.subscribe(session)
     try:
-        ref = await store.read(lambda connection: sessions.find(connection, session))
-        if after > ref.newest:
-            raise UnknownCursor("after", f"the newest seq of session `{session}` is {ref.newest}, not {after}.")
-        reader = _Reader(store, ref.place, after)
+        reader = _Reader(store, session, after)
         while not watch.done:
             subscriber.begin()
             async for page in reader.history(watch):
@@ -130,6 +128,11 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
         store.hub.unsubscribe(session, subscriber)
 
 
+def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]:
+    """Yield batches of the events of the run that takes a received message, as `follow_run` does."""
+    return follow(store, receipt.session, after=receipt.before, watch=WatchRun(receipt.run))
+
+
 async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[list[Event]]:
     """Yield batches of the events of a root run and its descendants, until it ends or waits. Raises `NotFound`."""
     ref, _ = await store.read(lambda connection: runs.find(connection, run))
@@ -140,8 +143,8 @@ async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[li
 class _Reader:
     """A cursor in one session's log."""
 
-    def __init__(self, store: Store, place: Place, after: int) -> None:
-        self._store, self._place, self._seq = store, place, after
+    def __init__(self, store: Store, session: str, after: int) -> None:
+        self._store, self._session, self._seq = store, session, after
         self._page_read: list[Fact] = []
 
     async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
@@ -186,13 +189,18 @@ class _Reader:
         return kept
 
     def _page(self, connection: Connection) -> tuple[list[Fact], dict[str, str]]:
-        facts = log.facts_page(connection, self._place, self._seq, _PAGE)
-        open_runs = _OPEN.run(connection, b_session=self._place.key).all() if len(facts) < _PAGE else ()
+        ref = sessions.find(connection, self._session)
+        if self._seq > ref.newest:
+            raise UnknownCursor("after", f"the newest seq of session `{ref.id}` is {ref.newest}, not {self._seq}.")
+        facts = log.facts_page(connection, ref.place, self._seq, _PAGE)
+        open_runs = _OPEN.run(connection, b_session=ref.key).all() if len(facts) < _PAGE else ()
         return facts, {row.id: row.status for row in open_runs}
 
     def _gap(self, before: int) -> Callable[[Connection], list[Fact]]:
         after = self._seq
-        return lambda connection: log.facts_between(connection, self._place, after, before)
+        return lambda connection: log.facts_between(
+            connection, sessions.find(connection, self._session).place, after, before
+        )
 
 
 def _more_runs(events: Sequence[Event]) -> bool:

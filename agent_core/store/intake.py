@@ -19,7 +19,14 @@ from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
 _RECEIPT = table_of(ReceiptRow)
 _TITLE_LENGTH = 80
 _SEEN = Hot(
-    select(_RECEIPT.c.digest, _RECEIPT.c.seq, _RECEIPT.c.message, RUN.c.id, SESSION.c.id.label("session_id"))
+    select(
+        _RECEIPT.c.digest,
+        _RECEIPT.c.seq,
+        _RECEIPT.c.message,
+        RUN.c.id,
+        RUN.c.first_seq,
+        SESSION.c.id.label("session_id"),
+    )
     .join(RUN, RUN.c.key == _RECEIPT.c.run)
     .join(SESSION, SESSION.c.key == RUN.c.session)
     .where(
@@ -82,7 +89,14 @@ def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None
         return None
     if row.digest != inbound.digest:
         raise IdempotencyMismatch(inbound.key)
-    return Receipt(session=row.session_id, message=row.message, run=row.id, seq=row.seq, repeated=True)
+    return Receipt(
+        session=row.session_id,
+        message=row.message,
+        run=row.id,
+        seq=row.seq,
+        before=row.first_seq - 1,
+        repeated=True,
+    )
 
 
 def receive(connection: Connection, session: str, intake: Intake, finish: Finish) -> Received:
@@ -186,7 +200,7 @@ def _keep_receipt(connection: Connection, home: sessions.SessionRef, intake: Int
             b_seq=seq,
             b_message=intake.message,
         )
-    return Receipt(session=home.id, message=intake.message, run=run.id, seq=seq)
+    return Receipt(session=home.id, message=intake.message, run=run.id, seq=seq, before=run.first_seq - 1)
 
 
 def _key_owner(home: sessions.SessionRef, inbound: Inbound) -> int:

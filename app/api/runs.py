@@ -52,7 +52,7 @@ async def run_agent(request: Request, wired: Wired, principal: Operator, id: Age
             return answer(run_wire(await core.run(receipt.run)), 202)
         case "stream":
             return await open_stream(
-                core.follow_run(receipt.run),
+                core.follow_answer(receipt),
                 show=None,
                 readers=wired.readers,
                 headers={"Parley-Run": receipt.run, "Parley-Session": receipt.session},
