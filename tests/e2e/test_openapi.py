@@ -1,0 +1,138 @@
+"""The API as it describes itself: whatever a caller sends, the answer is one that the description knows, and no 5xx."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import StartServer
+from tests.e2e.server import KEY, Server
+from tests.e2e.test_kill import RUNS, ask
+from tests.e2e.visitors import opened_by, token_for
+
+EVENTS = "/v1/sessions/{id}/events"
+SECONDS = 120.0
+# 413 answers too long texts, which the description gives as `maxLength`.
+CONFIG = """
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "409", "413", "422"]
+"""
+# Requests that fit the description may still name a model, an agent or a cursor that is not there.
+FLAGS = (
+    "--exclude-checks",
+    "positive_data_acceptance",
+    "--continue-on-failure",
+    "--seed",
+    "1",
+    "--request-timeout",
+    "10",
+)
+
+
+@pytest.fixture(scope="module")
+def server(start_shared: StartServer) -> Server:
+    """A server that answers flat out."""
+    return start_shared(rate=0)
+
+
+@pytest.fixture(scope="module")
+def described(server: Server) -> dict[str, Any]:
+    """What the server says of itself, made fit for trying it out."""
+    spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False).json())
+    for path in (EVENTS, "/v1/runs/{id}/events"):
+        parameters = spec["paths"][path]["get"]["parameters"]
+        # It beats `after`: a broken `after` beside it is rightly not looked at.
+        parameters[:] = [each for each in parameters if each["name"] != "last-event-id"]
+    return spec
+
+
+def trimmed(value: Any) -> Any:
+    """Return *value* without the bounds whose borders are many megabytes; other tests try those."""
+    match value:
+        case dict():
+            kept = {name: each for name, each in value.items() if not is_far(name, each)}
+            return {name: trimmed(each) for name, each in kept.items()}
+        case list():
+            return [trimmed(each) for each in value]
+        case _:
+            return value
+
+
+def is_far(name: str, bound: Any) -> bool:
+    return name in {"maxLength", "maxItems"} and isinstance(bound, int) and bound >= 1_000
+
+
+def with_ids(spec: dict[str, Any], **ids: list[str]) -> dict[str, Any]:
+    """Return *spec* with paths below `/v1/<name>/{id}` that take these ids only."""
+    spec = json.loads(json.dumps(spec))
+    for path, operations in spec["paths"].items():
+        for name, known in ids.items():
+            if path.startswith(f"/v1/{name}/{{id}}"):
+                for operation in operations.values():
+                    for parameter in operation["parameters"]:
+                        if parameter["in"] == "path":
+                            parameter["schema"] = {"type": "string", "enum": known}
+    return spec
+
+
+def tried(server: Server, folder: Path, spec: dict[str, Any], key: str | None, *flags: str) -> int:
+    """Try everything that *spec* describes; return how many requests that were. Fails with what was found."""
+    (folder / "spec.json").write_text(json.dumps(spec))
+    (folder / "config.toml").write_text(CONFIG)
+    header = () if key is None else ("--header", f"Authorization: Bearer {key}")
+    command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", "config.toml", "run", "spec.json"]
+    done = subprocess.run(
+        [*command, "--url", server.url, *header, *FLAGS, *flags],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    found = re.search(r"(\d+) generated", done.stdout)
+    assert found, done.stdout
+    return int(found[1])
+
+
+def test_an_operator_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+    """With an operator's key, one request or several in a row."""
+    # The stream of a session has no end of its own; its own test is below.
+    assert tried(server, tmp_path, described, KEY, "--exclude-path", EVENTS, "-n", "25") > 1_000
+
+
+async def test_a_visitor_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+    """With a visitor's token, for what is the visitor's and what is not."""
+    async with server.client() as operator:
+        theirs, run = await ask(operator, "Hello")
+        token = await token_for(operator, "ada", "assistant")
+    async with server.client(token) as ada:
+        session = await opened_by(ada)
+        own = (await ada.post(f"{session}/messages", json={"text": "Hello"})).json()["run_id"]
+    sessions = [session.rpartition("/")[2], theirs.rpartition("/")[2], "nobody"]
+    spec = with_ids(described, sessions=sessions, runs=[own, run, "nobody"])
+    assert tried(server, tmp_path, spec, token, "--exclude-path", EVENTS, "-n", "10") > 500
+
+
+def test_nobody_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+    """Without a key: nothing below /v1 is more than a 401."""
+    assert tried(server, tmp_path, described, None, "--exclude-path", EVENTS, "-n", "5") > 500
+
+
+def test_streams_are_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+    """The stream of a session, as far as it ends by itself: with `until=idle`."""
+    key = {"Authorization": f"Bearer {KEY}"}
+    run = httpx.post(f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False).json()
+    spec = with_ids(described, sessions=[run["session"], "nobody"])
+    for parameter in spec["paths"][EVENTS]["get"]["parameters"]:
+        if parameter["name"] == "until":
+            parameter |= {"required": True, "schema": {"enum": ["idle"]}}
+    positive = ("--mode", "positive", "--phases", "coverage,fuzzing")
+    assert tried(server, tmp_path, spec, KEY, "--include-path", EVENTS, *positive, "-n", "30") > 10
