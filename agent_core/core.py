@@ -1,7 +1,7 @@
 """The core: what every channel and the API call. Receive a message, follow a session, cancel a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -90,16 +90,17 @@ class Core:
         self,
         *,
         actor: str | None = None,
+        kinds: Collection[str] | None = None,
         agent: str | None = None,
         status: SessionStatus | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionObject]:
-        """Return sessions, newest first."""
+        """Return sessions, newest first; *actor* is the id of whoever opened them, *kinds* are their kinds."""
         before = cursor_key(cursor)
         return await self._store.read(
             lambda connection: sessions.listed(
-                connection, actor=actor, agent=agent, status=status, limit=limit, before=before
+                connection, actor=actor, kinds=kinds, agent=agent, status=status, limit=limit, before=before
             )
         )
 

@@ -1,5 +1,6 @@
 """Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -79,6 +80,7 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
         "agent": opening.agent,
         "agent_version": opening.agent_version,
         "actor": opening.actor.id,
+        "actor_kind": opening.actor.kind,
         "about": {"actor": msgspec.to_builtins(opening.actor), "metadata": opening.metadata},
         "closed": False,
         "snapshot": opening.snapshot,
@@ -107,15 +109,18 @@ def listed(
     connection: Connection,
     *,
     actor: str | None,
+    kinds: Collection[str] | None,
     agent: str | None,
     status: SessionStatus | None,
     limit: int,
     before: int | None,
 ) -> Page[SessionObject]:
-    """Return up to *limit* sessions, newest first, with a key below *before*."""
+    """Return up to *limit* sessions, newest first, with a key below *before*; *kinds* are those of their actors."""
     query = _objects().order_by(SESSION.c.key.desc()).limit(limit + 1)
     if actor is not None:
         query = query.where(SESSION.c.actor == actor)
+    if kinds is not None:
+        query = query.where(SESSION.c.actor_kind.in_(kinds))
     if agent is not None:
         query = query.where((AGENT.c.id == agent) | (AGENT.c.name == agent))
     if before is not None:
@@ -167,6 +172,7 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     frozen = _newest_of(connection, source, "snapshot.frozen", last)
     copy |= {
         "actor": about["actor"]["id"],
+        "actor_kind": about["actor"]["kind"],
         "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
         "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
     }

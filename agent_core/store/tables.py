@@ -63,7 +63,7 @@ class ProjectRow(SQLModel, table=True):
 
 
 class AgentRow(SQLModel, table=True):
-    """An agent; its definitions are in `agent_version`. *digest* tells whether a file changed."""
+    """An agent: its definitions are in `agent_version`, *version* is the newest; *source* says `file` or `api`."""
 
     __tablename__ = "agent"
     __table_args__ = (UniqueConstraint("project", "name"),)
@@ -110,6 +110,7 @@ class SessionRow(SQLModel, table=True):
     agent: int = _ref("agent.key")
     agent_version: int = Field(sa_column=Column(Integer, nullable=False))
     actor: str = Field(sa_column=Column(String(200), nullable=False))
+    actor_kind: str = Field(sa_column=Column(String(8), nullable=False))
     about: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     title: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
     closed: bool = Field(sa_column=Column(SmallInteger, nullable=False))

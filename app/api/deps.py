@@ -13,6 +13,8 @@ from channels.web.visible import ShowTools
 
 # The greatest number that a database keeps as a sequence number.
 MAX_SEQ = 2**63 - 1
+# Whose sessions a visitor's token opens: those that the embedding site opened for the person count too.
+PERSONS = frozenset({"visitor", "user"})
 NAMED = "the token already says who calls and with which agent; leave it out, or name the same."
 
 
@@ -104,7 +106,7 @@ def owns(principal: Principal, session: SessionObject) -> bool:
     """Tell whether *principal* may know of *session*."""
     if not principal.visitor:
         return True
-    person = session.actor.kind in {"visitor", "user"} and session.actor.id == principal.actor.id
+    person = session.actor.kind in PERSONS and session.actor.id == principal.actor.id
     return person and session.agent == principal.agent
 
 

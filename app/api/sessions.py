@@ -11,6 +11,7 @@ from agent_core import Controls, Forbidden, Inbound, Page, SessionStatus, Text
 from app.api.bodies import ForkBody, PostBody, SessionBody, actor_of
 from app.api.deps import (
     NAMED,
+    PERSONS,
     After,
     Caller,
     Cursor,
@@ -62,7 +63,8 @@ async def list_sessions(
         actor = principal.actor.id
     if principal.visitor or agent is not None:
         agent = await agent_for(principal, agent, wired.core)
-    found = await wired.core.sessions(actor=actor, agent=agent, status=status, limit=limit, cursor=cursor)
+    kinds = PERSONS if principal.visitor else None
+    found = await wired.core.sessions(actor=actor, kinds=kinds, agent=agent, status=status, limit=limit, cursor=cursor)
     return page(found, session_wire, show)
 
 

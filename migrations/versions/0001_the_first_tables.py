@@ -63,6 +63,7 @@ def upgrade() -> None:
         sa.Column("agent", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("agent_version", sa.Integer(), nullable=False),
         sa.Column("actor", sa.String(length=200), nullable=False),
+        sa.Column("actor_kind", sa.String(length=8), nullable=False),
         sa.Column("about", sa.JSON(), nullable=False),
         sa.Column("title", sa.String(length=200), nullable=True),
         sa.Column("closed", sa.SmallInteger(), nullable=False),

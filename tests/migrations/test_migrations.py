@@ -181,8 +181,8 @@ def fill(path: Path) -> None:
             "INSERT INTO agent (key, project, id, name, source, version) VALUES (1, 1, 'agent_1', 'a', 'api', 1)"
         )
         connection.execute(
-            "INSERT INTO session (key, project, id, agent, agent_version, actor, about, closed, snapshot, prefix,"
-            " next_seq, window_seq) VALUES (1, 1, 'ses_1', 1, 1, 'ann', '{}', 0, 'h', 'h', 3, 1)"
+            "INSERT INTO session (key, project, id, agent, agent_version, actor, actor_kind, about, closed, snapshot,"
+            " prefix, next_seq, window_seq) VALUES (1, 1, 'ses_1', 1, 1, 'ann', 'user', '{}', 0, 'h', 'h', 3, 1)"
         )
         connection.executemany(
             "INSERT INTO event (session, seq, run, type, time, data) VALUES (1, ?, NULL, 1, 0, ?)",

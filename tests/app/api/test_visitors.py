@@ -100,6 +100,22 @@ async def test_a_list_holds_only_ones_own(visitor: httpx.AsyncClient, client: ht
     assert (await visitor.get("/v1/sessions?actor=bob")).status_code == 403
 
 
+async def test_a_list_holds_no_namesakes(app: FastAPI, client: httpx.AsyncClient, core: Core, tokens: Tokens):
+    """Who is a visitor called `operator` sees what was opened for a person of that name, never the operator's own."""
+    agent = await core.agents.get("assistant")
+    own = [{"agent": "assistant"}, {"agent": "assistant", "actor": {"id": "operator", "kind": "agent"}}]
+    persons = [{"agent": "assistant", "actor": {"id": "operator", "kind": kind}} for kind in ("user", "visitor")]
+    opened = [(await client.post("/v1/sessions", json=body)).json()["id"] for body in (*own, *persons, *own)]
+    copied = (await client.post(f"/v1/sessions/{opened[0]}/fork")).json()["id"]
+    async with caller(app, tokens.visitor(Actor(id="operator", kind="visitor"), agent=agent.id).text) as namesake:
+        first = (await namesake.get("/v1/sessions?limit=1")).json()
+        second = (await namesake.get(f"/v1/sessions?limit=1&cursor={first['next_cursor']}")).json()
+    assert [session["id"] for session in first["items"] + second["items"]] == [opened[3], opened[2]]
+    assert second["next_cursor"] is None
+    seen = [session["id"] for session in (await client.get("/v1/sessions?actor=operator")).json()["items"]]
+    assert seen == [copied, *reversed(opened)]
+
+
 async def test_objects_leave_out_the_operators(visitor: httpx.AsyncClient):
     """A visitor's session has no metadata, messages no arguments of tools, a run no usage and no cost."""
     path, run = await posted(visitor)
