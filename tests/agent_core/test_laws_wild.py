@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from agent_core import ContextAdded, ContextCompacted, Fact, MessageReceived, Reasoning, SnapshotFrozen, StepStarted
 from agent_core import events as e
@@ -18,7 +18,7 @@ from agent_core.messages import Message, text_of
 from agent_core.state import replay
 from agent_core.strategy import Compact, react
 from tests.agent_core.laws import check_log
-from tests.agent_core.wild import Asked, Plan, Wild, plans
+from tests.agent_core.wild import EVERYTHING, Asked, Plan, Wild, plans
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
 wild = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,7 +31,8 @@ def lived(template: Path, plan: Plan) -> Wild:
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_no_session_breaks_the_log(template: Path, plan: Plan):
     """Whatever happens in a session, its log keeps the rules of the contract and every run comes to an end."""
     session = lived(template, plan)
@@ -41,7 +42,8 @@ def test_no_session_breaks_the_log(template: Path, plan: Plan):
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_law_4_the_strategy_derives_everything_from_state(template: Path, plan: Plan):
     """Whatever a run decided follows from the replay of the log as it was then: no decision needs more than that."""
     session = lived(template, plan)
@@ -62,7 +64,7 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent) -> bool:
         move = react(state, agent)
         if isinstance(move, Compact):
             if isinstance(following[0].body, ContextCompacted):
-                return following[0] == decided and decided.body == window.cut(move.keep)
+                return following[0] == decided and decided.body == window.cut(**msgspec.structs.asdict(move))
             continue
         expected = [
             _placed(body, fact.seq) for body, fact in zip(announce(move, state, agent), following, strict=False)
@@ -81,7 +83,8 @@ def _placed(body: e.FactBody, seq: int) -> e.FactBody:
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(template: Path, plan: Plan):
     """Each request's bytes of tools, system and messages begin with those of the request before.
 
@@ -95,7 +98,8 @@ def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(template: Path, 
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(template: Path, plan: Plan):
     """Reasoning is replayed until a compaction or a new snapshot, and never again after it."""
     session = lived(template, plan)
@@ -115,7 +119,8 @@ def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_law_9_the_model_sees_what_the_steps_named(template: Path, plan: Plan):
     """What people and notes said to the model in a request is what the steps up to it took, in that order."""
     session = lived(template, plan)
@@ -147,7 +152,8 @@ def _told(fact: Fact) -> str:
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_a_rebuilt_window_equals_the_one_that_grew(template: Path, plan: Plan):
     """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
     session = lived(template, plan)
@@ -161,7 +167,8 @@ def _shape(window: Window) -> list[tuple[int, bool, Message]]:
 
 
 @wild
-@given(plans())
+@given(plan=plans())
+@example(plan=EVERYTHING)
 def test_a_window_stays_within_its_limit(template: Path, plan: Plan):
     """A request holds no more messages than the limit where the window could have been cut at a border."""
     session = lived(template, plan)

@@ -261,7 +261,7 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
     resumed = [fact for fact in await stage.log() if isinstance(fact.body, RunResumed)]
     assert len(resumed) == MAX_RESUMES
     pauses = [(b.time - a.time) / 1000 for a, b in pairwise(resumed)]
-    assert all(least <= pause <= least + 3 for least, pause in zip((0, 1, 5, 30), pauses, strict=True)), pauses
+    assert all(pause >= least for least, pause in zip((0, 1, 5, 30), pauses, strict=True)), pauses
     assert stage.provider.calls == MAX_RESUMES
     (end,) = await stage.said(RunFailed)
     assert "interrupted again and again" in end.message

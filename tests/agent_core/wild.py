@@ -50,6 +50,23 @@ class Plan:
     max_context_messages: int | None = None
 
 
+EVERYTHING = Plan(
+    (
+        *(Step("fail") for _ in range(4)),
+        *(Step("late") for _ in range(4)),
+        *(Step(kind) for kind in Kind.__args__ if kind not in ("fail", "late")),
+        *(Step("same") for _ in range(3)),
+        *(Step("length") for _ in range(4)),
+        *(Step("looks" if place == "tool" else "say", act, place) for act in Act.__args__ for place in Place.__args__),
+        *(Step("say", own=own) for own in (True, False, True)),
+        *(Step("move", "restart", "tool") for _ in range(2)),
+    ),
+    max_steps=25,
+    max_context_messages=7,
+)
+"""A plan in which everything happens at least once."""
+
+
 def plans() -> st.SearchStrategy[Plan]:
     """Return a strategy of plans."""
     kinds = st.sampled_from(list(Kind.__args__))
