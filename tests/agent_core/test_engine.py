@@ -1,8 +1,11 @@
 """The local engine: who is due is driven, once, whoever died and however often; by a clock that the tests move."""
 
 import asyncio
+import gc
 from collections import Counter
 from itertools import pairwise
+
+import pytest
 
 from agent_core import (
     Core,
@@ -203,7 +206,9 @@ async def test_a_stop_waits_no_longer_than_its_grace(make_core: MakeCore):
     await asyncio.wait((driver,))
 
 
-async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(make_core: MakeCore):
+async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(
+    make_core: MakeCore, caplog: pytest.LogCaptureFixture
+):
     """A bug of ours ends no worker: the run is tried again, later each time, and given up after five tries in vain."""
     clock = FakeClock()
     core = await make_core(ScriptedProvider(lambda _: [bug()]), clock=clock)
@@ -222,6 +227,8 @@ async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(make_core
     assert pauses[1:] == sorted(pauses[1:])  # the first ones last as long as a sweep or two
     for pause_s, least in zip(pauses, (0, 0, 1, 5, 30), strict=True):
         assert least <= pause_s <= least + 2.5, pauses
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"], "an error that nobody heard of"
 
 
 async def test_progress_ends_the_pauses(make_core: MakeCore):
@@ -245,3 +252,6 @@ async def test_progress_ends_the_pauses(make_core: MakeCore):
     check_log(facts)
     assert (await core.run(receipt.run)).text == "At last."
     assert len(resumes(facts)) == 8
+    times = [fact.time for fact in facts if fact.type == "run.resumed"]
+    assert times[4] - times[3] > 5_000, "the last pause before the progress"
+    assert times[5] - times[4] <= 2_500, "the first one after it"

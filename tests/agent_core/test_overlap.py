@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_core import (
+    Controls,
     Core,
     Fact,
     MessageCompleted,
@@ -14,6 +15,7 @@ from agent_core import (
     RunCancelling,
     RunQueued,
     SessionBusy,
+    SnapshotFrozen,
     StepStarted,
     ToolSpec,
     text_of,
@@ -213,6 +215,20 @@ async def test_a_steered_message_that_no_step_took_opens_the_next_run(stage: Sta
     listed = {text_of(m.parts): m.run for m in (await stage.core.messages(stage.session)).items if m.role == "user"}
     assert listed == {"one": first, "two": adopting.run, "three": adopting.run, "four": queued}
     assert (await stage.core.run(str(adopting.run))).started_by == ANN
+
+
+async def test_a_left_message_is_answered_by_the_session_itself(stage: Stage):
+    """What a run brought along, instructions and controls, is not handed on to the run that takes its left message."""
+    first = await stage.send("one", instructions="Be rude.", controls=Controls(max_steps=1))
+    await stage.send("two", "steer")
+    await stage.core.cancel(first, by=ANN)
+    facts = await stage.finish()
+    assert [request.snapshot.instructions for request in stage.provider.requests][-1] == "Be brief."
+    own, other, back = (body.hash for body in only(facts, SnapshotFrozen))
+    assert own == back != other
+    controls = only(facts, StepStarted)[-1].controls
+    assert controls is not None
+    assert controls["max_steps"] == 25
 
 
 async def test_an_adopted_message_is_found_after_a_restart(stage: Stage, make_core: MakeCore):

@@ -103,6 +103,17 @@ def test_down_to_base_leaves_nothing(config: Config, path: Path):
     assert schema(path) == first
 
 
+def test_each_revision_takes_back_what_it_brought(config: Config, path: Path):
+    """Going down step by step leaves at each revision the schema that going up to it gives."""
+    line = [revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()]
+    command.upgrade(config, "head")
+    for revision in line[1:]:
+        command.downgrade(config, revision)
+        fresh = path.with_name(f"{revision}.db")
+        command.upgrade(alembic_config(f"sqlite:///{fresh}"), revision)
+        assert schema(path) == schema(fresh), revision
+
+
 def test_revisions_are_one_line(config: Config):
     """Each revision follows one other and is named by its number, so that the newest is the last file."""
     script = ScriptDirectory.from_config(config)

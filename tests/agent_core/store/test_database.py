@@ -133,7 +133,8 @@ async def test_callbacks_run_in_commit_order(database: SqliteDatabase):
     with suppress(asyncio.CancelledError):
         await tasks[1]
     await gate.open()
-    await asyncio.gather(tasks[0], tasks[2])
+    async with asyncio.timeout(SAFETY):
+        await asyncio.gather(tasks[0], tasks[2])
     assert heard == ["then a", "then b", "then c", "task a", "task c"]
     assert await names(database) == ["a", "b", "c"]
 
