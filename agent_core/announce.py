@@ -22,7 +22,7 @@ def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
         case Ask():
             return _ask(move, state)
         case CallTools():
-            return [e.ToolStarted(call=c.call) for c in move.calls if c.status == "requested"]
+            return [e.ToolStarted(call=c.call) for c in move.calls if c.status == "requested" and c.raw is None]
         case Wait():
             return [e.RunWaiting(on=move.on)]
         case Compact():

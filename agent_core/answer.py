@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from agent_core import events as e
 from agent_core.agents import Agent
 from agent_core.events import FactBody
 from agent_core.ids import new_id
-from agent_core.messages import UNKNOWN_USAGE, Part, Reasoning, Text, ToolCall, Usage
+from agent_core.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
 from agent_core.providers import base as p
 from agent_core.state import TOOLS_WITHHELD, RunState
 from agent_core.strategy import Ask
 
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
-_RAW_SHOWN = 500
 
 
 @dataclass(slots=True)
@@ -43,10 +45,13 @@ class Answer:
 
     def __init__(self, move: Ask, epoch: int) -> None:
         self._move = move
+        self._model = move.controls.model or ""
         self._epoch = epoch
         self._blocks: dict[int, _Block] = {}
         self._usage: Usage | None = None
         self._refused = False
+        self._native: list[str] = []
+        self._begun = False
         self._end: p.Finished | p.Failed | None = None
 
     @property
@@ -58,6 +63,7 @@ class Answer:
         fresh: dict[int, _Block] = {}
         for delta in batch:
             if isinstance(delta, (p.TextDelta, p.ReasoningDelta)):
+                self._begun = True
                 if delta.text:
                     fresh[delta.slot] = self._grown(delta)
             else:
@@ -67,13 +73,14 @@ class Answer:
     def facts(self, state: RunState, agent: Agent, *, interrupted: bool) -> Sequence[FactBody]:
         """Return what this try came to; *interrupted* when the run was cancelled meanwhile."""
         if interrupted and not (isinstance(self._end, p.Finished) and not self._calls()):
-            return [self._message("cancelled", self._said(), partial=True)]
+            partial = self._message("cancelled", self._said(), partial=True)
+            return [partial, self._completed()] if self._begun else [partial]
         if self._refused or (isinstance(self._end, p.Finished) and self._end.reason == "refused"):
             return [self._message("refused", ()), self._completed()]
         match self._end:
             case None:
                 return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
-            case p.Failed(kind, message, retryable, retry_after):
+            case p.Failed(kind, message, retryable, retry_after, _):
                 return [self._failed(kind, message, retryable=retryable, retry_after=retry_after)]
             case p.Finished("length" | "continue" as reason):
                 return [self._message(reason, self._said()), self._completed()]
@@ -101,7 +108,6 @@ class Answer:
             self._message("tools", tuple(parts)),
             self._completed(),
             *self._requests(calls, ids),
-            *(_unreadable(call, block) for call, block in zip(ids, calls, strict=True) if block.arguments is None),
         ]
 
     def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:
@@ -121,20 +127,29 @@ class Answer:
     def _requests(self, calls: list[_Block], ids: list[str]) -> list[FactBody]:
         return [
             e.ToolRequested(
-                call=call, name=block.name, arguments=dict(block.arguments or {}), index=index, step=self._move.n
+                call=call,
+                name=block.name,
+                arguments=dict(block.arguments or {}),
+                index=index,
+                step=self._move.n,
+                raw=block.text if block.arguments is None else None,
             )
             for index, (call, block) in enumerate(zip(ids, calls, strict=True))
         ]
 
     def _note(self, delta: p.Delta) -> None:
+        self._begun = self._begun or not isinstance(delta, p.Failed)
         match delta:
             case p.ToolStart(slot, _, name):
-                self._blocks[slot] = _Block(None, len(self._placed()), name=name)
+                self._blocks[slot] = _Block(None, len(self._placed()), name=clean(name))
             case p.ToolArgsDelta(slot, text):
                 self._blocks[slot].texts.append(text)
             case p.ToolEnd(slot, raw, arguments):
                 block = self._blocks[slot]
-                block.texts, block.arguments, block.ended = [raw], arguments, True
+                block.texts, block.ended = [clean(raw)], True
+                block.arguments = arguments if _can_be_kept(arguments) else None
+            case p.ReasoningEnd(_, opaque) | p.ProviderItem(_, opaque):
+                self._native.append(opaque)
             case p.Refusal():
                 self._refused = True
             case p.UsageReport(usage):
@@ -149,7 +164,7 @@ class Answer:
         if block is None:
             kind = e.TextDelta if isinstance(delta, p.TextDelta) else e.ReasoningDelta
             block = self._blocks[delta.slot] = _Block(kind)
-        block.texts.append(delta.text)
+        block.texts.append(clean(delta.text))
         if block.index is None and not delta.text.isspace():
             block.index = len(self._placed())
         return block
@@ -183,7 +198,10 @@ class Answer:
         return tuple(_part(block) for block in self._placed() if block.kind is not None)
 
     def _message(self, stop: e.Stop, parts: tuple[Part, ...], *, partial: bool = False) -> e.MessageCompleted:
-        return e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop=stop, partial=partial)
+        native = Native(self._model, tuple(self._native)) if self._native and parts and not partial else None
+        return e.MessageCompleted(
+            message=self._move.message, role="assistant", parts=parts, stop=stop, partial=partial, native=native
+        )
 
     def _completed(self) -> e.StepCompleted:
         return e.StepCompleted(n=self._move.n, usage=self._usage or UNKNOWN_USAGE, cost=None)
@@ -196,14 +214,18 @@ class Answer:
             message=message,
             retryable=retryable,
             retry_after=retry_after,
-            usage=self._usage,
+            usage=self._usage or (UNKNOWN_USAGE if self._begun else None),
         )
+
+
+def _can_be_kept(arguments: dict[str, Any] | None) -> bool:
+    """Tell whether *arguments* can be written as JSON again: a lone surrogate in them cannot."""
+    try:
+        msgspec.json.encode(arguments)
+    except (UnicodeEncodeError, OverflowError):
+        return False
+    return True
 
 
 def _part(block: _Block) -> Part:
     return Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)
-
-
-def _unreadable(call: str, block: _Block) -> e.ToolCompleted:
-    text = f"Not run: the arguments are no JSON object. They were: {block.text[:_RAW_SHOWN]}"
-    return e.ToolCompleted(call=call, outcome="failed", parts=(Text(text),), truncated=False)

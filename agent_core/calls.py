@@ -5,18 +5,22 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
 
 import msgspec
+import structlog
 from jsonschema import Draft202012Validator
 
 from agent_core import events as e
 from agent_core.agents import Agent, ToolSpec
 from agent_core.announce import UNKNOWN
 from agent_core.clock import Clock
-from agent_core.messages import CallOutcome, Part, Text
+from agent_core.messages import CallOutcome, Part, Text, clean
 from agent_core.state import Call, RunState
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 
 _ERRORS_SHOWN = 5
+_RAW_SHOWN = 500
+_PATIENCE = 0.5
+_log = structlog.get_logger("parley.calls")
 
 
 class Blobs(Protocol):
@@ -31,11 +35,14 @@ class Calls:
     def __init__(self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, blobs: Blobs, clock: Clock) -> None:
         self._run, self._agent, self._toolbox = run, agent, toolbox
         self._blobs, self._clock = blobs, clock
+        self._left: set[asyncio.Future[t.Outcome]] = set()
 
-    async def run(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody | e.ToolProgress]:
+    async def run(
+        self, calls: tuple[Call, ...], state: RunState, stopped: Callable[[], bool]
+    ) -> AsyncGenerator[e.FactBody | e.ToolProgress]:
         """Run *calls* side by side and yield their progress and their ends as they come.
 
-        Closing the generator, or cancelling its reader, stops what still runs.
+        Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
         news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
         tasks = [asyncio.create_task(self._one(call, state, news.put_nowait)) for call in calls]
@@ -43,8 +50,13 @@ class Calls:
             task.add_done_callback(lambda done: _report(done, news))
         try:
             left = len(tasks)
-            while left:
-                event = await news.get()
+            while left and not (stopped() and news.empty()):
+                try:
+                    event = await news.get()
+                except asyncio.CancelledError:
+                    if not stopped():
+                        raise
+                    continue
                 if isinstance(event, BaseException):
                     raise event
                 left -= not isinstance(event, e.ToolProgress)
@@ -64,7 +76,7 @@ class Calls:
             session=self._run.session_id,
             run=self._run.id,
             clock=self._clock,
-            progress=lambda text: tell(e.ToolProgress(call=call.call, text=text)),
+            progress=lambda text: tell(e.ToolProgress(call=call.call, text=clean(text))),
         )
         outcome = await self._execute(prepared, call, context)
         tell(outcome if isinstance(outcome, e.ToolCompleted) else await self._finalize(prepared.spec, call, outcome))
@@ -78,27 +90,44 @@ class Calls:
         if spec is None or tool is None:
             names = ", ".join(sorted(self._agent.tools)) or "none"
             return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
+        if call.raw is not None:
+            text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
+            return _ended(call, "failed", text)
         if problems := _problems(spec, call.arguments):
             return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {problems}")
         return tool
 
     async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
-        spec, limit = tool.spec, asyncio.timeout(tool.spec.timeout)
+        """Let the tool work within its timeout; one that will not stop is left behind."""
+        spec = tool.spec
+        work = asyncio.ensure_future(tool.call(call.arguments, context))
         try:
-            async with limit:
-                return await tool.call(call.arguments, context)
+            await asyncio.wait((work,), timeout=spec.timeout)
+        finally:
+            late = not work.done()
+            if late:
+                await self._leave(work)
+        if late:
+            text = f"`{call.name}` did not answer within {spec.timeout:g} s."
+            return _ended(call, "unknown", f"{text} {UNKNOWN}") if spec.effect == "write" else t.Failed(text)
+        try:
+            return work.result()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
             return t.Failed(f"`{call.name}` failed: its own work was cancelled.")
         except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
-            if not limit.expired():
-                return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
-            late = f"`{call.name}` did not answer within {spec.timeout:g} s."
-            if spec.effect == "write":
-                return _ended(call, "unknown", f"{late} {UNKNOWN}")
-            return t.Failed(late)
+            return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
+
+    async def _leave(self, work: "asyncio.Future[t.Outcome]") -> None:
+        """Stop *work*, and wait for its end only so long: a Stop must not hang on a tool that does not."""
+        work.cancel()
+        self._left.add(work)
+        work.add_done_callback(self._forget)
+        await asyncio.wait((work,), timeout=_PATIENCE)
+
+    def _forget(self, work: "asyncio.Future[t.Outcome]") -> None:
+        self._left.discard(work)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            _log.info("tool.left", run=self._run.id, error=type(error).__name__)
 
     async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> e.FactBody:
         match outcome:
@@ -111,6 +140,7 @@ class Calls:
 
     async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
         """Show the model at most `result_limit` characters; the whole goes to a blob."""
+        parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
         length = sum(len(part.text) for part in parts if isinstance(part, Text))
         if length <= spec.result_limit:
             return e.ToolCompleted(call=call.call, outcome=outcome, parts=parts, truncated=False)

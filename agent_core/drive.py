@@ -116,7 +116,12 @@ class Driver:
             move = None
 
     async def _decide(self) -> tuple[Move, Appended]:
-        """Ask the strategy, and append what happened together with what it announces."""
+        """Ask the strategy, and append what happened together with what it announces.
+
+        An interrupt means news: it is read first, so that the partial answer and the end share one transaction.
+        """
+        if self._interrupt.called and self._state.cancelling is None:
+            await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
         seen = seen.seeing(size=len(window.entries), border=window.border)
@@ -130,6 +135,14 @@ class Driver:
     async def _record(self) -> None:
         """Append what is held at once, announcing nothing: a sibling of the call that ended still runs."""
         self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
+
+    async def _read_news(self) -> None:
+        news = (await self._log.append(self._run, (), (), after=self._state.seq)).facts
+        self._state = self._state.apply(*news)
+        self._window.apply(news)
+
+    def _stopped(self) -> bool:
+        return self._interrupt.called
 
     def _learn(self, written: Appended) -> None:
         self._held = []
@@ -183,18 +196,12 @@ class Driver:
         """Run the calls; those that a cancel stops are closed by the end of the run."""
         if self._interrupt.called:
             return
-        try:
-            async with aclosing(self._calls.run(move.calls, self._state)) as events:
-                async for event in events:
-                    yield event
-                    if self._interrupt.called:
-                        return
-        except asyncio.CancelledError:
-            if not self._interrupt.called:
-                raise
+        async with aclosing(self._calls.run(move.calls, self._state, self._stopped)) as events:
+            async for event in events:
+                yield event
 
     async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
-        yield self._window.cut(move.keep)
+        yield self._window.cut(move.keep, whole=move.whole)
 
     def _request(self, move: Ask) -> Request:
         self._window.recode(self._provider.encode)

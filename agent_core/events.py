@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from agent_core.messages import Actor, CallOutcome, Part, Usage
+from agent_core.messages import Actor, CallOutcome, Native, Part, Usage
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
 StopReason = Literal["end_turn", "max_steps", "stop_condition", "no_executor", "budget", "refused", "blocked"]
@@ -66,7 +66,7 @@ class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as it is kept; `parts` replaces whatever was shown of it."""
+    """A message as it is kept; `parts` replaces whatever was shown of it, *native* is for the model that wrote it."""
 
     type: ClassVar[str] = "message.completed"
     message: str
@@ -74,6 +74,7 @@ class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[Part, ...]
     stop: Stop
     partial: bool = False
+    native: Native | None = None
 
 
 class RunQueued(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,12 +163,15 @@ class StepCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's wish to use a tool; *raw* is what it wrote as arguments when that is no JSON object."""
+
     type: ClassVar[str] = "tool.requested"
     call: str
     name: str
     arguments: dict[str, Any]
     index: int
     step: int
+    raw: str | None = None
 
 
 class ToolStarted(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -54,11 +54,19 @@ class Render(msgspec.Struct, frozen=True, tag="render", tag_field="type"):
 Part = Text | Reasoning | ToolCall | ToolResult | File | Render
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One message of the window: a role and its parts, in order."""
+class Native(msgspec.Struct, frozen=True):
+    """What *model* (`provider:name`) itself wrote, item by item as verbatim JSON, for models that may read it."""
+
+    model: str
+    items: tuple[str, ...]
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message of the window: a role, its parts in order, and the native items they are a projection of."""
 
     role: Role
     parts: tuple[Part, ...]
+    native: Native | None = None
 
 
 class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -89,6 +97,11 @@ UNKNOWN_USAGE = Usage(None, None, None, None, None, None)
 def text_of(parts: tuple[Part, ...]) -> str:
     """Return the text parts of *parts*, joined by blank lines."""
     return "\n\n".join(p.text for p in parts if isinstance(p, Text))
+
+
+def clean(text: str) -> str:
+    """Return *text* as it can be kept: lone surrogates, which no UTF-8 can hold, become question marks."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -23,6 +23,7 @@ class Call(msgspec.Struct, frozen=True):
     index: int
     step: int
     repeat: int
+    raw: str | None = None
     status: Literal["requested", "started", "pending", "completed"] = "requested"
     epoch: int = 0
     on: e.WaitingOn | None = None
@@ -34,9 +35,9 @@ class RunState(msgspec.Struct, frozen=True):
 
     *seq* is the newest fact of the session that is folded in. *untaken* are seqs of this run's messages, corrections
     and notes that no step took; *owed* are those of them that a next run must answer if this one ends first (the
-    run's own input is not owed). In a preview, facts that are not yet in the log have negative seqs: `-k` is
-    the k-th from the end. *size* and *border* describe the window: its entries, and how many lie before the
-    newest place where it may be cut.
+    run's own input is not owed), *questions* those that a person asked. In a preview, facts that are not yet in the log
+    have negative seqs: `-k` is the k-th from the end. *size* and *border* describe the window: its entries, and how
+    many lie before the newest place where it may be cut.
     """
 
     run: str
@@ -46,6 +47,7 @@ class RunState(msgspec.Struct, frozen=True):
     vain: int = 0
     untaken: tuple[int, ...] = ()
     owed: tuple[int, ...] = ()
+    questions: tuple[int, ...] = ()
     step: int = 0
     attempt: int = 0
     message: str = ""
@@ -99,16 +101,16 @@ def replay(run: str, facts: Iterable[Fact]) -> RunState:
     return RunState(run).apply(*facts)
 
 
-def call_key(name: str, arguments: dict[str, Any]) -> bytes:
-    """Return what makes two calls identical: the name and the canonical JSON of the arguments."""
-    return msgspec.json.encode([name, arguments], order="deterministic")
+def call_key(name: str, arguments: dict[str, Any], raw: str | None = None) -> bytes:
+    """Return what makes two calls identical: the name and the canonical JSON of the arguments, or their raw text."""
+    return msgspec.json.encode([name, arguments, raw], order="deterministic")
 
 
 def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
     match body:
         case e.MessageReceived() | e.MessageCorrected():
             owed = s.owed if s.phase == "new" else (*s.owed, seq)
-            return replace(s, untaken=(*s.untaken, seq), owed=owed)
+            return replace(s, untaken=(*s.untaken, seq), owed=owed, questions=(*s.questions, seq))
         case e.ContextAdded():
             return replace(s, untaken=(*s.untaken, seq))
         case e.MessageCompleted():
@@ -129,7 +131,9 @@ def _fold_run(
 ) -> RunState:
     match body:
         case e.RunQueued():
-            return replace(s, phase="queued", untaken=(*s.untaken, *body.inputs))
+            return replace(
+                s, phase="queued", untaken=(*s.untaken, *body.inputs), questions=(*s.questions, *body.inputs)
+            )
         case e.RunStarted():
             return replace(s, phase="running", epoch=body.epoch)
         case e.RunWaiting():
@@ -144,7 +148,8 @@ def _fold_run(
 
 def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
     if not (s.is_open and body.message == s.message):  # an imported message of the history
-        return replace(s, untaken=(*s.untaken, seq))
+        questions = (*s.questions, seq) if body.role == "user" else s.questions
+        return replace(s, untaken=(*s.untaken, seq), questions=questions)
     continuations = s.continuations + 1 if body.stop == "length" else 0
     return replace(s, is_open=False, stop=body.stop, continuations=continuations)
 
@@ -164,7 +169,8 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 failures=0 if fresh else s.failures,
                 failure=None,
                 controls=body.controls or s.controls,
-                untaken=tuple(seq for seq in s.untaken if seq not in taken),
+                untaken=_beyond(s.untaken, taken),
+                questions=tuple(seq for seq in s.questions if seq not in taken),
                 owed=tuple(seq for seq in s.owed if seq not in taken),
                 calls=() if fresh else s.calls,
             )
@@ -175,12 +181,18 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
             return replace(s, usage=_added(s.usage, body.usage), steps=s.steps + 1, vain=0, failures=0, failure=None)
 
 
+def _beyond(untaken: tuple[int, ...], taken: set[int]) -> tuple[int, ...]:
+    """Return what came after the last that was *taken*; what a step leaves out before that is left out for good."""
+    places = [place for place, seq in enumerate(untaken) if seq in taken]
+    return untaken[places[-1] + 1 :] if places else untaken
+
+
 def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPending | e.ToolCompleted) -> RunState:
     match body:
         case e.ToolRequested():
-            key = call_key(body.name, body.arguments)
+            key = call_key(body.name, body.arguments, body.raw)
             repeats = s.repeats + 1 if key == s.last_call else 1
-            call = Call(body.call, body.name, body.arguments, body.index, body.step, repeats)
+            call = Call(body.call, body.name, body.arguments, body.index, body.step, repeats, body.raw)
             return replace(s, calls=(*s.calls, call), last_call=key, repeats=repeats)
         case e.ToolStarted():
             return _with_call(s, body.call, status="started", epoch=s.epoch)

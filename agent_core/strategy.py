@@ -46,9 +46,10 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Compact(msgspec.Struct, frozen=True):
-    """Cut the window to at most *keep* messages where a border allows it."""
+    """Cut the window to at most *keep* messages where a border allows it; *whole*: a question follows, all may go."""
 
     keep: int
+    whole: bool
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -129,13 +130,33 @@ def _next(state: RunState, agent: Agent) -> Move:
     wants_more = state.step == 0 or bool(state.untaken) or state.stop in ("tools", "continue")
     cut = state.stop == "length" and state.continuations <= MAX_CONTINUATIONS
     if (wants_more or cut) and n <= agent.max_steps:
-        limit = agent.definition.limits.max_context_messages
-        if limit is not None and state.border and state.size + len(state.untaken) + cut > limit:
-            return Compact(keep=limit // 2)
+        if compact := _compact(state, agent, more=len(state.untaken) + cut):
+            return compact
         return _ask(state, agent, n=n, attempt=1, note=CONTINUE_NOTE if cut else None)
     return Finish(
         e.RunCompleted(stop_reason=_stop_reason(state, agent), usage=state.usage or UNKNOWN_USAGE, cost=state.cost)
     )
+
+
+def _compact(state: RunState, agent: Agent, *, more: int) -> Compact | None:
+    """Return the cut that makes room for *more* messages, to half the limit, when the limit would be passed."""
+    limit = agent.definition.limits.max_context_messages
+    if limit is None or state.size + more <= limit:
+        return None
+    asked = any(seq in state.questions for seq in state.untaken)
+    if not (state.size if asked else state.border):
+        return None
+    return Compact(keep=max(limit // 2 - more, 0), whole=asked)
+
+
+def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
+    """Return what the step takes: all that is untaken, of a history longer than the limit the newest half a limit."""
+    limit = agent.definition.limits.max_context_messages
+    if limit is None or len(state.untaken) <= limit:
+        return state.untaken
+    borders = [place for place, seq in enumerate(state.untaken) if seq in state.questions]
+    first = len(state.untaken) - limit // 2
+    return state.untaken[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
 
 
 def _stop_reason(state: RunState, agent: Agent) -> Literal["end_turn", "max_steps", "refused"]:
@@ -150,7 +171,7 @@ def _ask(state: RunState, agent: Agent, *, n: int, attempt: int, delay: float = 
         n=n,
         attempt=attempt,
         message=message_id(state.run, n),
-        takes=state.untaken,
+        takes=_takes(state, agent),
         controls=controls(n, agent),
         snapshot=agent.snapshot.hash,
         delay=delay,

@@ -84,13 +84,17 @@ class Window:
         """Estimate the tokens of the entries from *start*: a quarter of the bytes."""
         return sum(len(entry.wire) for entry in self.entries[start:]) // 4
 
-    def cut(self, keep: int) -> e.ContextCompacted:
-        """Return the fact that cuts the window to at most *keep* entries, or to its newest border."""
+    def cut(self, keep: int, *, whole: bool = False) -> e.ContextCompacted:
+        """Return the fact that cuts the window to at most *keep* entries, or to its newest border.
+
+        With *whole* a question comes next, so that the end of the window is a border too.
+        """
         first = max(len(self.entries) - keep, 1)
-        start = next((i for i in range(first, len(self.entries)) if self.entries[i].border), self.border)
+        newest = len(self.entries) if whole else self.border
+        start = next((i for i in range(first, len(self.entries)) if self.entries[i].border), newest)
         return e.ContextCompacted(
             kind="cut",
-            from_seq=self.entries[start].seq,
+            from_seq=self.entries[start].seq if start < len(self.entries) else self.seq + 1,
             tokens_before=self.tokens(),
             tokens_after=self.tokens(start),
         )
@@ -142,7 +146,8 @@ class Window:
         self._calls = tuple(p.call for p in parts if isinstance(p, ToolCall))
         self._results = {}
         if any(not _is_blank(p) for p in parts):
-            self._add(seq, Message("assistant", tuple(p for p in parts if not _is_blank(p))))
+            native = None if body.partial else body.native
+            self._add(seq, Message("assistant", tuple(p for p in parts if not _is_blank(p)), native))
             if body.partial:
                 self._add(seq, Message("user", (Text(STOPPED_NOTE),)))
 
@@ -160,7 +165,7 @@ class Window:
         kept: list[Entry] = []
         for entry in self.entries:
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
-            if len(parts) == len(entry.message.parts):
+            if len(parts) == len(entry.message.parts) and entry.message.native is None:
                 kept.append(entry)
             elif parts:
                 message = Message(entry.message.role, parts)

@@ -41,6 +41,22 @@ class ReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningEnd:
+    """The thinking in *slot* is whole; *opaque* is its native item, JSON to be replayed verbatim."""
+
+    slot: int
+    opaque: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderItem:
+    """A native item that is neither text, thinking nor a call; *opaque* is JSON to be replayed verbatim."""
+
+    slot: int
+    opaque: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStart:
     """A tool call begins in *slot*; *call_id* is the provider's own id."""
 
@@ -82,25 +98,29 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The answer ended in order. A stream without `Finished` or `Failed` at its end was cut."""
+    """The answer ended in order, for the wire's own reason *native*. A stream that ends without one was cut."""
 
     reason: FinishReason
+    native: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call failed; *retry_after* is seconds, as the provider asked."""
+    """The call failed; *retry_after* is seconds, as the provider asked; *partial*: part of an answer had come."""
 
     kind: FailureKind
     message: str
     retryable: bool
     retry_after: float | None = None
+    partial: bool = False
 
 
 Delta = (
     Started
     | TextDelta
     | ReasoningDelta
+    | ReasoningEnd
+    | ProviderItem
     | ToolStart
     | ToolArgsDelta
     | ToolEnd

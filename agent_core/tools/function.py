@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -15,6 +16,7 @@ from agent_core.agents import RESULT_LIMIT, ToolSpec
 from agent_core.messages import Part, Text
 from agent_core.tools.base import CallContext, Done, Failed, Outcome, Pending
 from agent_core.tools.signature import Signature
+from agent_core.tools.thread import in_thread
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every model's wire takes as a tool's name."""
@@ -47,7 +49,7 @@ class FunctionTool(Generic[P, R]):
         if inspect.iscoroutinefunction(run):
             return outcome(await run(**values, **self.signature.given(context)))
         given = self.signature.given(_from_thread(context))
-        result = await asyncio.to_thread(_no_stop, run, {**values, **given})
+        result = await in_thread(partial(_no_stop, run, {**values, **given}))
         return outcome(await result if inspect.isawaitable(result) else result)
 
 

@@ -37,7 +37,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 }
 # Left out of an event's body while the agent shows the names of its tools only.
 CONTENTS: dict[str, tuple[str, ...]] = {
-    "tool.requested": ("arguments",),
+    "tool.requested": ("arguments", "raw"),
     "tool.started": (),
     "tool.pending": (),
     "tool.completed": ("parts", "ref"),
@@ -45,6 +45,7 @@ CONTENTS: dict[str, tuple[str, ...]] = {
 # The same for the parts of a message.
 PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_result": ("parts",)}
 RUN_OPERATORS = ("usage", "cost")
+MESSAGE_OPERATORS = ("native",)
 SESSION_OPERATORS = ("metadata",)
 
 
@@ -58,7 +59,7 @@ def visible(event: Event, show: ShowTools) -> bytes | None:
     if event.type in OPERATORS:
         return _edit(event, lambda body: without(body, OPERATORS[event.type]))
     if event.type == "message.completed":
-        return event.raw if show == "full" else _edit(event, lambda body: visible_message(body, show))
+        return _edit(event, lambda body: visible_message(body, show))
     if event.type in CONTENTS or event.type == "tool.progress":
         return _tool(event, show)
     return None
@@ -71,7 +72,7 @@ def is_plain(event: Event) -> bool:
 
 def visible_message(message: Fields, show: ShowTools) -> Fields:
     """Return *message*, an object or an event's body, with only the parts that a visitor sees."""
-    return {**message, "parts": visible_parts(message["parts"], show)}
+    return {**without(message, MESSAGE_OPERATORS), "parts": visible_parts(message["parts"], show)}
 
 
 def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
@@ -96,7 +97,8 @@ def visible_run(run: Fields, show: ShowTools) -> Fields:
 
 def visible_session(session: Fields) -> Fields:
     """Return a Session object without what an operator noted on it."""
-    return without(session, SESSION_OPERATORS)
+    return without(session, MESSAGE_OPERATORS = ("native",)
+SESSION_OPERATORS)
 
 
 def without(fields: Fields, names: tuple[str, ...]) -> Fields:

@@ -106,15 +106,28 @@ def test_calls_are_requested_in_order():
     assert first.call != second.call
 
 
-def test_arguments_that_are_no_object_end_the_call_at_once():
-    """A call whose arguments are no JSON object is requested with none, and failed with what the model had said."""
-    *_, request, end = play(*calling(0, raw='{"a": ', arguments=None), DONE)
+def test_arguments_that_are_no_object_are_requested_as_they_came():
+    """A call whose arguments are no JSON object, or cannot be kept as one, is requested with none and the raw text."""
+    *_, request = play(*calling(0, raw='{"a": ', arguments=None), DONE)
     assert isinstance(request, e.ToolRequested)
-    assert request.arguments == {}
-    assert isinstance(end, e.ToolCompleted)
-    assert (end.call, end.outcome) == (request.call, "failed")
-    assert isinstance(end.parts[0], Text)
-    assert '{"a": ' in end.parts[0].text
+    assert (request.arguments, request.raw) == ({}, '{"a": ')
+    *_, request = play(*calling(0, raw='{"a": "\\ud800"}', arguments={"a": "\ud800"}), DONE)
+    assert isinstance(request, e.ToolRequested)
+    assert (request.arguments, request.raw) == ({}, '{"a": "\\ud800"}')
+
+
+def test_text_that_no_utf8_can_hold_is_mended():
+    """A lone surrogate in a model's text becomes a question mark, in what is shown and in what is kept."""
+    assert message(play(p.TextDelta(0, "a\ud800b"), DONE)).parts == (Text("a?b"),)
+
+
+def test_native_items_are_kept_with_the_model_that_wrote_them():
+    """What must be replayed verbatim is kept with the message, whole messages only."""
+    said = (p.ReasoningEnd(0, '{"signature":"x"}'), p.TextDelta(1, "Hi"), p.ProviderItem(2, '{"type":"y"}'))
+    native = message(play(*said, DONE)).native
+    assert native is not None
+    assert native.items == ('{"signature":"x"}', '{"type":"y"}')
+    assert message(play(*said, interrupted=True)).native is None
 
 
 @pytest.mark.parametrize("reason", ["length", "continue"])
@@ -167,11 +180,13 @@ def test_the_first_end_counts():
 
 
 def test_a_stopped_answer_is_kept_as_far_as_it_came():
-    """An answer that was stopped keeps its text as a partial message, without its calls and without a step's end."""
+    """An answer that was stopped keeps its text as a partial message, without its calls, and what it cost."""
     facts = play(p.TextDelta(0, "Half a"), *calling(1, arguments={}), interrupted=True)
-    assert facts == [
-        e.MessageCompleted(message="msg_1", role="assistant", parts=(Text("Half a"),), stop="cancelled", partial=True)
-    ]
+    partial = e.MessageCompleted(
+        message="msg_1", role="assistant", parts=(Text("Half a"),), stop="cancelled", partial=True
+    )
+    assert facts == [partial, e.StepCompleted(n=1, usage=UNKNOWN_USAGE, cost=None)]
+    assert len(play(interrupted=True)) == 1, "a try that never began has cost nothing"
 
 
 def test_an_answer_that_ended_just_before_the_stop_is_whole():

@@ -74,7 +74,9 @@ async def test_law_7_stop_keeps_the_partial_answer(make_core: MakeCore):
     (message,) = await stage.said(MessageCompleted)
     assert (message.partial, message.stop) == (True, "cancelled")
     assert text_of(message.parts) == "".join(shown)
-    assert (await stage.types(run))[-3:] == ["run.cancelling", "message.completed", "run.cancelled"]
+    end = ["run.cancelling", "message.completed", "step.completed", "run.cancelled"]
+    assert (await stage.types(run))[-4:] == end
+    assert len({fact.time for fact in (await stage.log())[-3:]}) == 1, "one transaction"
     (_, answer) = (await stage.core.messages(stage.session)).items
     assert answer.partial
 

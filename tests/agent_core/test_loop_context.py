@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import ContextCompacted, InvalidInput, Limits, SnapshotFrozen, StepStarted
+from agent_core import ContextCompacted, Inbound, InvalidInput, Limits, Message, SnapshotFrozen, StepStarted, Text
 from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from agent_core.providers.base import Request
 from agent_core.testing import call, say, step_of, think
@@ -10,7 +10,7 @@ from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import restart, set_stage, texts
-from tests.conftest import MakeCore
+from tests.conftest import ANN, MakeCore
 
 
 def echo(request: Request) -> Answer:
@@ -78,9 +78,22 @@ async def test_a_run_is_not_cut_in_its_middle(make_core: MakeCore):
     last = stage.provider.requests[-1]
     assert (len(last.messages), window(last)) == (13, ["one"])
     await stage.play("two")
-    first = stage.provider.requests[7]
-    assert window(first) == ["one", "two"], "one border alone cannot be cut at before the new message is taken"
-    assert window(stage.provider.requests[8]) == ["two"]
+    assert window(stage.provider.requests[7]) == ["two"], "a new question is a border: what is before it may go whole"
+
+
+@pytest.mark.parametrize("limit", [2, 3, 10])
+async def test_imported_history_keeps_the_limit_too(make_core: MakeCore, limit: int):
+    """The limit is the history depth too: of a longer imported history the model sees the newest part."""
+    stage = await set_stage(make_core, echo, limits=Limits(max_context_messages=limit))
+    history = tuple(Message("assistant" if n % 2 else "user", (Text(f"h{n}"),)) for n in range(40))
+    inbound = Inbound(parts=(Text("now"),), actor=ANN, history=history)
+    await stage.done((await stage.core.receive(stage.session, inbound)).run)
+    await stage.play("then")
+    for request in stage.provider.requests:
+        assert len(request.messages) <= limit
+        assert request.messages[0].message.role == "user"
+    assert window(stage.provider.requests[0])[-1] == "now"
+    assert window(stage.provider.requests[1])[-1] == "then"
 
 
 async def test_reasoning_from_before_a_cut_is_dropped(make_core: MakeCore):
