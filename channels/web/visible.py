@@ -97,8 +97,7 @@ def visible_run(run: Fields, show: ShowTools) -> Fields:
 
 def visible_session(session: Fields) -> Fields:
     """Return a Session object without what an operator noted on it."""
-    return without(session, MESSAGE_OPERATORS = ("native",)
-SESSION_OPERATORS)
+    return without(session, SESSION_OPERATORS)
 
 
 def without(fields: Fields, names: tuple[str, ...]) -> Fields:
