@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Controls, Message, Text
 
@@ -150,6 +151,14 @@ class MessageBody(Body):
     role: Literal["system", "user", "assistant"]
     text: Words | None = None
     parts: list[TextPartBody] | None = Field(None, min_length=1, max_length=1000)
+
+    @field_validator("parts")
+    @classmethod
+    def _fit(cls, parts: list[TextPartBody] | None) -> list[TextPartBody] | None:
+        """Hold one message to the bound of one text, in however many parts it comes."""
+        if sum(len(part.text) for part in parts or ()) > MAX_TEXT:
+            raise PydanticKnownError("string_too_long", {"max_length": MAX_TEXT})
+        return parts
 
     @model_validator(mode="after")
     def _one(self) -> Self:

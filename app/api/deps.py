@@ -79,7 +79,7 @@ Show = Annotated[ShowTools | None, Depends(show_of)]
 Limit = Annotated[int, Depends(limit_of)]
 After = Annotated[int, Depends(seq_of)]
 Cursor = Annotated[str | None, Query(max_length=500)]
-Name = Annotated[str, Query(min_length=1, max_length=200)]
+Name = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 
 
 async def own_session(id: str, wired: Wired, principal: Caller) -> SessionObject:

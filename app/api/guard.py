@@ -1,6 +1,7 @@
-"""The gate before all routes: who calls, and a body that is JSON of a bounded size."""
+"""The gate before all routes: who calls, and a body that is JSON of a bounded size, of text that can be kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 from starlette.datastructures import Headers
@@ -12,6 +13,9 @@ from channels.web.identity import Principal
 
 MAX_BODY = 2_000_000
 GUARDED = "/v1/"
+NUL = "\0"
+# The only way to write it in JSON.
+NUL_ESCAPED = b"\\u0000"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -39,6 +43,9 @@ class Guard:
                 await unauthorized()(scope, receive, send)
                 return
             scope["parley.principal"] = principal
+            if NUL in scope["path"]:
+                await problem(404, "No id and no name holds U+0000.")(scope, receive, send)
+                return
         if scope["method"] in WITH_BODY:
             try:
                 body = await self._read(headers, receive)
@@ -81,17 +88,44 @@ def too_large(most: int) -> Response:
 
 
 def unreadable(body: bytes, headers: Headers) -> Response | None:
-    """Return the answer to a *body* that is not JSON; None when it is, or when there is none."""
+    """Return the answer to a *body* that is not JSON, or not to be kept; None when it is, or when there is none."""
     if not body:
         return None
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         return problem(400, "Send JSON, with the header `Content-Type: application/json`.")
     try:
-        msgspec.json.decode(body)
+        given = msgspec.json.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         return problem(400, f"The body is not valid JSON: {error}.")
+    if NUL_ESCAPED in body and (path := place_of_nul(given)) is not None:
+        fault = "the character U+0000 cannot be kept; leave it out."
+        return problem(422, f"`{path}`: {fault}", errors=[(path, fault)])
     return None
+
+
+def place_of_nul(given: Any) -> str | None:
+    """Return the path to the first text in *given*, a field's name included, that holds U+0000; None without any."""
+    path: list[str] = []
+    left = [iter([("", given)])]
+    while left:
+        found = next(left[-1], None)
+        if found is None:
+            left.pop()
+            del path[-1:]
+            continue
+        name, value = found
+        if NUL in name or (isinstance(value, str) and NUL in value):
+            return ".".join([*path, name][1:]).replace(NUL, "\\u0000")
+        if isinstance(value, dict | list):
+            path.append(name)
+            left.append(_children(value))
+    return None
+
+
+def _children(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    return ((str(name), each) for name, each in pairs)
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

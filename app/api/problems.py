@@ -48,6 +48,8 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (Conflict, 409),
     (Forbidden, 403),
 )
+# The fields whose length is that of a message: too long is too large.
+TEXTS = frozenset({"text", "input", "parts"})
 TITLES = {"session_busy": "The session is busy", "unknown_cursor": "Unknown cursor"}
 
 
@@ -102,7 +104,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
         return problem(400, "The body is not valid JSON.")
     errors = [(_path(e["loc"]), _message(e)) for e in found]
     detail = "; ".join(f"`{path}`: {message}" if path else message for path, message in errors[:3])
-    if any(e["type"] == "string_too_long" and e["loc"][-1] in {"text", "input"} for e in found):
+    if any(e["type"] == "string_too_long" and e["loc"][-1] in TEXTS for e in found):
         return problem(413, detail, errors=errors)
     return problem(422, detail, errors=errors)
 

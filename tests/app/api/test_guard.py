@@ -54,6 +54,44 @@ async def test_a_body_has_a_bound(client: httpx.AsyncClient):
     assert told.json()["code"] == "too_large"
 
 
+NUL = "a\0b"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/sessions/x/messages", {"text": NUL}, "text"),
+        ("/v1/sessions/x/messages", {"text": "a", "idempotency_key": NUL}, "idempotency_key"),
+        ("/v1/agents/assistant/runs", {"input": NUL}, "input"),
+        (
+            "/v1/agents/assistant/runs",
+            {"messages": [{"role": "user", "parts": [{"type": "text", "text": "a"}, {"type": "text", "text": NUL}]}]},
+            "messages.0.parts.1.text",
+        ),
+        ("/v1/sessions", {"agent": "assistant", "actor": {"id": "u1", "name": NUL}}, "actor.name"),
+        ("/v1/sessions", {"agent": "assistant", "actor": NUL}, "actor"),
+        ("/v1/sessions", {"agent": "assistant", "metadata": {"a": [1, {"b": NUL}]}}, "metadata.a.1.b"),
+        ("/v1/sessions", {"agent": "assistant", "metadata": {"a": {NUL: 1}}}, "metadata.a.a\\u0000b"),
+        ("/v1/agents", {"name": "a", "instructions": NUL}, "instructions"),
+        ("/v1/web/visitor-tokens", {"agent": "assistant", "actor": NUL}, "actor"),
+    ],
+)
+async def test_the_nul_character_is_refused(client: httpx.AsyncClient, path, body, field):
+    """U+0000, which not every database can keep, answers 422 with its place, wherever a body has it."""
+    answer = await client.post(path, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert [error["path"] for error in answer.json()["errors"]] == [field]
+    assert "U+0000" in answer.json()["detail"]
+
+
+async def test_the_nul_character_names_nothing(client: httpx.AsyncClient):
+    """An id with U+0000 is unknown, a filter with it is invalid; its escape as plain text is text like any other."""
+    assert (await client.get("/v1/sessions/ses%00")).status_code == 404
+    assert (await client.get("/v1/sessions?actor=a%00b")).status_code == 422
+    answer = await client.post("/v1/sessions", json={"agent": "assistant", "metadata": {"a": ["\\u0000"]}})
+    assert answer.json()["metadata"] == {"a": ["\\u0000"]}
+
+
 async def test_sites_of_the_list_may_call(anyone: httpx.AsyncClient):
     """A preflight of an allowed origin may send token and cursor; another origin gets nothing."""
     asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization,last-event-id"}

@@ -83,3 +83,19 @@ async def test_long_text_is_too_large(client: httpx.AsyncClient):
     assert (await client.post(path, json={"text": "ä" * 100_001})).status_code == 413
     answer = await client.post("/v1/agents/assistant/runs", json={"input": "a" * 100_001})
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+async def test_a_message_in_parts_is_one_text(client: httpx.AsyncClient, taken):
+    """The parts of one message hold 100,000 characters together; each message has its own bound."""
+
+    def talk(*lengths: int) -> dict:
+        parts = [{"type": "text", "text": "a" * length} for length in lengths]
+        return {"messages": [{"role": "assistant", "text": "b" * 100_000}, {"role": "user", "parts": parts}]}
+
+    assert (await client.post("/v1/agents/assistant/runs", json=talk(50_000, 50_000))).status_code == 200
+    taken.clear()
+    for lengths in ((50_000, 50_001), (100_001,)):
+        answer = await client.post("/v1/agents/assistant/runs", json=talk(*lengths))
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert answer.json()["errors"][0]["path"].startswith("messages.1.parts")
+    assert not taken
