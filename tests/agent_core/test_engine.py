@@ -253,5 +253,5 @@ async def test_progress_ends_the_pauses(make_core: MakeCore):
     assert (await core.run(receipt.run)).text == "At last."
     assert len(resumes(facts)) == 8
     times = [fact.time for fact in facts if fact.type == "run.resumed"]
-    assert times[4] - times[3] > 5_000, "the last pause before the progress"
+    assert times[3] - times[2] >= 5_000, "the last pause before the progress"
     assert times[5] - times[4] <= 2_500, "the first one after it"
