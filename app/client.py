@@ -9,6 +9,7 @@ import httpx
 from agent_core import ConfigError, ParleyError
 from app.frames import Frames
 from app.keys import SECRET_FILE, load_keys
+from app.lock import is_owned
 from app.settings import SERVER_FILE, SQLITE, Settings
 from channels.web.identity import Tokens
 
@@ -68,7 +69,13 @@ class Client:
 
 
 def server_url(settings: Settings) -> str:
-    """Return where the server of PARLEY_DATA is; raise ConfigError when none runs."""
+    """Return where the server of PARLEY_DATA is; raise ConfigError when none runs.
+
+    A note of its address counts only while somebody owns the folder: whoever listens where a killed server did is a
+    stranger, and must not be sent the key.
+    """
+    if not is_owned(settings):
+        raise _nobody(settings)
     try:
         return json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))["url"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -12,6 +12,7 @@ from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
 from app.client import Refused
 from app.frames import Frames
+from app.lock import owned
 from app.remote import PAUSES, Remote, Unreachable, read_frame, running_server
 
 ANN = Actor("ann", "user", "Ann")
@@ -182,7 +183,7 @@ async def test_a_server_is_found_only_where_one_answers(settings):
     """Neither a missing note of the server nor one that a killed server left behind counts as a server."""
     assert await running_server(settings) is None
     (settings.data / "secret.key").write_text("a secret of no less than 32 characters", "utf-8")
-    with socket.socket() as taken:
+    with owned(settings), socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: a connection is refused
         note = json.dumps({"url": f"http://127.0.0.1:{taken.getsockname()[1]}", "pid": 1})
         (settings.data / "server.json").write_text(note, "utf-8")
