@@ -21,7 +21,7 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.wild import EVERYTHING, Asked, Plan, Wild, plans
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
-wild = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+wild = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def lived(template: Path, plan: Plan) -> Wild:
@@ -141,13 +141,14 @@ def _named(facts: Sequence[Fact], step: int) -> list[str]:
         for fact in facts[:step]
         if isinstance(fact.body, StepStarted) and fact.seq >= start
         for take in fact.body.takes
+        if getattr(facts[take - 1].body, "role", "user") == "user"
     ]
 
 
 def _told(fact: Fact) -> str:
     if isinstance(fact.body, ContextAdded):
         return f"[{fact.body.source}] {fact.body.text}"
-    assert isinstance(fact.body, MessageReceived), f"a step took {fact}"
+    assert isinstance(fact.body, MessageReceived | e.MessageCompleted), f"a step took {fact}"
     return text_of(fact.body.parts)
 
 

@@ -9,9 +9,22 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from agent_core import Actor, Controls, Core, Definition, Fact, Inbound, Limits, SqliteDatabase, StepStarted, Text
+from agent_core import (
+    Actor,
+    Controls,
+    Core,
+    Definition,
+    Fact,
+    Inbound,
+    Limits,
+    Message,
+    SqliteDatabase,
+    StepStarted,
+    Text,
+)
 from agent_core.agents import Agent
 from agent_core.context.window import Entry, Window
+from agent_core.messages import Role
 from agent_core.providers.base import Request
 from agent_core.store import loading, log, runs, sessions
 from agent_core.store.hub import Subscriber
@@ -33,7 +46,10 @@ WITH_TOOL = ("look", "looks", "move")
 
 @dataclass(frozen=True)
 class Step:
-    """One model call: what the model does, and what somebody else does meanwhile; *own* instructions come first."""
+    """One model call: what the model does, and what somebody else does meanwhile.
+
+    When a message must be sent for it, it may bring its *own* instructions and an imported history.
+    """
 
     kind: Kind
     act: Act | None = None
@@ -178,7 +194,9 @@ class Wild:
         self._sent += 1
         instructions = f"Be number {self._sent}." if own else None
         text = Text(f"message {self._sent}")
-        inbound = Inbound(parts=(text,), actor=ANN, overlap=overlap, instructions=instructions)
+        roles: list[Role] = ["user", "assistant", "user", "assistant"]
+        history = tuple(Message(role, (Text(f"{role} {self._sent}"),)) for role in roles) if own else ()
+        inbound = Inbound(parts=(text,), actor=ANN, overlap=overlap, instructions=instructions, history=history)
         await self._core.receive(self._session, inbound)
 
     async def _idle(self) -> None:
