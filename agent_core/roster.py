@@ -19,6 +19,8 @@ from agent_core.tools.base import Toolbox
 
 MAX_STEPS = 200
 MAX_NAME = 100
+RESERVED = "agent_"
+"""Ids begin with it: an agent that is named like another's id would be found in its place."""
 MAX_INSTRUCTIONS = 200_000
 
 
@@ -50,12 +52,15 @@ class Roster:
         return await self._store.write(lambda connection: catalog.create(connection, definition, now=now))
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
-        """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`."""
+        """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
+
+        What is absent stays, in a group such as `limits` too.
+        """
         now = self._clock.now()
 
         def work(connection: Any) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
-            merged = {**msgspec.to_builtins(agent.object.definition), **changes}
+            merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
             try:
                 wanted = msgspec.convert(merged, Definition)
             except msgspec.ValidationError as error:
@@ -78,10 +83,23 @@ class Roster:
         now = self._clock.now()
         await self._store.write(lambda connection: catalog.sync_files(connection, definitions, now=now))
 
+    async def lacking(self) -> Sequence[tuple[str, str]]:
+        """Return each agent's name with each of its tools that this process does not have."""
+        found: list[tuple[str, str]] = []
+        cursor: str | None = None
+        while True:
+            page = await self.list(cursor=cursor)
+            found += [(a.definition.name, tool) for a in page.items for tool in self._lacking(a.definition)]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
     def check(self, definition: Definition) -> None:
         """Raise `InvalidInput` when this process could not run *definition*."""
-        if not definition.name.strip() or len(definition.name) > MAX_NAME or "/" in definition.name:
-            raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters and no slash.")
+        if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
+            raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
+        if definition.name.startswith(RESERVED):
+            raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         for tool in definition.tools:
@@ -103,8 +121,11 @@ class Roster:
             self._check_model("controls.model", controls.model)
 
     def base(self, agent: AgentObject) -> Snapshot:
-        """Return the snapshot that a new session of *agent* freezes."""
+        """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
         definition = agent.definition
+        for tool in self._lacking(definition):
+            remedy = "bring it back, or take it out of the agent's `tools`."
+            raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         return freeze(
             model=definition.controls.model or definition.model or self._default_model,
             instructions=definition.instructions,
@@ -129,11 +150,24 @@ class Roster:
             return frozen
         return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
 
+    def _lacking(self, definition: Definition) -> Sequence[str]:
+        return [tool for tool in definition.tools if tool not in self._toolbox]
+
     def _check_model(self, path: str, model: str) -> None:
         provider = model.partition(":")[0]
         if provider not in self._providers:
             known = ", ".join(sorted(self._providers))
             raise InvalidInput(path, f"there is no provider `{provider}`; the providers are: {known}.")
+
+
+def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return *given* with *changes* in the place of what they name, one level deep in groups."""
+    groups = {name: {**given[name], **each} for name, each in changes.items() if _is_group(given.get(name), each)}
+    return {**given, **changes, **groups}
+
+
+def _is_group(given: Any, change: Any) -> bool:
+    return isinstance(given, dict) and isinstance(change, dict)
 
 
 def cursor_key(cursor: str | None) -> int | None:

@@ -89,7 +89,9 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
     client, definitions = _client(), [read_agent(file) for file in files]
     for definition in definitions:
-        agent = _apply(client, msgspec.to_builtins(definition))
+        # A file says everything: what it leaves out goes back to its default, which absent would not do.
+        whole = {"controls": msgspec.structs.asdict(definition.controls)}
+        agent = _apply(client, {**msgspec.to_builtins(definition), **whole})
         _row(agent["id"], agent["name"], f"v{agent['version']}")
 
 

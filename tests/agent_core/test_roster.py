@@ -21,7 +21,7 @@ from agent_core import (
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
-from tests.conftest import MakeCore
+from tests.conftest import ANN, MakeCore
 
 
 @tool(concurrency_safe=True)
@@ -86,6 +86,32 @@ async def test_a_change_is_a_new_version(core: Core):
         await core.agents.get("anna")
     with pytest.raises(NotFound):
         await core.agents.update("nobody", {})
+
+
+async def test_a_change_within_a_group_keeps_the_rest_of_it(core: Core):
+    """A limit or a control that a change does not name stays; null takes one back."""
+    begun = {"controls": Controls(max_steps=3, tool_choice="none"), "limits": Limits(max_context_messages=9)}
+    await core.agents.create(named("anna", **begun))
+    changed = await core.agents.update("anna", {"controls": {"max_steps": 5}, "limits": {}, "web": {}})
+    assert changed.definition == named("anna", **{**begun, "controls": Controls(max_steps=5, tool_choice="none")})
+    changed = await core.agents.update("anna", {"controls": {"tool_choice": None}})
+    assert changed.definition.controls == Controls(max_steps=5)
+
+
+async def test_an_agent_whose_tool_is_gone_is_told_so(core: Core, make_core: MakeCore, provider: ScriptedProvider):
+    """After a start without one of its tools an agent opens no session and says which tool; its old sessions go on."""
+    await core.agents.create(named("anna", tools=("look",)))
+    assert await core.agents.lacking() == []
+    old = await open_session(core, agent="anna")
+    await core.stop()
+    again = await make_core(provider)
+    with pytest.raises(InvalidInput, match="`anna` uses the tool `look`, which is not here"):
+        await again.open_session(agent="anna", actor=ANN)
+    assert await again.agents.lacking() == [("assistant", "look"), ("anna", "look")]
+    await say_and_wait(again, old, "Who?")
+    assert (await again.runs(session=old)).items[0].text == "I am anna."
+    await again.agents.update("anna", {"tools": []})
+    await again.open_session(agent="anna", actor=ANN)
 
 
 async def test_a_session_keeps_the_version_it_began_with(core: Core, make_core: MakeCore, provider: ScriptedProvider):
@@ -184,6 +210,9 @@ BAD = [
     pytest.param({"name": "   "}, "name", id="a blank name"),
     pytest.param({"name": "x" * 101}, "name", id="a long name"),
     pytest.param({"name": "a/b"}, "name", id="a slash in the name"),
+    pytest.param(
+        {"name": "agent_x"}, "name`: `agent_x` begins with `agent_`, as ids do; choose", id="a name like an id"
+    ),
     pytest.param({"instructions": "x" * 200_001}, "instructions", id="endless instructions"),
     pytest.param({"tools": ("look", "shell")}, "tools`: there is no tool `shell`; the tools are: look", id="a tool"),
     pytest.param(

@@ -56,8 +56,10 @@ async def test_agents_are_applied_from_files(serving: Serving, tmp_path):
     file = tmp_path / "scout.yaml"
     file.write_text("name: scout\ninstructions: Look.\n")
     assert "scout  v1" in (await serving.shell.run("agents", "apply", str(file)))[1]
-    file.write_text("name: scout\ninstructions: Look twice.\n")
+    file.write_text("name: scout\ninstructions: Look twice.\ncontrols: {max_steps: 3}\n")
     assert "scout  v2" in (await serving.shell.run("agents", "apply", str(tmp_path)))[1]
+    file.write_text("name: scout\ninstructions: Look twice.\n")
+    assert "scout  v3" in (await serving.shell.run("agents", "apply", str(file)))[1]
     assert "comes from a file" in await serving.shell.refused("agents", "apply", str(ROOT / "agents"))
     assert "no such file" in await serving.shell.refused("agents", "apply", str(tmp_path / "none.yaml"))
 

@@ -2,6 +2,8 @@
 
 import httpx
 
+from agent_core import Core
+
 NEW = {"name": "scout", "instructions": "Look around."}
 
 
@@ -19,6 +21,38 @@ async def test_an_agent_is_made_changed_and_deleted(client: httpx.AsyncClient):
     gone = await client.delete("/v1/agents/scout")
     assert (gone.status_code, gone.content) == (204, b"")
     assert (await client.get("/v1/agents/scout")).status_code == 404
+
+
+async def test_a_change_within_a_group_keeps_the_rest_of_it(client: httpx.AsyncClient):
+    """Absent stays in controls and limits too: one of them is changed without naming the others."""
+    groups = {"controls": {"max_steps": 7, "tool_choice": "none"}, "limits": {"max_context_messages": 9}}
+    made = (await client.post("/v1/agents", json={**NEW, **groups, "web": {"show_tools": "full"}})).json()
+    change = {"controls": {"max_steps": 8}, "limits": {}, "web": {}}
+    changed = (await client.patch("/v1/agents/scout", json=change)).json()
+    assert changed == {**made, "version": 2, "controls": {"max_steps": 8, "tool_choice": "none"}}
+    cleared = (await client.patch("/v1/agents/scout", json={"controls": {"tool_choice": None}})).json()
+    assert cleared["controls"] == {"max_steps": 8}
+
+
+async def test_no_agent_is_named_like_an_id(client: httpx.AsyncClient):
+    """A name that begins as ids do answers 422 with the remedy, so that an id always means its own agent."""
+    await client.post("/v1/agents", json=NEW)
+    for answer in (
+        await client.post("/v1/agents", json={**NEW, "name": "agent_x"}),
+        await client.patch("/v1/agents/scout", json={"name": "agent_x"}),
+    ):
+        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "name")
+        assert "choose another name" in answer.json()["detail"]
+
+
+async def test_an_agent_whose_tool_is_gone_opens_nothing(client: httpx.AsyncClient, core: Core):
+    """After a start without one of its tools an agent answers 422 with its name and the tool's."""
+    await client.post("/v1/agents", json={**NEW, "tools": ["calculate"]})
+    core.agents._toolbox = {}
+    for path, body in (("/v1/sessions", {"agent": "scout"}), ("/v1/agents/scout/runs", {"input": "Hi"})):
+        answer = await client.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+        assert "`scout` uses the tool `calculate`" in answer.json()["detail"]
 
 
 async def test_agents_of_files_are_read_only(client: httpx.AsyncClient):
