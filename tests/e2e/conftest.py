@@ -30,16 +30,20 @@ def start_server(home: Path) -> Iterator[StartServer]:
 
 @pytest.fixture(scope="module")
 def start_shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[StartServer]:
-    """The same for the tests of a whole module."""
+    """The same for the tests of a whole module, each server in a folder of its own."""
     with ExitStack() as servers:
-        home = prepare(tmp_path_factory.mktemp("home"), template)
-        yield lambda **settings: servers.enter_context(serving(home, **settings))
+
+        def start(**settings) -> Server:
+            home = prepare(tmp_path_factory.mktemp("home"), template)
+            return servers.enter_context(serving(home, **settings))
+
+        yield start
 
 
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
-    """A server whose demonstration model writes 500 words a second."""
-    return start_server(rate=500)
+    """A server whose demonstration model takes five seconds for a long answer."""
+    return start_server(rate=100)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

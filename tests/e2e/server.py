@@ -74,6 +74,10 @@ class Server:
         self.kill()
         self.start()
 
+    def hurry(self) -> None:
+        """From the next start on let the demonstration model write flat out."""
+        self.environment["PARLEY_DEMO_RATE"] = "0"
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

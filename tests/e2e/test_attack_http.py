@@ -145,6 +145,7 @@ async def test_bodies_that_are_no_message(server: Server):
             {"text": ""},
             {"text": " \n\t "},
             {"text": 1},
+            {"text": "a\0b"},
             {"text": ["a"]},
             {"text": "a", "role": "system"},
             {"text": "a", "overlap": "shout"},
@@ -195,8 +196,8 @@ async def test_bodies_without_end(server: Server):
 
 
 async def test_text_with_odd_characters_comes_back(server: Server):
-    """NUL, control and direction characters, and half a family of emoji are text like any other."""
-    odd = "a\x00b\x1b[31m\u202e\u200d👩‍👩‍👧\ufeff\ufffe\U0010ffff\r\n\u2028\u2029\x7f data: x\n\nevent: run.completed\n"
+    """Control and direction characters, line ends of every kind and a family of emoji are text like any other."""
+    odd = "ab\x1b[31m\u202e\u200d👩‍👩‍👧\ufeff\ufffe\U0010ffff\r\n\u2028\u2029\x7f data: x\n\nevent: run.completed\n"
     async with server.client() as client:
         session = await opened(client)
         run = await client.post(RUNS, json={"input": odd, "session": id_of(session)})
@@ -319,3 +320,12 @@ async def test_a_request_that_is_cut_off_does_nothing(server: Server):
         await writer.wait_closed()
         await opened(client)
         assert (await client.get(f"{session}/messages")).json()["items"] == []
+
+
+async def test_parts_are_no_way_around_the_border(server: Server):
+    """The parts of a message count together: what is too long as one text is too long as two."""
+    async with server.client() as client:
+        for size, status in ((MOST // 2, 200), (MOST // 2 + 1, 413)):
+            parts = [{"type": "text", "text": "x" * size}, {"type": "text", "text": "x" * (MOST // 2)}]
+            answer = await client.post(RUNS, json={"messages": [{"role": "user", "parts": parts}]})
+            assert answer.status_code == status, answer.text[:300]

@@ -42,7 +42,7 @@ HOSTILE = """\
 
 - [x] <b onmouseover=alert(1)>task</b>
 
-> &lt;script&gt;alert(1)&lt;/script&gt; &#60;img src=x onerror=alert(1)&#62; \u202egnp.exe \u0000 \ufeff
+> &lt;script&gt;alert(1)&lt;/script&gt; &#60;img src=x onerror=alert(1)&#62; \u202egnp.exe \ufeff
 
 <!-- --!><script>alert(1)</script> --> <![CDATA[<script>alert(1)</script>]]>
 <template><script>alert(1)</script></template>
@@ -94,12 +94,11 @@ async def test_what_a_person_types_is_text(visit: MakeVisit):
     """Hostile markdown stands in the person's own bubble letter by letter, and nothing happens."""
     person = await visit()
     tab = await person.tab()
-    typed = HOSTILE.replace("\0", "")
-    await tab.say(typed)
+    await tab.say(HOSTILE)
     await tab.done()
     await expect(tab.questions).to_have_count(1)
     shown = await tab.questions.evaluate("node => node.textContent")
-    assert shown == typed
+    assert shown == HOSTILE
     assert await tab.questions.evaluate("node => node.children.length") == 0
     await is_inert(tab)
     await tab.picture("10-hostile-question")

@@ -20,6 +20,7 @@ async def test_a_reader_of_a_killed_server_ends_with_the_text_once(server: Serve
         session, run = await ask(client)
         follower = Follower(server, f"{session}/events", ends)
         await follower.text_of(60)
+        server.hurry()
         await follower.restart(server.kill)
         frames = await follower.end()
         assert follower.connections >= 2
@@ -35,6 +36,7 @@ async def test_a_text_that_was_cut_is_taken_back(server: Server):
         session, _ = await ask(client)
         follower = Follower(server, f"{session}/events", ends)
         await follower.text_of(60)
+        server.hurry()
         await follower.restart(server.kill)
         frames = await follower.end()
     deltas = [frame.data for frame in frames.of("text.delta")]
@@ -54,6 +56,8 @@ async def test_killed_again_and_again(server: Server):
         follower = Follower(server, f"{session}/events", ends)
         for kill in range(1, 4):
             await follower.until(lambda frames, epoch=kill: writes(frames, epoch, letters=300))
+            if kill == 3:
+                server.hurry()
             await follower.restart(server.kill)
         frames = await follower.end()
         assert [frame.data["epoch"] for frame in frames.of("run.resumed")] == [2, 3, 4]
@@ -67,6 +71,7 @@ async def test_a_tool_call_before_the_kill_is_not_made_again(server: Server):
         session, _ = await ask(client, f"What is 12 * 7? And then: {ASK}")
         follower = Follower(server, f"{session}/events", ends)
         await follower.text_of(60)
+        server.hurry()
         await follower.restart(server.kill)
         frames = await follower.end()
     for kind in ("tool.requested", "tool.started", "tool.completed"):
@@ -82,6 +87,7 @@ async def test_a_killed_wait_is_asked_again_with_its_key(server: Server):
         body = {"input": ASK, "mode": "wait", "session": id_of(session), "idempotency_key": "once"}
         waiting = asyncio.create_task(client.post(RUNS, json=body))
         await follower.text_of(60)
+        server.hurry()
         await follower.restart(server.kill)
         assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], httpx.TransportError)
         again = await client.post(RUNS, json=body)
@@ -101,6 +107,7 @@ async def test_a_killed_stream_of_a_run_is_asked_again_with_its_key(server: Serv
         async with client.stream("POST", RUNS, json=body) as response:
             run, session = response.headers["Parley-Run"], response.headers["Parley-Session"]
             await before.until(response, lambda _: bool(before.answers and len(before.answers[0].text) > 300))
+            server.hurry()
             await asyncio.to_thread(server.restart)
         after = Frames(gaps=True)
         async with client.stream("POST", RUNS, json=body) as response:
@@ -118,6 +125,7 @@ async def test_a_message_that_waited_its_turn_survives(server: Server):
         second = (await client.post(f"{session}/messages", json={"text": "What is 2 + 3?"})).json()["run_id"]
         follower = Follower(server, f"{session}/events", lambda frame: ends(frame) and frame.data["run"] == second)
         await follower.text_of(60)
+        server.hurry()
         await follower.restart(server.kill)
         frames = await follower.end()
         assert [frame.event for frame in frames if ends(frame)] == ["run.completed"] * 2

@@ -67,11 +67,7 @@ def with_binary_env(home: Path) -> dict[str, str]:
 CASES: dict[str, tuple[Break | dict[str, str], str, str]] = {
     "database of another kind": ({"DATABASE_URL": "mysql://u:hidden-password@h/d"}, "DATABASE_URL", "sqlite:///"),
     "database that is no URL": ({"DATABASE_URL": "nonsense"}, "DATABASE_URL", "sqlite:///"),
-    "database in a missing folder": (
-        {"DATABASE_URL": "sqlite:////no/such/folder/x.db"},
-        "DATABASE_URL",
-        "parley migrate",
-    ),
+    "database that is not there": ({"DATABASE_URL": "sqlite:///nowhere/x.db"}, "DATABASE_URL", "parley migrate"),
     "postgres": ({"DATABASE_URL": "postgresql://u:hidden-password@h/d"}, "DATABASE_URL", "sqlite:///"),
     "no database yet": (without_database, "DATABASE_URL", "parley migrate"),
     "no SQLite file": (with_text_as_database, "DATABASE_URL", "name an SQLite file"),

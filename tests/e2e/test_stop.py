@@ -16,12 +16,13 @@ from tests.e2e.test_kill import ASK, RUNS, WHOLE, ask, holds_once, id_of, opened
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_in_mid_stream(start_server: StartServer, number: signal.Signals):
     """A stop ends open streams properly and exits with 0 in time; after the next start the answer goes on."""
-    server = start_server(rate=300)
+    server = start_server(rate=50)
     async with server.client() as client:
         session, run = await ask(client)
         follower = Follower(server, f"{session}/events", ends)
         await follower.text_of(30)
         codes: list[int] = []
+        server.hurry()
         await follower.restart(lambda: codes.append(server.interrupt(number)))
         frames = await follower.end()
         assert codes == [0]

@@ -23,6 +23,12 @@ def server(start_shared: StartServer) -> Server:
     return start_shared(rate=400)
 
 
+@pytest.fixture(scope="module")
+def slow_server(start_shared: StartServer) -> Server:
+    """A server whose model is slow enough to be stopped."""
+    return start_shared(rate=20)
+
+
 @asynccontextmanager
 async def visiting(server: Server, show: str) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncClient]]:
     """Give a visitor of an agent that shows so much of its tools, and an operator."""
@@ -75,9 +81,9 @@ async def test_full_means_all_of_the_tools_and_nothing_else(server: Server):
 
 
 @pytest.mark.parametrize("show", SHOWN)
-async def test_a_visitors_objects_have_what_a_visitor_may_see(server: Server, show: str):
+async def test_a_visitors_objects_have_what_a_visitor_may_see(slow_server: Server, show: str):
     """Sessions, lists, messages and the answer to a cancel leave out the same as the stream."""
-    async with visiting(server, show) as (visitor, operator):
+    async with visiting(slow_server, show) as (visitor, operator):
         session = await opened_by(visitor)
         await said(visitor, session, BOTH, Frames(show=show))
         posted = (await visitor.post(f"{session}/messages", json={"text": f"{BOTH} At length!"})).json()
