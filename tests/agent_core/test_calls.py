@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -151,6 +152,26 @@ async def test_a_write_that_times_out_is_unknown(make_core: MakeCore):
     assert outcome == "unknown"
     assert "0.01 s" in text
     assert "Check before you repeat" in text
+
+
+async def test_a_tool_that_ignores_its_timeout_is_left_behind(make_core: MakeCore):
+    """A tool that goes on after its timeout holds nothing up: its call ends, and what it says later is dropped."""
+    may_end = asyncio.Event()
+
+    @tool(timeout=0.01)
+    async def insist() -> str:
+        """Insist."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await may_end.wait()
+        return "late"
+
+    try:
+        _, outcome, text = await one_call(make_core, insist)
+    finally:
+        may_end.set()
+    assert outcome == "failed"
+    assert "0.01 s" in text
 
 
 async def test_a_timeout_inside_a_tool_is_no_timeout_of_the_call(make_core: MakeCore):

@@ -5,7 +5,7 @@ Time stands still in these tests: what happens, happens without any sweep, timer
 
 import asyncio
 import threading
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import pytest
 
@@ -168,6 +168,30 @@ async def test_law_7_stop_between_several_calls(make_core: MakeCore):
     await stopped(stage, run)
     assert [end.outcome for end in await stage.said(ToolCompleted)] == ["done", "cancelled", "cancelled", "cancelled"]
     assert len(await stage.said(ToolStarted)) == 2
+
+
+async def test_law_7_stop_leaves_a_tool_behind_that_will_not_stop(make_core: MakeCore):
+    """A tool that goes on after it was told to stop holds nothing up: its call is cancelled and the run ends."""
+    may_end, asked_to_stop = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def insist() -> str:
+        """Insist."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        asked_to_stop.set()
+        await may_end.wait()
+        return "late"
+
+    stage = await set_stage(make_core, [(call("insist"),)], tools=[insist], clock=FakeClock())
+    run = await stage.send()
+    await stage.until(is_a(ToolStarted))
+    try:
+        await stopped(stage, run)
+    finally:
+        may_end.set()
+    assert asked_to_stop.is_set()
+    assert [end.outcome for end in await stage.said(ToolCompleted)] == ["cancelled"]
 
 
 async def test_law_7_stop_leaves_a_tool_in_a_thread_behind(make_core: MakeCore):

@@ -1,11 +1,12 @@
 """The loop with several calls in one step, and with the same call again and again."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
-from agent_core import MessageReceived, ToolCompleted, ToolRequested, ToolStarted, text_of
+from agent_core import MessageReceived, RunFailed, ToolCompleted, ToolRequested, ToolStarted, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import call, raw_call, say, step_of
 from agent_core.testing.script import Answer
@@ -207,6 +208,21 @@ async def test_the_order_of_keys_hides_no_doom(make_core: MakeCore):
     assert run.error
     assert run.error.code == "doom_loop"
     assert len(await stage.said(ToolStarted)) == 2
+
+
+async def test_unreadable_arguments_count_as_they_were_written(make_core: MakeCore):
+    """Calls whose arguments are no JSON object are identical when their text is, and only then."""
+
+    def mumble(*raws: str) -> Callable[[Request], Answer]:
+        return lambda request: (raw_call("ask", raws[step_of(request) % len(raws)]),)
+
+    doomed = await set_stage(make_core, mumble('{"what": '), tools=[ask])
+    run = await doomed.play()
+    assert run.error
+    assert (run.error.code, run.steps) == ("doom_loop", 3)
+    saved = await set_stage(make_core, mumble('{"what": ', '{"what": 1'), tools=[ask])
+    assert (await saved.play(max_steps=6)).steps == 6
+    assert not await saved.said(RunFailed)
 
 
 async def test_parallel_calls_count_for_doom(make_core: MakeCore):
