@@ -50,21 +50,23 @@ class Calls:
             task.add_done_callback(lambda done: _report(done, news))
         try:
             left = len(tasks)
-            while left and not (stopped() and news.empty()):
+            while left and not stopped():
                 try:
                     event = await news.get()
                 except asyncio.CancelledError:
                     if not stopped():
                         raise
-                    continue
+                    break
                 if isinstance(event, BaseException):
                     raise event
                 left -= not isinstance(event, e.ToolProgress)
                 yield event
+            await _end(tasks)
+            while not news.empty():
+                if not isinstance(event := news.get_nowait(), BaseException):
+                    yield event
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(tasks)
 
     async def _one(self, call: Call, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
         prepared = self._prepare(call, state)
@@ -103,11 +105,12 @@ class Calls:
         work = asyncio.ensure_future(tool.call(call.arguments, context))
         try:
             await asyncio.wait((work,), timeout=spec.timeout)
-        finally:
-            late = not work.done()
-            if late:
+        except asyncio.CancelledError:
+            if not work.done():  # what has ended by now is told, stopped or not
                 await self._leave(work)
-        if late:
+                raise
+        if not work.done():
+            await self._leave(work)
             text = f"`{call.name}` did not answer within {spec.timeout:g} s."
             return _ended(call, "unknown", f"{text} {UNKNOWN}") if spec.effect == "write" else t.Failed(text)
         try:
@@ -148,6 +151,13 @@ class Calls:
         note = f"[Cut after {spec.result_limit} of {length} characters; the whole is kept as `{ref}`.]"
         cut = (*_first(parts, spec.result_limit), Text(note))
         return e.ToolCompleted(call=call.call, outcome=outcome, parts=cut, truncated=True, ref=ref)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Stop *tasks* and return when they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:

@@ -120,6 +120,7 @@ class Core:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.delete(connection, sessions.find(connection, id)))
         self._homes.forget(id)
+        self._store.hub.forget(id)
 
     async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
         """Copy a session up to seq *at* into a new one; raises `NotFound`, `SessionBusy`, `InvalidInput`."""

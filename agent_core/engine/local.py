@@ -11,6 +11,7 @@ from agent_core.engine.base import Runs, Segment
 from agent_core.errors import LostRun
 from agent_core.ids import new_id
 from agent_core.store.log import RunRef
+from agent_core.store.runs import RUNG
 
 _SWEEP_EVERY = 1.0
 _BEAT_EVERY = 10.0
@@ -52,7 +53,7 @@ class LocalEngine:
             await self._runs.set_deadline(run, at)
             self._due.set()
         elif run not in self._driven:
-            await self._take(run, "rung")
+            await self._take(run, RUNG)
 
     def interrupt(self, run: int) -> bool:
         driven = self._driven.get(run)

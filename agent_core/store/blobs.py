@@ -7,19 +7,19 @@ from agent_core.ids import new_id
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, BlobRow
 
-_BLOB = table_of(BlobRow)
+BLOB = table_of(BlobRow)
 
 
 def put(connection: Connection, session: int | None, mime: str, data: bytes) -> str:
     """Store *data* and return its id."""
     name = new_id("blob")
-    connection.execute(insert(_BLOB).values(project=DEFAULT_PROJECT, id=name, session=session, mime=mime, data=data))
+    connection.execute(insert(BLOB).values(project=DEFAULT_PROJECT, id=name, session=session, mime=mime, data=data))
     return name
 
 
 def get(connection: Connection, name: str) -> tuple[str, bytes]:
     """Return mime type and bytes; raises `NotFound`."""
-    query = select(_BLOB.c.mime, _BLOB.c.data).where(_BLOB.c.project == DEFAULT_PROJECT, _BLOB.c.id == name)
+    query = select(BLOB.c.mime, BLOB.c.data).where(BLOB.c.project == DEFAULT_PROJECT, BLOB.c.id == name).limit(1)
     row = connection.execute(query).first()
     if row is None:
         raise NotFound("blob", name)

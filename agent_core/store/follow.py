@@ -105,7 +105,8 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
     """Yield batches of events for *watch*, beginning behind the seq *after*.
 
     Once the reader has caught up there is a batch, be it empty: who waits for the first one knows that it follows.
-    Raises `NotFound`, and `UnknownCursor` when *after* is beyond the newest fact, before the first batch.
+    It ends with the session, when that is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
+    newest fact, before the first batch.
     """
     subscriber = store.hub.subscribe(session)
     try:
@@ -122,6 +123,8 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
             # For a reader too slow to take it, what was held had to be dropped: it reads anew, from where it is.
             while not watch.done and not subscriber.behind:
                 await subscriber.wait()
+                if subscriber.over:
+                    return
                 if batch := list(watch.see(await reader.whole(subscriber.take()))):
                     yield batch
     finally:

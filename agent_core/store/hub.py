@@ -18,11 +18,11 @@ class Subscriber:
     holding nothing until the reader begins to read anew.
     """
 
-    __slots__ = ("_waiter", "behind", "events")
+    __slots__ = ("_waiter", "behind", "events", "over")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.behind = False
+        self.behind = self.over = False
         self._waiter: asyncio.Future[None] | None = None
 
     def begin(self) -> None:
@@ -35,6 +35,14 @@ class Subscriber:
         self.events.append(event)
         if len(self.events) > MOST_HELD:
             self.events, self.behind = [], True
+        self._wake()
+
+    def end(self) -> None:
+        """Say that nothing more will come."""
+        self.over = True
+        self._wake()
+
+    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -43,8 +51,8 @@ class Subscriber:
         return taken
 
     async def wait(self) -> None:
-        """Return once there is something to take, or to read anew."""
-        if not self.events and not self.behind:
+        """Return once there is something to take, or to read anew, or nothing more will come."""
+        if not self.events and not self.behind and not self.over:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
@@ -87,6 +95,12 @@ class Hub:
             readers.discard(subscriber)
             if not readers:
                 del self._readers[session]
+
+    def forget(self, session: str) -> None:
+        """End the readers of a session that is gone."""
+        self._open.pop(session, None)
+        for reader in self._readers.get(session, ()):
+            reader.end()
 
     def publish(self, facts: Iterable[Fact]) -> None:
         """Pass on *facts*, just committed, in order."""

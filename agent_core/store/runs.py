@@ -21,6 +21,7 @@ from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
 from agent_core.store.tables import DEFAULT_PROJECT
 
 _PAUSES = (0, 1, 5, 30, 120)
+RUNG = "rung"
 Finish = Callable[[RunState], Sequence[FactBody]]
 
 _COLUMNS = (
@@ -32,6 +33,7 @@ _COLUMNS = (
     RUN.c.status,
     RUN.c.epoch,
     RUN.c.owner,
+    RUN.c.due_at,
     RUN.c.agent,
     RUN.c.agent_version,
     RUN.c.snapshot,
@@ -224,7 +226,7 @@ def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
 def resume(connection: Connection, key: int, *, owner: str, cause: str, now: int) -> Ended:
     """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
 
-    Every resume that gets nowhere lengthens the pause before the next one (`due_at`).
+    Every resume that gets nowhere lengthens the pause before the next one (`due_at`); progress or a ring ends it.
     """
     row = _BY_KEY.run(connection, b_key=key).first()
     if row is None or row.status in ENDED:
@@ -233,7 +235,10 @@ def resume(connection: Connection, key: int, *, owner: str, cause: str, now: int
     if row.status == "queued":
         return start_next(connection, place, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
-    pause = _PAUSES[min(_vain(connection, run), len(_PAUSES) - 1)]
+    vain = _vain(connection, run)
+    if vain and cause != RUNG and row.due_at is not None and row.due_at > now:
+        return Ended([])
+    pause = _PAUSES[min(vain, len(_PAUSES) - 1)]
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
     return Ended(log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now), run)
@@ -277,12 +282,12 @@ _DUE = Hot(
     select(RUN.c.key, RUN.c.id, RUN.c.status, RUN.c.owner)
     .where(
         _IS_OPEN,
-        or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
         or_(
             RUN.c.status == word("running"),
-            and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at.is_not(None)),
+            and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
             and_(
                 RUN.c.status == word("queued"),
+                or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
                 ~exists(
                     select(_OTHER.c.key).where(
                         _OTHER.c.session == RUN.c.session,

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select, bindparam, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, insert, literal, select, update
 
 from agent_core import events as e
 from agent_core.errors import InvalidInput, NotFound, SessionBusy
@@ -13,6 +13,7 @@ from agent_core.ids import new_id
 from agent_core.messages import Actor
 from agent_core.objects import ACTIVE, Page, SessionObject, SessionStatus
 from agent_core.store import log
+from agent_core.store.blobs import BLOB
 from agent_core.store.catalog import AGENT
 from agent_core.store.codes import CODES
 from agent_core.store.hot import Hot, words
@@ -179,6 +180,7 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     del copy["key"]
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
     _copy_log(connection, source.key, key, last, runs)
+    _copy_blobs(connection, source.key, key)
     return str(copy["id"])
 
 
@@ -189,9 +191,22 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
         parent = keys[run["parent"]]
         values = {**run, "id": new_id("run"), "session": target, "parent": parent}
         keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
-    facts = connection.execute(select(EVENT).where(EVENT.c.session == source, EVENT.c.seq <= last)).mappings()
-    rows = [{**fact, "session": target, "run": keys[fact["run"]]} for fact in facts]
-    connection.execute(insert(EVENT), rows)
+    old, new = RUN.alias("old_run"), RUN.alias("new_run")
+    twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)
+    copied = (
+        select(literal(target), EVENT.c.seq, new.c.key, EVENT.c.type, EVENT.c.time, EVENT.c.data)
+        .select_from(EVENT.outerjoin(old, old.c.key == EVENT.c.run).outerjoin(new, twin))
+        .where(EVENT.c.session == source, EVENT.c.seq <= last)
+    )
+    connection.execute(insert(EVENT).from_select(["session", "seq", "run", "type", "time", "data"], copied))
+
+
+def _copy_blobs(connection: Connection, source: int, target: int) -> None:
+    """Give the fork its own rows of the blobs that its log names, so that it outlives its parent."""
+    copied = select(BLOB.c.project, BLOB.c.id, literal(target), BLOB.c.mime, BLOB.c.data).where(
+        BLOB.c.session == source
+    )
+    connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data"], copied))
 
 
 def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int) -> bytes | None:

@@ -178,13 +178,13 @@ class ReceiptRow(SQLModel, table=True):
 
 
 class BlobRow(SQLModel, table=True):
-    """Bytes kept whole: tool results past their limit, later files and renders."""
+    """Bytes kept whole: tool results past their limit, later files and renders. A fork has a row of its own."""
 
     __tablename__ = "blob"
-    __table_args__ = (Index("ix_blob_session", "session"),)
+    __table_args__ = (UniqueConstraint("id", "session"), Index("ix_blob_session", "session"))
     key: int | None = _key()
     project: int = _ref("project.key")
-    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    id: str = Field(sa_column=Column(String(40), nullable=False))
     session: int | None = _ref("session.key", nullable=True)
     mime: str = Field(sa_column=Column(String(100), nullable=False))
     data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))

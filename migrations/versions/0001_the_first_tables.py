@@ -93,7 +93,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["project"], ["project.key"], name=op.f("fk_blob_project_project"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["session"], ["session.key"], name=op.f("fk_blob_session_session"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_blob")),
-        sa.UniqueConstraint("id", name=op.f("uq_blob_id")),
+        sa.UniqueConstraint("id", "session", name=op.f("uq_blob_id_session")),
     )
     op.create_table(
         "event",

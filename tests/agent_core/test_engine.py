@@ -254,4 +254,4 @@ async def test_progress_ends_the_pauses(make_core: MakeCore):
     assert len(resumes(facts)) == 8
     times = [fact.time for fact in facts if fact.type == "run.resumed"]
     assert times[3] - times[2] >= 5_000, "the last pause before the progress"
-    assert times[5] - times[4] <= 2_500, "the first one after it"
+    assert times[5] - times[4] < 5_000, "the first one after it"

@@ -35,7 +35,7 @@ from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, inbound, log_of, only, open_session, ref_of, say_and_wait, send, types, until
 from tests.agent_core.store.reading import Reading, joined, read
-from tests.conftest import MakeCore
+from tests.conftest import ANN, MakeCore
 
 T = TypeVar("T")
 WAITS = by_step((call("ask"),), (say("Thank you."),))
@@ -235,3 +235,16 @@ async def test_a_reader_and_the_request_agree(make_core: MakeCore):
     request: Request = provider.requests[1]
     assert request.messages[1].message.parts == (Text("Grüß dich 😀"),)
     assert set(shown.values()) <= {"Grüß dich 😀"}
+
+
+async def test_a_deleted_session_ends_its_readers(make_core: MakeCore):
+    """A reader of a session that is deleted comes to an end instead of waiting for ever."""
+    core = await make_core()
+    session = (await core.open_session(agent="assistant", actor=ANN)).id
+    events = core.follow(session)
+    assert [event.type for event in await anext(events)] == ["session.opened", "snapshot.frozen"]
+    assert await anext(events) == []
+    waiting = asyncio.create_task(anext(events, None))
+    await core.delete_session(session)
+    async with asyncio.timeout(5):
+        assert await waiting is None

@@ -1,0 +1,118 @@
+"""Tools and models that do not behave: Stop, shutdown and the log hold all the same."""
+
+import asyncio
+import threading
+from contextlib import suppress
+
+from agent_core import RunFailed, ToolCompleted, ToolRequested, ToolStarted, text_of
+from agent_core.testing import call, raw_call, say
+from agent_core.tools.function import tool
+from tests.agent_core.laws import check_log
+from tests.agent_core.stage import set_stage
+from tests.conftest import MakeCore
+
+
+async def test_stop_does_not_wait_for_a_tool_that_will_not_stop(make_core: MakeCore):
+    """A tool that swallows its cancellation is left behind: the run ends at once and its call is unknown."""
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="write")
+    async def cling() -> str:
+        """Cling."""
+        begun.set()
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+        return "late"
+
+    stage = await set_stage(make_core, [(call("cling"),)], tools=[cling])
+    run = await stage.send()
+    await begun.wait()
+    async with asyncio.timeout(5):
+        assert (await stage.stop(run)).status == "cancelled"
+    assert [body.outcome for body in await stage.said(ToolCompleted)] == ["unknown"]
+    check_log(await stage.log())
+    released.set()
+
+
+async def test_the_end_does_not_wait_for_a_blocking_tool(make_core: MakeCore):
+    """A blocking tool runs in a thread of its own, which holds up neither Stop nor the process's end."""
+    begun, released = threading.Event(), threading.Event()
+
+    @tool
+    def block() -> str:
+        """Block."""
+        begun.set()
+        released.wait(30)
+        return "late"
+
+    stage = await set_stage(make_core, [(call("block"),)], tools=[block])
+    await stage.send()
+    assert await asyncio.get_running_loop().run_in_executor(None, begun.wait, 10)
+    async with asyncio.timeout(5):
+        await stage.core.stop(grace=2.0)
+    released.set()
+
+
+async def test_many_blocking_tools_run_side_by_side(make_core: MakeCore):
+    """Blocking calls do not queue for threads: as many as the model asks for run at once."""
+    together = threading.Barrier(24, timeout=20)
+
+    @tool(concurrency_safe=True)
+    def meet(n: int) -> str:
+        """Meet."""
+        return f"{n} at {together.wait()}"
+
+    stage = await set_stage(make_core, [tuple(call("meet", n=n) for n in range(24)), (say("Met."),)], tools=[meet])
+    assert (await stage.play()).text == "Met."
+    assert {body.outcome for body in await stage.said(ToolCompleted)} == {"done"}
+
+
+async def test_what_had_ended_when_stop_came_is_kept(make_core: MakeCore):
+    """A call that ended at the moment of the Stop is in the log with its result, not as unknown."""
+    done = asyncio.Event()
+
+    @tool(effect="write", concurrency_safe=True)
+    async def book(room: str) -> str:
+        """Book."""
+        if room == "b":  # runs once both have returned, and before anybody has heard of it
+            asyncio.get_running_loop().call_soon(stage.core._engine.interrupt, 1)
+            done.set()
+        return f"{room} booked"
+
+    stage = await set_stage(make_core, [(call("book", room="a"), call("book", room="b")), (say("x"),)], tools=[book])
+    run = await stage.send()
+    await done.wait()
+    await stage.stop(run)
+    assert [body.outcome for body in await stage.said(ToolCompleted)] == ["done", "done"]
+
+
+async def test_a_result_that_no_utf8_can_hold_is_mended(make_core: MakeCore):
+    """A lone surrogate in a tool's result becomes a question mark; the run goes on."""
+
+    @tool
+    async def odd() -> str:
+        """Return what cannot be kept."""
+        return "a\ud800b"
+
+    stage = await set_stage(make_core, [(call("odd"),), (say("Fine."),)], tools=[odd])
+    assert (await stage.play()).text == "Fine."
+    assert [text_of(body.parts) for body in await stage.said(ToolCompleted)] == ["a?b"]
+
+
+async def test_unreadable_calls_are_a_doom_loop_too(make_core: MakeCore):
+    """The third call in a row with the same unreadable arguments is requested, not run, and the run fails."""
+
+    @tool
+    async def look(what: str) -> str:
+        """Look."""
+        return what
+
+    stage = await set_stage(make_core, lambda _: (raw_call("look", '{"what": '),), tools=[look])
+    run = await stage.play()
+    assert run.error
+    assert run.error.code == "doom_loop"
+    assert len(await stage.said(ToolRequested)) == 3
+    assert not await stage.said(ToolStarted)
+    assert [body.outcome for body in await stage.said(ToolCompleted)] == ["failed", "failed", "cancelled"]
+    assert len(await stage.said(RunFailed)) == 1
