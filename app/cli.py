@@ -10,7 +10,14 @@ import typer
 if TYPE_CHECKING:
     from app.client import Client
 
-app = typer.Typer(help="One agent core, many places to talk to it.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="One agent core, many places to talk to it.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Typer's own traces show what variables hold.
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+)
 agents = typer.Typer(help="Stored agents.", no_args_is_help=True)
 runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
 sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
@@ -37,8 +44,10 @@ def main() -> None:
 @app.command()
 def serve() -> None:
     """Serve the API and the page until Ctrl-C."""
+    from app import logs
     from app.settings import load_settings
 
+    logs.configure()
     settings = load_settings()
     from app.main import serve as run
 
@@ -48,8 +57,10 @@ def serve() -> None:
 @app.command()
 def migrate() -> None:
     """Bring the database up to date."""
+    from app import logs
     from app.settings import load_settings
 
+    logs.configure()
     settings = load_settings()
     from app.migrate import migrate as run
 
@@ -64,8 +75,10 @@ def chat(
     session: Annotated[str | None, typer.Option(help="Go on with this session (`parley sessions list`).")] = None,
 ) -> None:
     """Talk to an agent in the terminal; the exit code tells whether every answer was completed."""
+    from app import logs
     from app.chat import chat as run
 
+    logs.configure()
     raise typer.Exit(run(agent=agent, session=session, message=message))
 
 

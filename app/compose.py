@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import structlog
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
@@ -23,6 +24,7 @@ from channels.web.identity import OPERATOR, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
 VERSION = "0.1.0"
+_log = structlog.get_logger("parley.start")
 DEMO_NOTICE = "This is a demonstration: no model answers here, a script does. Set PARLEY_MODEL to talk to a model."
 
 
@@ -46,6 +48,8 @@ async def running_core(settings: Settings) -> AsyncIterator[Core]:
     except InvalidInput as error:
         await core.stop()
         raise ConfigError(f"PARLEY_AGENTS: {error}") from None
+    for agent, tool in await core.agents.lacking():
+        _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     try:
         yield core
     finally:

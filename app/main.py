@@ -103,6 +103,7 @@ def config(app: object, settings: Settings) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         access_log=False,
+        log_config=None,  # `app.logs` sets up the logs of all
         log_level="warning",
         server_header=False,
         proxy_headers=False,

@@ -155,6 +155,7 @@ def _engine(path: Path) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         poolclass=NullPool,
+        hide_parameters=True,  # an error is logged, and parameters are what people and models said
         isolation_level="AUTOCOMMIT",  # transactions are begun and ended by hand, see above
         connect_args={"check_same_thread": False, "timeout": 10.0},
     )

@@ -1,0 +1,137 @@
+"""Logs: what they tell, and what they never hold."""
+
+import asyncio
+import io
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import structlog
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from agent_core import Core, Definition, Inbound, SqliteDatabase, Text
+from agent_core.providers.base import Delta, Request
+from agent_core.testing import ScriptedProvider, bug
+from app.compose import running_core
+from app.logs import configure
+from app.settings import Settings
+from tests.app.processes import ROOT
+from tests.conftest import ANN
+
+MARKER = "the-secret-of-the-locals"
+CRASH = """
+import app.cli as cli
+
+@cli.app.command()
+def crash():
+    secret = "-".join(("the-secret", "of-the-locals"))
+    raise RuntimeError("It broke.")
+
+cli.main()
+"""
+
+
+class Told(io.StringIO):
+    """Standard error; `says` waits for some of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self._changed.set()
+        return super().write(text)
+
+    async def says(self, words: str) -> str:
+        async with asyncio.timeout(10):
+            while words not in self.getvalue():
+                self._changed.clear()
+                await self._changed.wait()
+        return self.getvalue()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    """What the process says on standard error with its logs configured."""
+    handlers, level, told = list(logging.root.handlers), logging.root.level, Told()
+    monkeypatch.setattr(sys, "stderr", told)
+    configure()
+    yield told
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+async def test_a_bug_shows_where_and_not_with_what(make_core, told: Told, capsys: pytest.CaptureFixture[str]):
+    """A provider's bug is a line and a plain trace on standard error, without one variable or word that was said."""
+
+    class Careless(ScriptedProvider):
+        async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+            secret = MARKER
+            async for batch in super().stream(request):
+                yield batch
+            assert secret
+
+    core: Core = await make_core(Careless([[bug(ValueError("24 are too many"))]]))
+    session = await core.open_session(agent="assistant", actor=ANN)
+    await core.receive(session.id, Inbound(parts=(Text(f"Hello, {MARKER}"),), actor=ANN))
+    said = await told.says("ValueError: 24 are too many")
+    assert "[error] run.crashed run=run_" in said
+    assert MARKER not in said
+    assert capsys.readouterr() == ("", "")
+
+
+async def test_an_sql_error_hides_its_parameters(database_path: Path, told: Told):
+    """A statement that fails is shown as it is written, without the values that it was given."""
+    database = SqliteDatabase(database_path)
+    try:
+        await database.write(lambda connection: connection.execute(text("INSERT INTO no VALUES (:a)"), {"a": MARKER}))
+    except OperationalError:
+        structlog.get_logger().exception("write.failed")
+    finally:
+        await database.close()
+    assert "INSERT INTO no VALUES" in told.getvalue()
+    assert MARKER not in told.getvalue()
+
+
+def test_libraries_are_heard_when_they_warn(told: Told):
+    """One line per event, ours from INFO on and those of libraries from WARNING on."""
+    structlog.get_logger().debug("too.small")
+    structlog.get_logger().info("run.lost", run="run_1", why="two\nlines")
+    logging.getLogger("httpx").info("HTTP Request: GET …")
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    first, second = told.getvalue().splitlines()
+    assert first.endswith(r"Z [info] run.lost run=run_1 why='two\nlines'")
+    assert second.endswith("Z [warning] Invalid HTTP request received.")
+
+
+async def test_a_tool_that_is_gone_is_one_warning_at_the_start(database_path: Path, told: Told, tmp_path: Path):
+    """A start goes on without the tool of a stored agent, and says so in one line."""
+    settings = Settings(_env_file=None, data=tmp_path, agents=tmp_path)  # type: ignore[call-arg]
+    async with running_core(settings) as core:
+        await core.agents.create(Definition(name="anna", instructions="Hi", tools=("calculate",)))
+        assert told.getvalue() == ""
+    database = SqliteDatabase(database_path)
+    changed = text("UPDATE agent_version SET definition = CAST(replace(definition, 'calculate', 'dig') AS BLOB)")
+    await database.write(lambda connection: connection.execute(changed))
+    await database.close()
+    async with running_core(settings):
+        (line,) = told.getvalue().splitlines()
+    assert "[warning] agent.tool_missing agent=anna" in line
+    assert "tool=dig" in line
+
+
+def test_a_command_that_crashes_shows_no_variables(tmp_path: Path):
+    """A bug of a command ends in Python's own trace, in which no value stands."""
+    (tmp_path / "crash.py").write_text(CRASH)
+    command = [sys.executable, "crash.py", "crash"]
+    env = {"PYTHONPATH": str(ROOT), "PATH": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert "RuntimeError: It broke." in done.stderr
+    assert MARKER not in done.stderr + done.stdout
