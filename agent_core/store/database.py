@@ -7,7 +7,6 @@ their results reach the event loop with one wake-up. Reads run beside it, on con
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -53,60 +52,73 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self._engine = _engine(path)
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._writes: SimpleQueue[_Job | None] = SimpleQueue()
+        self._reads: SimpleQueue[_Job | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._local = threading.local()
-        self._connections: list[Connection] = []
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="parley-read")
-        self._writer = threading.Thread(target=self._write_forever, name="parley-write", daemon=True)
-        self._writer.start()
+        self._threads = [threading.Thread(target=self._write_forever, name="parley-write", daemon=True)]
+        self._threads += [
+            threading.Thread(target=self._read_forever, name=f"parley-read-{n}", daemon=True) for n in range(_READERS)
+        ]
+        for thread in self._threads:
+            thread.start()
         self._closed = False
 
     async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
         if self._closed:
             raise RuntimeError("The database is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Job(work, then, future))
+        self._writes.put(_Job(work, then, future))
         return await future
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._loop.run_in_executor(self._readers, self._read, work)
+        if self._closed:
+            raise RuntimeError("The database is closed.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._reads.put(_Job(work, None, future))
+        return await future
 
     async def close(self) -> None:
         """Finish what is queued, then close every connection."""
         if self._closed:
             return
         self._closed = True
-        self._jobs.put(None)
-        await asyncio.to_thread(self._writer.join)
-        self._readers.shutdown(wait=True)
-        for connection in self._connections:
-            connection.close()
+        self._writes.put(None)
+        for _ in range(_READERS):
+            self._reads.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
         self._engine.dispose()
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        connection: Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._engine.connect()
-            self._connections.append(connection)
-        connection.exec_driver_sql("BEGIN")
-        try:
-            return work(connection)
-        finally:
-            connection.exec_driver_sql("ROLLBACK")
+    def _read_forever(self) -> None:
+        with self._engine.connect() as connection:
+            while (job := self._reads.get()) is not None:
+                _look(connection, job)
+                self._loop.call_soon_threadsafe(_deliver, [job])
 
     def _write_forever(self) -> None:
         with self._engine.connect() as connection:
             while True:
-                batch = [self._jobs.get()]
-                while len(batch) < _BATCH and not self._jobs.empty():
-                    batch.append(self._jobs.get())
+                batch = [self._writes.get()]
+                while len(batch) < _BATCH and not self._writes.empty():
+                    batch.append(self._writes.get())
                 jobs = [job for job in batch if job is not None]
                 if jobs:
                     _commit(connection, jobs)
                     self._loop.call_soon_threadsafe(_deliver, jobs)
                 if None in batch:
                     return
+
+
+def _look(connection: Connection, job: _Job) -> None:
+    """Run *job* in a transaction that leaves nothing."""
+    try:
+        connection.exec_driver_sql("BEGIN")
+        try:
+            job.result = job.work(connection)
+        finally:
+            connection.exec_driver_sql("ROLLBACK")
+    except BaseException as error:  # noqa: BLE001 - handed to the task that asked
+        job.error = error
 
 
 def _commit(connection: Connection, jobs: list[_Job]) -> None:
