@@ -25,7 +25,7 @@ from channels.web.routes import Answers, Demo, demo_router, script_router, token
 
 VERSION = "0.1.0"
 _log = structlog.get_logger("parley.start")
-DEMO_NOTICE = "This is a demonstration: no model answers here, a script does. Set PARLEY_MODEL to talk to a model."
+DEMO_NOTICE = "This is a demonstration: no model answers here, a script does."
 
 
 @asynccontextmanager
@@ -95,7 +95,16 @@ def create_app(
 
 def notice(settings: Settings) -> str:
     """Return what the demo page says of the model behind it."""
-    return DEMO_NOTICE if settings.default_model == DEMO else f"Answers come from {settings.default_model}."
+    if settings.default_model != DEMO:
+        return f"Answers come from {settings.default_model}."
+    return f"{DEMO_NOTICE} {why_demo(settings)}"
+
+
+def why_demo(settings: Settings) -> str:
+    """Return why no real model answers, in a sentence."""
+    if settings.unused_key is None:
+        return "This version has no real models yet."
+    return f"{settings.unused_key} is set, but this version has no real models yet: the demo answers."
 
 
 def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:

@@ -18,7 +18,7 @@ import uvloop
 
 from agent_core import ConfigError
 from app.api.readers import Readers
-from app.compose import create_app, running_core
+from app.compose import create_app, running_core, why_demo
 from app.keys import ApiKey, load_api_key, load_keys, prepare_data
 from app.lock import owned
 from app.settings import SERVER_FILE, Settings
@@ -188,7 +188,7 @@ def model_line(settings: Settings) -> str:
     """Return the model in use, and plainly what `demo` is."""
     if settings.default_model != "demo":
         return settings.default_model
-    return "demo, a demonstration: a script answers, no model does (set PARLEY_MODEL for a real one)"
+    return f"demo, a demonstration: a script answers, no model does. {why_demo(settings)}"
 
 
 def settle_memory() -> None:

@@ -95,6 +95,13 @@ class Settings(BaseSettings):
         return self.model or DEMO
 
     @property
+    def unused_key(self) -> str | None:
+        """The name of a provider's key that is set and answers nothing yet, because no model is named."""
+        keys = {"ANTHROPIC_API_KEY": self.anthropic_api_key, "OPENAI_API_KEY": self.openai_api_key}
+        given = [name for name, key in keys.items() if key is not None]
+        return given[0] if given and self.model is None else None
+
+    @property
     def model_origin(self) -> Literal["PARLEY_MODEL", "default"]:
         """Where the default model's name comes from."""
         return "PARLEY_MODEL" if self.model else "default"
@@ -119,7 +126,7 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
 def check(settings: Settings) -> None:
     """Raise ConfigError for what is well-formed and still cannot work."""
     _check_database(settings)
-    _check_keys(settings)
+    _check_base_url(settings)
     check_model(settings.default_model, "PARLEY_MODEL")
     if settings.agents.exists() and not settings.agents.is_dir():
         raise ConfigError(f"PARLEY_AGENTS: `{settings.agents}` is a file; name the folder that holds the agents.")
@@ -154,18 +161,8 @@ def _check_database(settings: Settings) -> None:
         raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
 
 
-def _check_keys(settings: Settings) -> None:
-    if settings.model is not None:
-        return
-    for name, given in (
-        ("ANTHROPIC_API_KEY", settings.anthropic_api_key),
-        ("OPENAI_API_KEY", settings.openai_api_key),
-    ):
-        if given is not None:
-            raise ConfigError(
-                f"{name} is set, but its models are not built yet; unset it, or set PARLEY_MODEL=demo to go on."
-            )
-    if settings.openai_base_url is not None:
+def _check_base_url(settings: Settings) -> None:
+    if settings.openai_base_url is not None and settings.model is None and settings.unused_key is None:
         raise ConfigError(
             "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
         )

@@ -3,6 +3,8 @@
 import pytest
 
 from agent_core import ConfigError
+from app.compose import notice
+from app.main import model_line
 from app.settings import Settings, check_model, load_settings
 
 NAMES = [str(field.validation_alias) for field in Settings.model_fields.values()]
@@ -87,8 +89,6 @@ def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
         ("PARLEY_DEMO_RATE", "-1", "deltas per second"),
         ("PARLEY_DEMO_RATE", "inf", "deltas per second"),
         ("PARLEY_ORIGINS", "example.com", "https://"),
-        ("ANTHROPIC_API_KEY", "secret", "PARLEY_MODEL=demo"),
-        ("OPENAI_API_KEY", "secret", "PARLEY_MODEL=demo"),
         ("OPENAI_BASE_URL", "http://localhost:1234/v1", "PARLEY_MODEL"),
     ],
 )
@@ -104,12 +104,40 @@ def test_what_cannot_work_fails_in_one_line(monkeypatch, name, value, remedy):
     assert "secret" not in line.replace("PARLEY_SECRET_KEY", "")
 
 
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"])
+def test_a_providers_key_falls_back_to_the_demo_and_says_so(monkeypatch, name):
+    """As long as there are no real models the demo answers, and the greeting and the page name the key that is set."""
+    monkeypatch.setenv(name, "hush")
+    settings = load_settings()
+    assert (settings.default_model, settings.unused_key) == ("demo", name)
+    sentence = f"{name} is set, but this version has no real models yet: the demo answers"
+    for text in (model_line(settings), notice(settings)):
+        assert sentence in text
+        assert "demonstration" in text
+        assert "hush" not in text
+
+
+def test_a_base_url_beside_a_key_is_no_fault(monkeypatch):
+    """Only OPENAI_BASE_URL alone, without a key and a model, ends the start."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1234/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "hush")
+    assert load_settings().unused_key == "OPENAI_API_KEY"
+
+
+def test_the_demo_without_a_key_asks_for_none():
+    """Without a provider's key the greeting and the page say that this is a demonstration, and name no key."""
+    settings = load_settings()
+    for text in (model_line(settings), notice(settings)):
+        assert "demonstration" in text
+        assert "_API_KEY" not in text
+
+
 def test_a_real_key_is_no_fault_when_the_model_is_named(monkeypatch):
     """PARLEY_MODEL=demo goes on beside a provider's key."""
     monkeypatch.setenv("OPENAI_API_KEY", "hush")
     monkeypatch.setenv("PARLEY_MODEL", "demo")
     settings = load_settings()
-    assert settings.default_model == "demo"
+    assert (settings.default_model, settings.unused_key) == ("demo", None)
     assert "hush" not in repr(settings)
 
 
