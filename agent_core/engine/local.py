@@ -35,6 +35,7 @@ class LocalEngine:
         self._driven: dict[int, _Driven] = {}
         self._taking: set[int] = set()
         self._astray: set[int] = set()
+        self._rung: set[int] = set()
         self._due = asyncio.Event()
         self._stopping = False
 
@@ -52,7 +53,9 @@ class LocalEngine:
         if at is not None:
             await self._runs.set_deadline(run, at)
             self._due.set()
-        elif run not in self._driven:
+        elif run in self._driven:
+            self._rung.add(run)  # it may be on its way into a wait: look again when it is there
+        else:
             await self._take(run, RUNG)
 
     def interrupt(self, run: int) -> bool:
@@ -79,14 +82,19 @@ class LocalEngine:
             following = await segment(interrupt)
         except LostRun:
             following = None
+            self._rung.discard(run.key)
             _log.info("run.lost", run=run.id)
         except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not end the worker; the sweep tries the run again
             following = None
+            self._rung.discard(run.key)
             _log.exception("run.crashed", run=run.id)
         finally:
             self._driven.pop(run.key, None)
         if following is not None:
             self.begin(following, self._runs.segment(following))
+        if run.key in self._rung:
+            self._rung.discard(run.key)
+            await self._take(run.key, RUNG)
 
     async def _sweep_forever(self) -> None:
         while True:

@@ -255,3 +255,21 @@ async def test_progress_ends_the_pauses(make_core: MakeCore):
     times = [fact.time for fact in facts if fact.type == "run.resumed"]
     assert times[3] - times[2] >= 5_000, "the last pause before the progress"
     assert times[5] - times[4] < 5_000, "the first one after it"
+
+
+async def test_a_ring_for_a_run_on_its_way_into_a_wait_is_not_lost(make_core: MakeCore):
+    """A run that is rung while it is still driven is looked at again once it waits."""
+
+    @tool
+    async def ask() -> Outcome:
+        """Ask somebody."""
+        await core._engine.ring(1)
+        return Pending("client")
+
+    core = await make_core(ScriptedProvider([(call("ask"),)]), tools=(ask,))
+    session = await open_session(core)
+    await send(core, session, "Hello")
+    async with asyncio.timeout(10):
+        async for _ in core.follow(session):
+            if resumes(await log_of(core, session)):
+                break
