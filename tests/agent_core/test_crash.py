@@ -173,7 +173,8 @@ async def _lives(path: Path, scenario: Scenario, crashes: Sequence[tuple[int, Si
     Returns what the outside world saw, how many lives crashed, and the writes of the last.
     """
     ledger = Ledger()
-    for died, (at, side) in enumerate((*crashes, (0, "before"))):
+    last: tuple[int, Side] = (0, "before")
+    for died, (at, side) in enumerate((*crashes, last)):
         process = await Process.begin(path, scenario, ledger, at, side)
         if await process.live(scenario):
             _check(scenario, ledger, await _outcome(process.core), crashed=died > 0)
