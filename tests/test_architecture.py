@@ -117,11 +117,7 @@ def test_the_public_face_is_what_it_says():
         for node in of_type(ROOT / "agent_core/__init__.py", ast.Import, ast.ImportFrom)
         for alias in node.names
     }
-    bound |= {
-        node.id
-        for node in of_type(ROOT / "agent_core/__init__.py", ast.Name)
-        if isinstance(node.ctx, ast.Store)
-    }
+    bound |= {node.id for node in of_type(ROOT / "agent_core/__init__.py", ast.Name) if isinstance(node.ctx, ast.Store)}
     assert set(face) == {word for word in bound if not word.startswith("_")}
     assert face == sorted(face, key=constants_then_classes)
 
@@ -231,9 +227,7 @@ def sources(*folders: str, generated: bool = False) -> list[Path]:
 def texts() -> list[Path]:
     """List the text files of the repository, ignoring what .gitignore keeps out."""
     return [
-        path
-        for path in walk(ROOT)
-        if path.name not in {".env", ".coverage"} and b"\0" not in path.read_bytes()[:8192]
+        path for path in walk(ROOT) if path.name not in {".env", ".coverage"} and b"\0" not in path.read_bytes()[:8192]
     ]
 
 

@@ -40,7 +40,7 @@ everything work before you have a key. Try one of these:
 - `Explain at length` streams a long answer: reload the page or press Stop in the middle of it.
 - `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
 
-For real answers set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` and start again."""
+Real models come with a later version."""
 SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
 RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "sample table": (
