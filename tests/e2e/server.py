@@ -38,6 +38,7 @@ class Server:
         self._reader: threading.Thread | None = None
         self._news = threading.Condition()
         self._ended = False
+        self._greeted = 0
 
     def start(self) -> None:
         """Start, and return once the server says that it is up."""
@@ -58,6 +59,7 @@ class Server:
         with self._news:
             self._news.wait_for(lambda: self._ended or self._says(READY, shown), timeout=PATIENCE)
         assert self._says(READY, shown), f"it did not start: {self.output}"
+        self._greeted = next(n for n, line in enumerate(self._output) if n >= shown and line.startswith(READY)) + 1
 
     def kill(self) -> None:
         """End it as a power cut would: SIGKILL, and nothing is tidied up."""
@@ -74,9 +76,9 @@ class Server:
         self.kill()
         self.start()
 
-    def hurry(self) -> None:
-        """From the next start on let the demonstration model write flat out."""
-        self.environment["PARLEY_DEMO_RATE"] = "0"
+    def hurry(self, rate: float = 0) -> None:
+        """From the next start on let the demonstration model write so many words a second, or flat out."""
+        self.environment["PARLEY_DEMO_RATE"] = str(rate)
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -102,6 +104,11 @@ class Server:
     def output(self) -> str:
         """Everything that it ever printed."""
         return "".join(self._output)
+
+    @property
+    def afterwards(self) -> str:
+        """What it printed since it last said that it is up."""
+        return "".join(self._output[self._greeted :])
 
     @property
     def memory(self) -> int:

@@ -36,7 +36,7 @@ async def test_a_text_that_was_cut_is_taken_back(server: Server):
         session, _ = await ask(client)
         follower = Follower(server, f"{session}/events", ends)
         await follower.text_of(60)
-        server.hurry()
+        server.hurry(rate=400)
         await follower.restart(server.kill)
         frames = await follower.end()
     deltas = [frame.data for frame in frames.of("text.delta")]

@@ -56,7 +56,7 @@ async def test_ctrl_c_with_readers_who_never_read(start_server: StartServer):
         with deaf_readers(server, f"{session}/events", 5):
             await answers(client, session, 20)
             assert await asyncio.to_thread(server.interrupt) == 0
-    assert server.output.count("\n") == 4, server.output
+    assert server.afterwards == ""
 
 
 async def test_ctrl_c_with_a_caller_who_never_finishes(server: Server):
@@ -67,7 +67,7 @@ async def test_ctrl_c_with_a_caller_who_never_finishes(server: Server):
         async with server.client() as client:
             assert (await client.get("/healthz")).status_code == 200
         assert await asyncio.to_thread(server.interrupt) == 0
-    assert server.output.count("\n") == 4, server.output
+    assert server.afterwards == ""
 
 
 async def test_three_hundred_readers_of_one_answer(start_server: StartServer):

@@ -105,7 +105,7 @@ def test_a_second_server_on_the_same_folder(server: Server):
     assert "another folder" in line
     assert "DATABASE_URL" in line
     assert server.interrupt() == 0
-    assert server.output.count("\n") == 4
+    assert server.afterwards == ""
 
 
 def test_a_second_server_on_the_same_database(server: Server):

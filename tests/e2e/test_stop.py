@@ -50,7 +50,7 @@ async def test_ctrl_c_answers_whoever_waits(start_server: StartServer):
             await asyncio.wait_for(stream, 5)
         answer = await waiting
         assert (answer.status_code, answer.json()["status"], answer.json()["id"]) == (202, "running", run)
-        assert server.output.count("\n") == 4, f"it said more than its greeting: {server.output}"
+        assert server.afterwards == ""
         await follower.leave()
         await idle.leave()
 
