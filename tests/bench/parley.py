@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from agent_core import Core, Definition, Limits, SqliteDatabase, Text
 from agent_core.providers.base import Request
-from agent_core.testing import Answer, ScriptedProvider, call, flat, sleep
+from agent_core.testing import Answer, ScriptedProvider, call, flat, sleep, usage
 from agent_core.tools.builtin import calculate
 from app.compose import create_app
 from app.keys import ApiKey, Keys
@@ -22,6 +22,7 @@ from tests.bench.exchange import TOKEN, Exchange
 from tests.bench.history import History
 from tests.bench.serving import Orders, serve
 
+USAGE = usage(input=1_234, output=200, cache_read=12_345, cache_write_short=123)
 SECRET = b"a secret of no less than 32 characters"
 ASSISTANT = Definition(name="assistant", instructions="Be brief.", tools=("calculate",))
 # The same with its whole history in every request.
@@ -37,7 +38,7 @@ def script(request: Request) -> Answer:
     assert isinstance(asked.parts[0], Text)
     exchange = Exchange.read(asked.parts[0].text)
     if exchange.tool and request.messages[-1].message.role == "user":
-        return [call("calculate", expression="12 * 7")]
+        return [call("calculate", expression="12 * 7"), USAGE]
     return answer(exchange)
 
 
@@ -45,7 +46,7 @@ def script(request: Request) -> Answer:
 def answer(exchange: Exchange) -> Answer:
     """Return the text of *exchange*, made once."""
     text = flat(exchange.deltas, text=TOKEN, rate=exchange.rate)
-    return [sleep(exchange.delay), text] if exchange.delay else [text]
+    return [sleep(exchange.delay), text, USAGE] if exchange.delay else [text, USAGE]
 
 
 @asynccontextmanager
