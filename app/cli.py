@@ -1,5 +1,6 @@
 """The command `parley`: serve, and the API's own verbs as thin clients of the running server."""
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -44,6 +45,8 @@ def main() -> None:
 @app.command()
 def serve() -> None:
     """Serve the API and the page until Ctrl-C."""
+    # Nothing that is imported from here on is garbage; once the server is up, `settle_memory` collects again.
+    gc.disable()
     from app import logs
     from app.settings import load_settings
 

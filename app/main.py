@@ -193,6 +193,7 @@ def model_line(settings: Settings) -> str:
 
 def settle_memory() -> None:
     """Keep the collector away from what was imported: its pauses showed in the slowest answers."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
