@@ -98,6 +98,8 @@ class Roster:
         """Raise `InvalidInput` when this process could not run *definition*."""
         if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
             raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
+        if definition.name in {".", ".."}:
+            raise InvalidInput("name", f"`{definition.name}` cannot stand in a path; choose another name.")
         if definition.name.startswith(RESERVED):
             raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:

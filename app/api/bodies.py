@@ -8,17 +8,18 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Controls, Message, Text
+from app.api.problems import NOT_BLANK
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
-Words = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # It stands in paths.
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
-Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
+Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
 

@@ -50,6 +50,8 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
 )
 # The fields whose length is that of a message: too long is too large.
 TEXTS = frozenset({"text", "input", "parts"})
+# The pattern by which a text must hold a character that is no white space.
+NOT_BLANK = r"\S"
 TITLES = {"session_busy": "The session is busy", "unknown_cursor": "Unknown cursor"}
 
 
@@ -115,7 +117,9 @@ def _path(loc: Sequence[str | int]) -> str:
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    """Say it without the prefix that pydantic gives to our own sentences."""
+    """Say it without the prefix that pydantic gives to our own sentences, and a pattern in words."""
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == NOT_BLANK:
+        return "must not be empty or blank."
     return str(error["msg"]).removeprefix("Value error, ")
 
 
