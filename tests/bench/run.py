@@ -198,7 +198,7 @@ class Bench:
         """Measure the memory of a server, idle and under streams."""
         found: dict[str, list[tuple[float, float]]] = {"bare": [], "parley": []}
         for _ in range(self._scale.slow_rounds):
-            async with self._pair(m.SLOW) as pair:
+            async with self._pair(m.SHORT, m.SLOW) as pair:
                 for side in pair:
                     found[side.name].append(await m.memory(side, count=self._scale.held))
         (idle, more), (bare_idle, bare_more) = (zip(*found[name], strict=True) for name in ("parley", "bare"))
