@@ -27,6 +27,10 @@ _FIND = Hot(
     )
 )
 
+_KEPT = Hot(
+    select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
+)
+
 
 class StoredAgent(msgspec.Struct, frozen=True):
     """An agent's key and its object."""
@@ -136,8 +140,7 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, now
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
     """Store *snapshot* under its hash; one that is there already stays."""
-    known = select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == snapshot.hash)
-    if not connection.execute(known).first():
+    if not _KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=snapshot.hash):
         content = msgspec.json.encode(snapshot)
         connection.execute(insert(SNAPSHOT).values(project=DEFAULT_PROJECT, hash=snapshot.hash, content=content))
 

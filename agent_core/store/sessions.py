@@ -42,6 +42,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
         return Place(self.key, self.id)
 
 
+_INSERT = insert(SESSION)
 _BY_ID = Hot(select(SESSION).where(SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")))
 
 
@@ -89,7 +90,7 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
         "next_seq": 3,
         "window_seq": 1,
     }
-    connection.execute(insert(SESSION).values(**values))
+    connection.execute(_INSERT, values)
     ref = find(connection, str(values["id"]))
     bodies: list[e.FactBody] = [
         e.SessionOpened(agent=opening.agent_id, actor=opening.actor),
