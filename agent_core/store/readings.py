@@ -5,7 +5,7 @@ from itertools import dropwhile
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from agent_core import events as e
 from agent_core.errors import NotFound
@@ -26,11 +26,12 @@ _RUNS = (
     .outerjoin(PARENT, PARENT.c.key == RUN.c.parent)
     .where(RUN.c.project == DEFAULT_PROJECT)
 )
+_RUN = _RUNS.where(RUN.c.id == bindparam("b_id"))
 
 
 def run(connection: Connection, name: str) -> RunObject:
     """Return a run as clients read it; raises `NotFound`."""
-    row = connection.execute(_RUNS.where(RUN.c.id == name)).first()
+    row = connection.execute(_RUN, {"b_id": name}).first()
     if row is None:
         raise NotFound("run", name)
     return _object(connection, row)
@@ -62,7 +63,7 @@ def runs(
 
 def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
     """Return a run and its descendants, parents first; raises `NotFound`."""
-    root = connection.execute(_RUNS.where(RUN.c.id == name)).first()
+    root = connection.execute(_RUN, {"b_id": name}).first()
     if root is None:
         raise NotFound("run", name)
     found, generation = [root], [root.key]
