@@ -71,9 +71,12 @@ QUICK = Scale(
 )
 
 
-async def measure(scale: Scale, folder: Path, only: str = "") -> list[Row]:
-    """Measure everything, or *only* some groups, in the empty *folder* and return the table's rows."""
-    bench = Bench(scale, folder)
+async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path | None = None) -> list[Row]:
+    """Measure everything, or *only* some groups, in the empty *folder* and return the table's rows.
+
+    *profile* is a file for what cProfile sees of the last server's event loop; the figures are worth nothing then.
+    """
+    bench = Bench(scale, folder, profile)
     rows: list[Row] = []
     for part in (bench.flat_out, bench.paced, bench.first_text, bench.stored, bench.kept, bench.start, bench.memory):
         if not only or part.__name__ in only.split(","):
@@ -86,8 +89,8 @@ async def measure(scale: Scale, folder: Path, only: str = "") -> list[Row]:
 class Bench:
     """What is measured, a method per group of rows; each starts servers of its own."""
 
-    def __init__(self, scale: Scale, folder: Path) -> None:
-        self._scale, self._folder = scale, folder
+    def __init__(self, scale: Scale, folder: Path, profile: Path | None = None) -> None:
+        self._scale, self._folder, self._profile = scale, folder, profile
         self._template = folder / "template" / "parley.db"
         migrate(Settings(_env_file=None, data=self._template.parent))  # type: ignore[call-arg]
         self._databases = 0
@@ -227,7 +230,12 @@ class Bench:
     @asynccontextmanager
     async def _parley(self) -> AsyncIterator[Side]:
         async with parley(self._fresh()) as side:
+            if self._profile is None:
+                yield side
+                return
+            await side.order("profile")
             yield side
+            await side.order("profile", to=str(self._profile.resolve()))
 
     @property
     def _database(self) -> Path:
