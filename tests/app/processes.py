@@ -33,7 +33,7 @@ class Shell:
     async def run(self, *words: str, **env: str) -> tuple[int | None, str, str]:
         """Return exit code, output and errors of a command."""
         process = await self.start(*words, **env)
-        out, err = await asyncio.wait_for(process.communicate(), 20)
+        out, err = await asyncio.wait_for(process.communicate(), 60)
         return process.returncode, out.decode(), err.decode()
 
     async def said(self, *words: str) -> str:
