@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 ToolChoice = Literal["auto", "none"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 DEFAULT_MAX_STEPS = 25
 DEFAULT_CONTEXT_MESSAGES = 200
 RESULT_LIMIT = 50_000
@@ -35,10 +36,17 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a run or one step may do; None means: ask the next layer."""
+    """What a run or one step may do; None means: ask the next layer.
+
+    *max_output_tokens* bounds one model call. *effort* is how hard the model thinks; one that lacks the level takes
+    its nearest. *temperature* is 0 to 2, and left out for a model that takes none.
+    """
 
     model: str | None = None
     max_steps: int | None = None
+    max_output_tokens: int | None = None
+    effort: Effort | None = None
+    temperature: float | None = None
     tool_choice: ToolChoice | None = None
 
 
@@ -49,11 +57,15 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An agent as its author writes it, in YAML or over HTTP."""
+    """An agent as its author writes it, in YAML or over HTTP.
+
+    *fallback_models* answer, in this order, when the model fails before the first token of its answer.
+    """
 
     name: str
     instructions: str
     model: str | None = None
+    fallback_models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     limits: Limits = Limits()
     controls: Controls = Controls()
@@ -88,15 +100,19 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return self.overrides.max_steps or self.definition.controls.max_steps or DEFAULT_MAX_STEPS
 
 
-def controls(n: int, agent: Agent) -> Controls:
+def controls(n: int, agent: Agent, model: str | None = None) -> Controls:
     """Return what step *n* (from 1) of a run of *agent* may do: run over agent over default.
 
-    The last step withholds the tools, so that a run ends with an answer.
+    The last step withholds the tools, so that a run ends with an answer. *model* is a fallback that took over.
     """
-    wish = agent.overrides.tool_choice or agent.definition.controls.tool_choice or "auto"
+    over, own = agent.overrides, agent.definition.controls
+    wish = over.tool_choice or own.tool_choice or "auto"
     last = n >= agent.max_steps and bool(agent.tools)
     return Controls(
-        model=agent.snapshot.model,
+        model=model or agent.snapshot.model,
         max_steps=agent.max_steps,
+        max_output_tokens=over.max_output_tokens or own.max_output_tokens,
+        effort=over.effort or own.effort,
+        temperature=own.temperature if over.temperature is None else over.temperature,
         tool_choice="none" if last or not agent.tools else wish,
     )

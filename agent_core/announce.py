@@ -8,7 +8,7 @@ from agent_core import events as e
 from agent_core.agents import Agent, ToolSpec
 from agent_core.events import FactBody
 from agent_core.messages import CallOutcome, Text
-from agent_core.state import Call, RunState
+from agent_core.state import REPAIR, Call, RunState
 from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait
 
 NOT_RUN = "Not run: the run ended before this call was started."
@@ -42,8 +42,10 @@ def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> S
 
 def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
     chosen = msgspec.to_builtins(move.controls)
-    note = [e.ContextAdded(source="note", text=move.note)] if move.note else []
-    takes = (*(t if t > 0 else t - len(note) for t in move.takes), *((-1,) if note else ()))
+    before: list[FactBody] = [e.SnapshotFrozen(hash=move.snapshot, reason=REPAIR)] if move.repair else []
+    if move.note:
+        before.append(e.ContextAdded(source="note", text=move.note))
+    takes = (*(t if t > 0 else t - len(before) for t in move.takes), *((-1,) if move.note else ()))
     started = e.StepStarted(
         n=move.n,
         attempt=move.attempt,
@@ -52,7 +54,7 @@ def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
         snapshot=move.snapshot,
         controls=None if chosen == state.controls else chosen,
     )
-    return [*note, started]
+    return [*before, started]
 
 
 def _closed(call: Call, tools: Mapping[str, ToolSpec]) -> e.ToolCompleted:

@@ -12,6 +12,7 @@ from agent_core.events import FactBody
 from agent_core.ids import new_id
 from agent_core.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
 from agent_core.providers import base as p
+from agent_core.providers.models import cost
 from agent_core.state import TOOLS_WITHHELD, RunState
 from agent_core.strategy import Ask
 
@@ -23,7 +24,7 @@ class _Block:
     """One part as it grows.
 
     *index* is its place in the message, None while it is blank; *shown* counts the texts that were shown and
-    *length* their code points.
+    *length* their code points. *call* is the provider's own id of a call.
     """
 
     kind: type[e.TextDelta | e.ReasoningDelta] | None
@@ -32,6 +33,7 @@ class _Block:
     shown: int = 0
     length: int = 0
     name: str = ""
+    call: str = ""
     arguments: dict[str, object] | None = None
     ended: bool = False
 
@@ -50,7 +52,7 @@ class Answer:
         self._blocks: dict[int, _Block] = {}
         self._usage: Usage | None = None
         self._refused = False
-        self._native: list[str] = []
+        self._native: list[p.NativeItem] = []
         self._begun = False
         self._end: p.Finished | p.Failed | None = None
 
@@ -76,11 +78,11 @@ class Answer:
             partial = self._message("cancelled", self._said(), partial=True)
             return [partial, self._completed()] if self._begun else [partial]
         if self._refused or (isinstance(self._end, p.Finished) and self._end.reason == "refused"):
-            return [self._message("refused", ()), self._completed()]
+            return [self._message("refused", []), self._completed()]
         match self._end:
             case None:
                 return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
-            case p.Failed(kind, message, retryable, retry_after, _):
+            case p.Failed(kind, message, retryable, retry_after):
                 return [self._failed(kind, message, retryable=retryable, retry_after=retry_after)]
             case p.Finished("length" | "continue" as reason):
                 return [self._message(reason, self._said()), self._completed()]
@@ -97,15 +99,8 @@ class Answer:
                 return [self._message("done", self._said()), self._completed()]
             return self._refuse(calls)
         ids = [new_id("call") for _ in calls]
-        by_block = dict(zip((id(block) for block in calls), ids, strict=True))
-        parts: list[Part] = []
-        for block in self._placed():
-            if block.kind is not None:
-                parts.append(_part(block))
-            elif id(block) in by_block:
-                parts.append(ToolCall(by_block[id(block)], block.name, dict(block.arguments or {})))
         return [
-            self._message("tools", tuple(parts)),
+            self._message("tools", [block for block in self._placed() if block.kind or block.ended], ids),
             self._completed(),
             *self._requests(calls, ids),
         ]
@@ -140,16 +135,16 @@ class Answer:
     def _note(self, delta: p.Delta) -> None:
         self._begun = self._begun or not isinstance(delta, p.Failed)
         match delta:
-            case p.ToolStart(slot, _, name):
-                self._blocks[slot] = _Block(None, len(self._placed()), name=clean(name))
+            case p.ToolStart(slot, call, name):
+                self._blocks[slot] = _Block(None, len(self._placed()), name=clean(name), call=call)
             case p.ToolArgsDelta(slot, text):
                 self._blocks[slot].texts.append(text)
             case p.ToolEnd(slot, raw, arguments):
                 block = self._blocks[slot]
                 block.texts, block.ended = [clean(raw)], True
                 block.arguments = arguments if _can_be_kept(arguments) else None
-            case p.ReasoningEnd(_, opaque) | p.ProviderItem(_, opaque):
-                self._native.append(opaque)
+            case p.NativeItem():
+                self._native.append(delta)
             case p.Refusal():
                 self._refused = True
             case p.UsageReport(usage):
@@ -192,21 +187,45 @@ class Answer:
         placed = [(block.index, block) for block in self._blocks.values() if block.index is not None]
         return [block for _, block in sorted(placed, key=lambda each: each[0])]
 
-    def _said(self) -> tuple[Part, ...]:
-        if self._refused:
-            return ()
-        return tuple(_part(block) for block in self._placed() if block.kind is not None)
+    def _said(self) -> list[_Block]:
+        return [] if self._refused else [block for block in self._placed() if block.kind is not None]
 
-    def _message(self, stop: e.Stop, parts: tuple[Part, ...], *, partial: bool = False) -> e.MessageCompleted:
-        native = Native(self._model, tuple(self._native)) if self._native and parts and not partial else None
+    def _message(
+        self, stop: e.Stop, blocks: list[_Block], ids: Sequence[str] = (), *, partial: bool = False
+    ) -> e.MessageCompleted:
+        """Return the message of *blocks*, its calls named *ids*."""
+        names = iter(ids)
+        parts = tuple(_part(block) if block.kind else _call(block, next(names)) for block in blocks)
+        keeps = not partial and (parts or stop == "continue")
         return e.MessageCompleted(
-            message=self._move.message, role="assistant", parts=parts, stop=stop, partial=partial, native=native
+            message=self._move.message,
+            role="assistant",
+            parts=parts,
+            stop=stop,
+            partial=partial,
+            native=self._natively(blocks) if keeps else None,
         )
 
+    def _natively(self, blocks: list[_Block]) -> Native | None:
+        """Return the native items of *blocks*, with commas between them; an item of a call goes with that call."""
+        places = {id(block): place for place, block in enumerate(blocks)}
+        where = {slot: places.get(id(block)) for slot, block in self._blocks.items()}
+        pieces: list[str | int] = []
+        for item in self._native:
+            if item.call is not None and where.get(item.call) is None:
+                continue
+            placed = [piece if isinstance(piece, str) else where.get(piece) for piece in item.pieces]
+            assert None not in placed, "A native item names a part that is blank."
+            pieces += ["," if pieces else "", *(piece for piece in placed if piece is not None)]
+        calls = tuple(block.call for block in blocks if block.kind is None)
+        return Native(self._model, _joined(pieces), calls) if pieces else None
+
     def _completed(self) -> e.StepCompleted:
-        return e.StepCompleted(n=self._move.n, usage=self._usage or UNKNOWN_USAGE, cost=None)
+        usage = self._usage or UNKNOWN_USAGE
+        return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._model, usage))
 
     def _failed(self, code: str, message: str, *, retryable: bool, retry_after: float | None = None) -> e.StepFailed:
+        usage = self._usage or (UNKNOWN_USAGE if self._begun else None)
         return e.StepFailed(
             n=self._move.n,
             attempt=self._move.attempt,
@@ -214,7 +233,9 @@ class Answer:
             message=message,
             retryable=retryable,
             retry_after=retry_after,
-            usage=self._usage or (UNKNOWN_USAGE if self._begun else None),
+            partial=bool(self._blocks),
+            usage=usage,
+            cost=cost(self._model, usage) if usage else None,
         )
 
 
@@ -229,3 +250,18 @@ def _can_be_kept(arguments: dict[str, Any] | None) -> bool:
 
 def _part(block: _Block) -> Part:
     return Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)
+
+
+def _call(block: _Block, name: str) -> ToolCall:
+    return ToolCall(name, block.name, dict(block.arguments or {}))
+
+
+def _joined(pieces: list[str | int]) -> tuple[str | int, ...]:
+    """Return *pieces* with neighbouring texts made one."""
+    found: list[str | int] = []
+    for piece in pieces:
+        if isinstance(piece, str) and found and isinstance(found[-1], str):
+            found[-1] += piece
+        elif piece != "":
+            found.append(piece)
+    return tuple(found)

@@ -17,7 +17,7 @@ from agent_core.inbound import Inbound
 from agent_core.messages import Actor
 from agent_core.objects import MessageObject, Page, Receipt, RunObject, RunStatus, SessionObject, SessionStatus
 from agent_core.opening import Opened, Openings
-from agent_core.providers.base import Provider
+from agent_core.providers.base import Provider, named
 from agent_core.roster import Roster, cursor_key
 from agent_core.segments import Segments, provider_for
 from agent_core.state import RunState
@@ -236,4 +236,4 @@ class Core:
         return list(finish(end, state, {}))
 
     def _encode_for(self, model: str) -> Encode:
-        return provider_for(self._providers, model).encode
+        return provider_for(self._providers, model).encoder(named(model))

@@ -1,7 +1,7 @@
 """drive: run one Run, from wherever its log says it is, until it waits or ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from agent_core.calls import Calls
 from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.events import LIVE_BODIES, FactBody, LiveBody
-from agent_core.providers.base import Provider, Request
+from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.state import RunState
 from agent_core.store.log import Appended, RunRef
 from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait, react
@@ -74,9 +74,10 @@ class Ports:
     """What a driver acts through."""
 
     log: RunLog
-    provider: Provider
+    provider_for: Callable[[str], Provider]
     calls: Calls
     clock: Clock
+    read_file: Callable[[str], Awaitable[bytes | None]]
 
 
 class Driver:
@@ -94,7 +95,8 @@ class Driver:
     ) -> None:
         self._run, self._agent = run, agent
         self._state, self._window = state, window
-        self._log, self._provider, self._calls, self._clock = ports.log, ports.provider, ports.calls, ports.clock
+        self._ports = ports
+        self._log, self._calls, self._clock = ports.log, ports.calls, ports.clock
         self._interrupt = interrupt
         self._held: list[FactBody] = []
 
@@ -180,7 +182,7 @@ class Driver:
             if move.delay and not self._interrupt.called:
                 await self._clock.sleep(move.delay)
             if not self._interrupt.called:
-                async with aclosing(self._provider.stream(self._request(move))) as stream:
+                async with aclosing(await self._stream(move)) as stream:
                     async for batch in stream:
                         for delta in answer.take(batch):
                             yield delta
@@ -203,12 +205,19 @@ class Driver:
     async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
         yield self._window.cut(move.keep, whole=move.whole)
 
-    def _request(self, move: Ask) -> Request:
-        self._window.recode(self._provider.encode)
-        return Request(
-            model=self._agent.snapshot.model.partition(":")[2],
+    async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[Delta]]:
+        """Ask the model of this step: the window in its words, with the files that it has not seen yet."""
+        provider, model = self._ports.provider_for(move.controls.model or ""), named(move.controls.model or "")
+        self._window.recode(provider.encoder(model))
+        for entry in self._window.entries:
+            if wanted := entry.files:
+                read = {name: await self._ports.read_file(name) for name in wanted}
+                entry.load({name: data for name, data in read.items() if data is not None})
+        request = Request(
+            model=model,
             snapshot=self._agent.snapshot,
             messages=self._window.entries,
             controls=move.controls,
             session=self._run.session_id,
         )
+        return provider.stream(request)

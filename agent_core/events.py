@@ -114,10 +114,13 @@ class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run ended without an answer: *message* is for the person, *detail* tells the operator what to do."""
+
     type: ClassVar[str] = "run.failed"
     code: FailureCode
     message: str
     retryable: bool
+    detail: str | None = None
 
 
 class RunCancelled(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,7 +146,11 @@ class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A try of a model call came to nothing; the next `step.started` tries again, or the run fails."""
+    """A try of a model call came to nothing; the next `step.started` tries again, or the run fails.
+
+    *message* is the operator's. *usage* and *cost* are there when something was answered, and so billed; *partial*
+    when part of an answer had been shown.
+    """
 
     type: ClassVar[str] = "step.failed"
     n: int
@@ -152,7 +159,9 @@ class StepFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
     message: str
     retryable: bool
     retry_after: float | None = None
+    partial: bool = False
     usage: Usage | None = None
+    cost: str | None = None
 
 
 class StepCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):

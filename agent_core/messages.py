@@ -54,11 +54,16 @@ class Render(msgspec.Struct, frozen=True, tag="render", tag_field="type"):
 Part = Text | Reasoning | ToolCall | ToolResult | File | Render
 
 
-class Native(msgspec.Struct, frozen=True):
-    """What *model* (`provider:name`) itself wrote, item by item as verbatim JSON, for models that may read it."""
+class Native(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What *model* (`provider:name`) itself wrote, for that model to read again, verbatim.
+
+    *pieces* joined are its items as JSON, with commas between them; a number stands for the text of that part, as a
+    JSON string. *calls* are the provider's own ids of the message's calls or results, in their order.
+    """
 
     model: str
-    items: tuple[str, ...]
+    pieces: tuple[str | int, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):

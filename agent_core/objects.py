@@ -68,11 +68,12 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunError(msgspec.Struct, frozen=True):
-    """Why a run failed."""
+    """Why a run failed: *message* is for the person, *detail* for the operator."""
 
     code: str
     message: str
     retryable: bool
+    detail: str | None = None
 
 
 class RunObject(msgspec.Struct, frozen=True, kw_only=True):

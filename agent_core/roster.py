@@ -11,7 +11,7 @@ from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.objects import AgentObject, Page
-from agent_core.providers.base import Provider
+from agent_core.providers.base import Provider, named
 from agent_core.store import catalog
 from agent_core.store.catalog import StoredAgent
 from agent_core.store.store import Store
@@ -19,6 +19,7 @@ from agent_core.tools.base import Toolbox
 
 MAX_STEPS = 200
 MAX_NAME = 100
+MAX_TEMPERATURE = 2
 RESERVED = "agent_"
 """Ids begin with it: an agent that is named like another's id would be found in its place."""
 MAX_INSTRUCTIONS = 200_000
@@ -110,6 +111,8 @@ class Roster:
                 raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
         if definition.model is not None:
             self._check_model("model", definition.model)
+        for place, model in enumerate(definition.fallback_models):
+            self._check_model(f"fallback_models[{place}]", model)
         limit = definition.limits.max_context_messages
         if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
             raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
@@ -121,6 +124,10 @@ class Roster:
             raise InvalidInput("controls.max_steps", f"between 1 and {MAX_STEPS}.")
         if controls.model is not None:
             self._check_model("controls.model", controls.model)
+        if controls.max_output_tokens is not None and controls.max_output_tokens < 1:
+            raise InvalidInput("controls.max_output_tokens", "at least 1.")
+        if controls.temperature is not None and not 0 <= controls.temperature <= MAX_TEMPERATURE:
+            raise InvalidInput("controls.temperature", f"between 0 and {MAX_TEMPERATURE}.")
 
     def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
@@ -156,10 +163,15 @@ class Roster:
         return [tool for tool in definition.tools if tool not in self._toolbox]
 
     def _check_model(self, path: str, model: str) -> None:
-        provider = model.partition(":")[0]
-        if provider not in self._providers:
+        name = model.partition(":")[0]
+        provider = self._providers.get(name)
+        if provider is None:
             known = ", ".join(sorted(self._providers))
-            raise InvalidInput(path, f"there is no provider `{provider}`; the providers are: {known}.")
+            raise InvalidInput(
+                path, f"there is no provider `{name}` here; with the keys that are set there are: {known}."
+            )
+        if not provider.accepts(named(model)):
+            raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from agent_core.agents import Agent
 from agent_core.calls import Calls
 from agent_core.drive import Driver, Interrupt, Ports
 from agent_core.engine.base import Segment
+from agent_core.errors import NotFound
 from agent_core.homes import Home, Homes
 from agent_core.inbound import RunOptions
-from agent_core.messages import Message
-from agent_core.providers.base import Delta, Failed, Provider, Request
+from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
 from agent_core.roster import Roster
 from agent_core.state import RunState
 from agent_core.store import catalog, runs
@@ -68,9 +68,20 @@ class Segments:
 
     def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
         calls = Calls(run, agent, self._toolbox, blobs=self._store, clock=self._store.clock)
-        provider = provider_for(self._providers, agent.snapshot.model)
-        ports = Ports(self._store, provider, calls, self._store.clock)
+        ports = Ports(
+            log=self._store,
+            provider_for=lambda model: provider_for(self._providers, model),
+            calls=calls,
+            clock=self._store.clock,
+            read_file=self._file,
+        )
         return Driver(run, agent, state=state, window=home.window, ports=ports, interrupt=interrupt)
+
+    async def _file(self, name: str) -> bytes | None:
+        try:
+            return (await self._store.get(name))[1]
+        except NotFound:
+            return None
 
     async def agent_of(self, run: RunRef, home: Home) -> Agent:
         """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
@@ -93,9 +104,12 @@ class _Missing:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def encode(self, message: Message) -> bytes:
-        return msgspec.json.encode(message)
+    def accepts(self, model: str) -> bool:  # noqa: ARG002 - the port has it
+        return False
+
+    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - as above
+        return neutral
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:  # noqa: ARG002 - the port has it
-        text = f"The provider `{self.name}` of this conversation's model is not configured here."
-        yield [Failed("invalid", text, retryable=False)]
+        text = f"The provider `{self.name}` of this conversation's model is not configured here: set its key again."
+        yield [Failed("misconfigured", text, retryable=False)]

@@ -1,6 +1,7 @@
 """RunState: what has happened in one run, as a pure fold of the session's facts."""
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
@@ -8,9 +9,11 @@ from msgspec.structs import replace
 
 from agent_core import events as e
 from agent_core.events import Fact, FactBody
-from agent_core.messages import CallOutcome, Usage
+from agent_core.messages import CallOutcome, Reasoning, Usage
 
 TOOLS_WITHHELD = "tools_withheld"
+REPAIR = "repair"
+"""Why a snapshot is frozen anew with nothing changed: a model refused its earlier thinking, so that is left out."""
 RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
 
 
@@ -55,13 +58,16 @@ class RunState(msgspec.Struct, frozen=True):
     stop: e.Stop | None = None
     failures: int = 0
     failure: e.StepFailed | None = None
+    repaired: bool = False
+    empty: bool = False
+    nudges: int = 0
     continuations: int = 0
     controls: dict[str, Any] | None = None
     calls: tuple[Call, ...] = ()
     last_call: bytes = b""
     repeats: int = 0
     usage: Usage | None = None
-    cost: str | None = None
+    cost: str | None = "0"
     steps: int = 0
     cancelling: e.RunCancelling | None = None
     size: int = 0
@@ -92,6 +98,11 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the state with the window's shape noted."""
         return replace(self, size=size, border=border)
 
+    @property
+    def model(self) -> str | None:
+        """Return the model that the newest step asked."""
+        return (self.controls or {}).get("model")
+
     def open_calls(self) -> tuple[Call, ...]:
         return tuple(call for call in self.calls if call.status != "completed")
 
@@ -119,7 +130,9 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return _fold_step(s, body)
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
             return _fold_call(s, body)
-        case e.SessionOpened() | e.SnapshotFrozen() | e.ContextCompacted():
+        case e.SnapshotFrozen():
+            return replace(s, repaired=s.repaired or body.reason == REPAIR)
+        case e.SessionOpened() | e.ContextCompacted():
             return s
         case _:
             return _fold_run(s, body)
@@ -151,13 +164,22 @@ def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
         questions = (*s.questions, seq) if body.role == "user" else s.questions
         return replace(s, untaken=(*s.untaken, seq), questions=questions)
     continuations = s.continuations + 1 if body.stop == "length" else 0
-    return replace(s, is_open=False, stop=body.stop, continuations=continuations)
+    empty = body.stop == "done" and all(isinstance(part, Reasoning) for part in body.parts)
+    return replace(
+        s,
+        is_open=False,
+        stop=body.stop,
+        continuations=continuations,
+        empty=empty,
+        nudges=s.nudges + 1 if empty else 0,
+    )
 
 
 def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted) -> RunState:
     match body:
         case e.StepStarted():
             fresh = body.n != s.step
+            moved = fresh or (body.controls or {}).get("model", s.model) != s.model
             taken = set(body.takes)
             return replace(
                 s,
@@ -166,8 +188,9 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 message=body.message,
                 is_open=True,
                 stop=None,
-                failures=0 if fresh else s.failures,
+                failures=0 if moved else s.failures,
                 failure=None,
+                repaired=s.repaired and not fresh,
                 controls=body.controls or s.controls,
                 untaken=_beyond(s.untaken, taken),
                 questions=tuple(seq for seq in s.questions if seq not in taken),
@@ -176,9 +199,11 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
             )
         case e.StepFailed():
             counted = body.code != TOOLS_WITHHELD
-            return replace(s, failures=s.failures + counted, failure=body, usage=_added(s.usage, body.usage))
+            s = replace(s, failures=s.failures + counted, failure=body, usage=_added(s.usage, body.usage))
+            return s if body.usage is None else replace(s, cost=_paid(s.cost, body.cost))
         case e.StepCompleted():
-            return replace(s, usage=_added(s.usage, body.usage), steps=s.steps + 1, vain=0, failures=0, failure=None)
+            s = replace(s, usage=_added(s.usage, body.usage), cost=_paid(s.cost, body.cost))
+            return replace(s, steps=s.steps + 1, vain=0, failures=0, failure=None)
 
 
 def _beyond(untaken: tuple[int, ...], taken: set[int]) -> tuple[int, ...]:
@@ -200,6 +225,11 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
             return _with_call(s, body.call, status="pending", on=body.on)
         case e.ToolCompleted():
             return replace(_with_call(s, body.call, status="completed", outcome=body.outcome), vain=0)
+
+
+def _paid(total: str | None, more: str | None) -> str | None:
+    """Add decimals; a total with an unknown part is itself unknown."""
+    return None if total is None or more is None else f"{Decimal(total) + Decimal(more):f}"
 
 
 def _added(total: Usage | None, more: Usage | None) -> Usage | None:

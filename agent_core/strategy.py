@@ -1,11 +1,13 @@
 """Strategies: pure functions from what has happened to what comes next."""
 
+import zlib
 from typing import Literal
 
 import msgspec
 
 from agent_core import events as e
 from agent_core.agents import Agent, Controls, controls
+from agent_core.failures import told
 from agent_core.messages import UNKNOWN_USAGE, Actor
 from agent_core.state import TOOLS_WITHHELD, Call, RunState
 
@@ -13,7 +15,13 @@ MAX_RETRIES = 3
 MAX_CONTINUATIONS = 3
 MAX_RESUMES = 5
 MAX_REPEATS = 3
+MAX_NUDGES = 1
 LONGEST_PAUSE = 120.0
+LONGEST_PATIENCE = 5.0
+"""Seconds that a model with a stand-in is waited for, once, before the stand-in answers."""
+STAYS = frozenset({"context_overflow", "invalid", "stale_reasoning", TOOLS_WITHHELD})
+"""Failures that another model would share."""
+EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
 CONTINUE_NOTE = (
     "Your answer was cut at the output limit. Continue exactly where it stops, without repeating anything; "
     "a tool call that was cut has not run."
@@ -21,7 +29,10 @@ CONTINUE_NOTE = (
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """Call the model: step *n*, try *attempt*, after a pause of *delay* seconds; *note* is told to the model first."""
+    """Call the model: step *n*, try *attempt*, after a pause of *delay* seconds; *note* is told to the model first.
+
+    With *repair* earlier thinking is left out from now on, because the model refused it.
+    """
 
     n: int
     attempt: int
@@ -31,6 +42,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     delay: float = 0.0
     note: str | None = None
+    repair: bool = False
 
 
 class CallTools(msgspec.Struct, frozen=True):
@@ -111,17 +123,48 @@ def _is_safe(call: Call, agent: Agent) -> bool:
 
 def _again(state: RunState, agent: Agent) -> Move:
     """Try the open step again: it failed, was refused its calls, or the worker died over it."""
-    failure = state.failure
-    if failure and failure.code == "context_overflow":
-        return _fail("context_overflow", failure.message)
-    if failure and not (failure.retryable and state.failures <= MAX_RETRIES):
-        return _fail("provider_error", failure.message, retryable=failure.retryable)
-    pause = 0.0
-    if failure and failure.code != TOOLS_WITHHELD:
-        pause = failure.retry_after if failure.retry_after is not None else 0.5 * 2.0 ** (state.failures - 1)
-        if pause > LONGEST_PAUSE:
-            return _fail("provider_error", failure.message, retryable=True)
-    return _ask(state, agent, n=state.step, attempt=state.attempt + 1, delay=pause)
+    failure, model = state.failure, state.model
+    pause, repair = 0.0, False
+    if failure and failure.code == "stale_reasoning" and not state.repaired:
+        repair = True
+    elif failure and failure.code != TOOLS_WITHHELD:
+        pause = _pause(state, failure)
+        if stand_in := _stand_in(state, agent, failure, pause):
+            model, pause = stand_in, 0.0
+        elif not failure.retryable or state.failures > MAX_RETRIES or pause > LONGEST_PAUSE:
+            return _given_up(failure)
+    return _ask(state, agent, n=state.step, attempt=state.attempt + 1, delay=pause, model=model, repair=repair)
+
+
+def _pause(state: RunState, failure: e.StepFailed) -> float:
+    """Return the seconds to wait before the next try: what the provider asks, or growing ones, spread by run."""
+    if failure.retry_after is not None:
+        return failure.retry_after
+    return backoff(state.run, state.failures, longer=failure.code == "overloaded")
+
+
+def backoff(run: str, failures: int, *, longer: bool = False) -> float:
+    """Return the seconds before the next try after so many *failures*: about 0.5, 1, 2; four times that if *longer*.
+
+    They are up to a quarter shorter, by the run's id, so that runs which failed together do not return together.
+    """
+    spread = zlib.crc32(f"{run}.{failures}".encode()) / 2**32
+    return 0.5 * 2.0 ** (failures - 1) * (4 if longer else 1) * (1 - 0.25 * spread)
+
+
+def _stand_in(state: RunState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
+    """Return the fallback model that takes over, if it is time for one: never once something of an answer was shown."""
+    waits = failure.retryable and state.failures <= 1 and pause <= LONGEST_PATIENCE
+    if failure.partial or failure.code in STAYS or waits:
+        return None
+    models = (agent.snapshot.model, *agent.definition.fallback_models)
+    place = models.index(state.model) if state.model in models else 0
+    return models[place + 1] if place + 1 < len(models) else None
+
+
+def _given_up(failure: e.StepFailed) -> Finish:
+    code = "context_overflow" if failure.code == "context_overflow" else "provider_error"
+    return _fail(code, told(failure.code), retryable=failure.retryable, detail=failure.message)
 
 
 def _next(state: RunState, agent: Agent) -> Move:
@@ -129,13 +172,14 @@ def _next(state: RunState, agent: Agent) -> Move:
     n = state.step + 1
     wants_more = state.step == 0 or bool(state.untaken) or state.stop in ("tools", "continue")
     cut = state.stop == "length" and state.continuations <= MAX_CONTINUATIONS
-    if (wants_more or cut) and n <= agent.max_steps:
-        if compact := _compact(state, agent, more=len(state.untaken) + cut):
+    mute = state.empty and state.nudges <= MAX_NUDGES
+    if (wants_more or cut or mute) and n <= agent.max_steps:
+        if compact := _compact(state, agent, more=len(state.untaken) + cut + mute):
             return compact
-        return _ask(state, agent, n=n, attempt=1, note=CONTINUE_NOTE if cut else None)
-    return Finish(
-        e.RunCompleted(stop_reason=_stop_reason(state, agent), usage=state.usage or UNKNOWN_USAGE, cost=state.cost)
-    )
+        note = CONTINUE_NOTE if cut else EMPTY_NOTE if mute and not state.untaken else None
+        return _ask(state, agent, n=n, attempt=1, note=note, model=state.model)
+    cost = state.cost if state.usage else None
+    return Finish(e.RunCompleted(stop_reason=_stop_reason(state, agent), usage=state.usage or UNKNOWN_USAGE, cost=cost))
 
 
 def _compact(state: RunState, agent: Agent, *, more: int) -> Compact | None:
@@ -166,20 +210,35 @@ def _stop_reason(state: RunState, agent: Agent) -> Literal["end_turn", "max_step
     return "max_steps" if withheld else "end_turn"
 
 
-def _ask(state: RunState, agent: Agent, *, n: int, attempt: int, delay: float = 0.0, note: str | None = None) -> Ask:
+def _ask(
+    state: RunState,
+    agent: Agent,
+    *,
+    n: int,
+    attempt: int,
+    delay: float = 0.0,
+    note: str | None = None,
+    model: str | None = None,
+    repair: bool = False,
+) -> Ask:
     return Ask(
         n=n,
         attempt=attempt,
         message=message_id(state.run, n),
         takes=_takes(state, agent),
-        controls=controls(n, agent),
+        controls=controls(n, agent, model),
         snapshot=agent.snapshot.hash,
         delay=delay,
         note=note,
+        repair=repair,
     )
 
 
 def _fail(
-    code: Literal["doom_loop", "lost", "provider_error", "context_overflow"], message: str, *, retryable: bool = False
+    code: Literal["doom_loop", "lost", "provider_error", "context_overflow"],
+    message: str,
+    *,
+    retryable: bool = False,
+    detail: str | None = None,
 ) -> Finish:
-    return Finish(e.RunFailed(code=code, message=message, retryable=retryable))
+    return Finish(e.RunFailed(code=code, message=message, retryable=retryable, detail=detail))

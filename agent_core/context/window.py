@@ -1,30 +1,51 @@
 """The window: what the model sees of a session, as a fold of its facts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from agent_core import events as e
 from agent_core.events import Fact, FactBody
-from agent_core.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
-Encode = Callable[[Message], bytes]
+Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 
 
 class Entry:
-    """One message of the window; its request JSON is made when first asked for, once."""
+    """One message of the window; its request JSON is made once, when first asked for.
 
-    __slots__ = ("_encode", "_wire", "border", "message", "seq")
+    The bytes of its *files* must be given with `load` before that.
+    """
+
+    __slots__ = ("_encode", "_files", "_wire", "border", "message", "seq")
 
     def __init__(self, seq: int, message: Message, encode: Encode, *, border: bool = False) -> None:
         self.seq, self.message, self.border = seq, message, border
         self._encode = encode
+        self._files: Mapping[str, bytes] = {}
         self._wire: bytes | None = None
 
     @property
     def wire(self) -> bytes:
         if self._wire is None:
-            self._wire = self._encode(self.message)
+            self._wire = self._encode(self.message, self._files)
+            self._files = {}
         return self._wire
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Return the blobs that the request JSON still needs."""
+        return () if self._wire is not None else files_of(self.message.parts)
+
+    def load(self, files: Mapping[str, bytes]) -> None:
+        """Give the bytes of the message's files by blob id; those that are gone are left out."""
+        self._files = files
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the request JSON, or about as many while it is not made."""
+        return len(self._wire if self._wire is not None else msgspec.json.encode(self.message))
 
 
 class Window:
@@ -45,6 +66,7 @@ class Window:
         self._open: set[str] = set()
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
+        self._native: Native | None = None
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are passed over."""
@@ -64,7 +86,7 @@ class Window:
         copy = Window(self._encode)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
-        copy._calls, copy._results = self._calls, dict(self._results)
+        copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
         for body in held:
             copy._fold(self.seq, body)
         return copy
@@ -82,7 +104,7 @@ class Window:
 
     def tokens(self, start: int = 0) -> int:
         """Estimate the tokens of the entries from *start*: a quarter of the bytes."""
-        return sum(len(entry.wire) for entry in self.entries[start:]) // 4
+        return sum(entry.size for entry in self.entries[start:]) // 4
 
     def cut(self, keep: int, *, whole: bool = False) -> e.ContextCompacted:
         """Return the fact that cuts the window to at most *keep* entries, or to its newest border.
@@ -140,28 +162,32 @@ class Window:
             self._add(seq, message, border=may_cut and place == 0)
 
     def _answer(self, seq: int, body: e.MessageCompleted) -> None:
-        parts = body.parts
-        if body.partial:
-            parts = tuple(p for p in parts if isinstance(p, Text))
+        """Add an answer; of a partial one its text alone, and nothing of one that only thought."""
+        native = None if body.partial else body.native
+        parts = tuple(p for p in body.parts if isinstance(p, Text) or not body.partial)
+        if native is None:  # its items name parts by their places
+            parts = tuple(p for p in parts if not _is_blank(p))
         self._calls = tuple(p.call for p in parts if isinstance(p, ToolCall))
         self._results = {}
-        if any(not _is_blank(p) for p in parts):
-            native = None if body.partial else body.native
-            self._add(seq, Message("assistant", tuple(p for p in parts if not _is_blank(p)), native))
+        self._native = Native(native.model, calls=native.calls) if native and native.calls else None
+        goes_on = native is not None and body.stop == "continue"
+        if goes_on or any(not isinstance(p, Reasoning) for p in parts):
+            self._add(seq, Message("assistant", parts, native))
             if body.partial:
                 self._add(seq, Message("user", (Text(STOPPED_NOTE),)))
 
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
         self._results[body.call] = ToolResult(body.call, body.outcome, body.parts)
         if len(self._results) == len(self._calls):
-            self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls)))
-            self._calls, self._results = (), {}
+            self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
+            self._calls, self._results, self._native = (), {}, None
 
     def _add(self, seq: int, message: Message, *, border: bool = False) -> None:
         self.entries.append(Entry(seq, message, self._encode, border=border))
 
     def _forget_reasoning(self) -> None:
         """Drop the thinking of all earlier answers, for good: newer models refuse it once the prefix has changed."""
+        self._native = None
         kept: list[Entry] = []
         for entry in self.entries:
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
@@ -173,6 +199,16 @@ class Window:
         self.entries = kept
 
 
+def files_of(parts: Sequence[Part]) -> Sequence[str]:
+    """Return the blob ids of the files in *parts*, in the results of tools too."""
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, File):
+            found.append(part.file)
+        elif isinstance(part, ToolResult):
+            found += files_of(part.parts)
+    return found
+
+
 def _is_blank(part: Part) -> bool:
-    """Blank text blocks are refused by some providers when replayed: they are dropped here, once."""
     return isinstance(part, Text | Reasoning) and not part.text.strip()

@@ -5,15 +5,21 @@ what came in one read as one event, so a provider must not split a read into man
 Failure of a model call is data (`Failed`), never an exception; exceptions are programming errors.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from agent_core.agents import Controls, Snapshot
+from agent_core.failures import FailureKind
 from agent_core.messages import Message, Usage
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
-FailureKind = Literal["overloaded", "rate_limited", "network", "context_overflow", "invalid", "auth", "quota", "error"]
+Files = Mapping[str, bytes]
+"""The bytes of stored files by their blob ids; a file that is gone is not in it."""
+Encode = Callable[[Message, Files], bytes]
+"""Makes the ready request JSON of one message: no, one or several JSON values with commas between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,16 @@ class ReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningEnd:
-    """The thinking in *slot* is whole; *opaque* is its native item, JSON to be replayed verbatim."""
+class NativeItem:
+    """An item of the answer in the provider's own JSON, to be replayed verbatim to the model that wrote it.
 
-    slot: int
-    opaque: str
+    *pieces* joined are the item: verbatim JSON, and in the place of a slot its text as a JSON string, so that text
+    is not stored twice; that text must not be blank, since blank parts are left out. *call* is the slot of the call
+    that the item is; it is kept only with that call.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ProviderItem:
-    """A native item that is neither text, thinking nor a call; *opaque* is JSON to be replayed verbatim."""
-
-    slot: int
-    opaque: str
+    pieces: tuple[str | int, ...]
+    call: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ class ToolArgsDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnd:
-    """The call in *slot* is whole; *arguments* is None when *raw* is not a JSON object."""
+    """The call in *slot* is whole; *arguments* is None when *raw* is not a JSON object.
+
+    No text, `null` and `{}` are the arguments of a call without arguments.
+    """
 
     slot: int
     raw: str
@@ -106,21 +112,22 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call failed; *retry_after* is seconds, as the provider asked; *partial*: part of an answer had come."""
+    """The call failed; *retry_after* is seconds, as the provider asked.
+
+    *message* is for the operator: what the provider said, and what to do. It holds no secret.
+    """
 
     kind: FailureKind
     message: str
     retryable: bool
     retry_after: float | None = None
-    partial: bool = False
 
 
 Delta = (
     Started
     | TextDelta
     | ReasoningDelta
-    | ReasoningEnd
-    | ProviderItem
+    | NativeItem
     | ToolStart
     | ToolArgsDelta
     | ToolEnd
@@ -132,7 +139,7 @@ Delta = (
 
 
 class Entry(Protocol):
-    """One message of the window and its ready request JSON, made once."""
+    """One message of the window and its ready request JSON, made once; it may be empty."""
 
     @property
     def message(self) -> Message: ...
@@ -164,10 +171,24 @@ class Provider(Protocol):
         """Return the prefix in `PARLEY_MODEL`, such as `anthropic`."""
         ...
 
-    def encode(self, message: Message) -> bytes:
-        """Return *message* as this wire's request JSON; called once per message of a window."""
+    def accepts(self, model: str) -> bool:
+        """Tell whether *model*, a name without the provider's prefix, can be asked for here."""
+        ...
+
+    def encoder(self, model: str) -> Encode:
+        """Return how a message becomes request JSON for *model*; the same function for the same model."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
         """Yield batches of deltas, one per network read; closing it ends the model call at once."""
         ...
+
+
+def named(model: str) -> str:
+    """Return the name of *model*, `provider:name`, without its provider."""
+    return model.partition(":")[2]
+
+
+def neutral(message: Message, _files: Files) -> bytes:
+    """Return *message* as neutral JSON: the encoder of providers that speak no wire of their own."""
+    return msgspec.json.encode(message)

@@ -8,12 +8,11 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from agent_core.clock import Clock
-from agent_core.messages import UNKNOWN_USAGE, Message, ToolCall, ToolResult, text_of
+from agent_core.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
     Delta,
+    Encode,
     Entry,
     Finished,
     Request,
@@ -23,6 +22,7 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    neutral,
 )
 
 DEFAULT_RATE = 50.0
@@ -88,9 +88,12 @@ class DemoProvider:
     def name(self) -> str:
         return "demo"
 
-    def encode(self, message: Message) -> bytes:
-        """Return *message* as neutral JSON."""
-        return msgspec.json.encode(message)
+    def accepts(self, model: str) -> bool:
+        return not model
+
+    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the port has it
+        """Return how a message becomes neutral JSON."""
+        return neutral
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
         """Yield a batch per word of text or call."""

@@ -173,7 +173,7 @@ def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:
 def _error(end: Fact | None) -> RunError | None:
     if end is None or not isinstance(end.body, e.RunFailed):
         return None
-    return RunError(end.body.code, end.body.message, end.body.retryable)
+    return RunError(end.body.code, end.body.message, end.body.retryable, end.body.detail)
 
 
 def _pending(state: RunState) -> tuple[PendingCall, ...]:

@@ -8,9 +8,9 @@ from itertools import count
 import msgspec
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.messages import Message
 from agent_core.providers.base import (
     Delta,
+    Encode,
     Failed,
     Finished,
     ReasoningDelta,
@@ -21,6 +21,7 @@ from agent_core.providers.base import (
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
+    neutral,
 )
 from agent_core.testing.level import Level
 from agent_core.testing.script import Answer, Bug, Call, Cut, Flat, Pause, Say, Sleep, Spoken, Think, Together
@@ -63,9 +64,13 @@ class ScriptedProvider:
         """Return once there were *n* model calls or more."""
         await self._asked.reached(n)
 
-    def encode(self, message: Message) -> bytes:
-        """Return *message* as neutral JSON."""
-        return msgspec.json.encode(message)
+    def accepts(self, model: str) -> bool:  # noqa: ARG002 - the port has it
+        """Play for any model."""
+        return True
+
+    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the port has it
+        """Return how a message becomes neutral JSON."""
+        return neutral
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
         """Play the next answer; a batch per delta, and control to the event loop after each."""

@@ -22,7 +22,6 @@ PLAIN = frozenset(
         "run.waiting",
         "run.resumed",
         "run.cancelling",
-        "run.failed",
         "run.cancelled",
         "text.delta",
         "reasoning.delta",
@@ -34,6 +33,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "step.started": ("controls",),
     "step.completed": ("usage", "cost"),
     "run.completed": ("usage", "cost"),
+    "run.failed": ("detail",),
 }
 # Left out of an event's body while the agent shows the names of its tools only.
 CONTENTS: dict[str, tuple[str, ...]] = {
@@ -89,6 +89,8 @@ def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
 def visible_run(run: Fields, show: ShowTools) -> Fields:
     """Return a Run object without usage and cost, its tools as *show* allows."""
     seen = without(run, RUN_OPERATORS)
+    if seen.get("error"):
+        seen["error"] = without(seen["error"], ("detail",))
     pending: list[Fields] = [] if show == "none" else run["pending"]
     if show == "names":
         pending = [without(call, ("arguments",)) for call in pending]

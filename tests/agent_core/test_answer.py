@@ -123,10 +123,17 @@ def test_text_that_no_utf8_can_hold_is_mended():
 
 def test_native_items_are_kept_with_the_model_that_wrote_them():
     """What must be replayed verbatim is kept with the message, whole messages only."""
-    said = (p.ReasoningEnd(0, '{"signature":"x"}'), p.TextDelta(1, "Hi"), p.ProviderItem(2, '{"type":"y"}'))
+    said = (
+        p.NativeItem(('{"signature":"x"}',)),
+        p.TextDelta(1, "Hi"),
+        p.NativeItem(('{"text":', 1, "}")),
+        *calling(2, arguments={}),
+        p.NativeItem(('{"type":"call"}',), call=2),
+    )
     native = message(play(*said, DONE)).native
     assert native is not None
-    assert native.items == ('{"signature":"x"}', '{"type":"y"}')
+    assert native.pieces == ('{"signature":"x"},{"text":', 0, '},{"type":"call"}')
+    assert native.calls == ("c2",)
     assert message(play(*said, interrupted=True)).native is None
 
 
@@ -168,7 +175,7 @@ def test_a_failure_is_told_as_it_came():
     usage = Usage(7, 1, None, None, None, None)
     (failed,) = play(p.TextDelta(0, "Half a"), p.UsageReport(usage), p.Failed("overloaded", "Busy.", True, 3.0))
     assert failed == e.StepFailed(
-        n=1, attempt=1, code="overloaded", message="Busy.", retryable=True, retry_after=3.0, usage=usage
+        n=1, attempt=1, code="overloaded", message="Busy.", retryable=True, retry_after=3.0, partial=True, usage=usage
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from agent_core import Fact, Message, Text, ToolCall, ToolResult, text_of
 from agent_core.context.window import Window
 from agent_core.events import FACTS, LIVE, TERMINAL
+from agent_core.providers.base import neutral
 from agent_core.state import replay
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -86,7 +87,7 @@ def test_replay_needs_no_more_than_the_log(path: Path):
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_the_window_holds_the_transcript(path: Path):
     """The window of a golden log says what its transcript says, in the same order, without what is empty."""
-    window = Window(msgspec.json.encode)
+    window = Window(neutral)
     window.apply(facts(path))
     wanted = [(said["role"], said["text"]) for said in expected(path)["transcript"] if said["text"]]
     assert spoken(window) == wanted
@@ -95,7 +96,7 @@ def test_the_window_holds_the_transcript(path: Path):
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_every_call_in_a_window_has_its_result(path: Path):
     """Each assistant message that calls tools is followed by exactly the results of its calls, in call order."""
-    window = Window(msgspec.json.encode)
+    window = Window(neutral)
     window.apply(facts(path))
     messages = [entry.message for entry in window.entries]
     for place, message in enumerate(messages):

@@ -15,6 +15,7 @@ from agent_core.agents import Agent
 from agent_core.announce import announce
 from agent_core.context.window import STOPPED_NOTE, Window
 from agent_core.messages import Message, text_of
+from agent_core.providers.base import neutral
 from agent_core.state import replay
 from agent_core.strategy import Compact, react
 from tests.agent_core.laws import check_log
@@ -58,7 +59,7 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent) -> bool:
     place = decided.seq - 1
     for end in range(place, max(place - 12, 0), -1):
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
-        window = Window(msgspec.json.encode)
+        window = Window(neutral)
         window.apply(prefix)
         state = replay(decided.run, prefix).seeing(size=len(window.entries), border=window.border)
         move = react(state, agent)

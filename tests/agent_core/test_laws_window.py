@@ -17,6 +17,7 @@ from agent_core import (
     ToolStarted,
 )
 from agent_core.context.window import STOPPED_NOTE
+from agent_core.strategy import backoff
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
@@ -44,6 +45,7 @@ async def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(make_core:
         (say("And "), fail("network", retry_after=0.0)),
         (say("Seen."),),
         (refuse(),),
+        (),
         (),
         (call("look", n=3),),
         (call("look", n=4),),
@@ -184,7 +186,7 @@ async def test_law_9_a_repeated_attempt_names_only_what_came_since(make_core: Ma
     await stage.send("two", overlap="steer")
     news.set()
     await asleep(clock, 3)
-    clock.advance(0.5)
+    clock.advance(backoff(run, 1, longer=True))
     assert (await stage.done(run)).text == "Both."
     assert await takes(stage) == [(1, 1, ["one"]), (1, 2, ["two"])]
     assert texts(stage.provider.requests[1]) == [("user", "one"), ("user", "two")]

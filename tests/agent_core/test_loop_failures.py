@@ -16,7 +16,8 @@ from agent_core import (
     StepStarted,
     TextDelta,
 )
-from agent_core.strategy import MAX_RESUMES, MAX_RETRIES
+from agent_core.failures import told
+from agent_core.strategy import MAX_RESUMES, MAX_RETRIES, backoff
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
@@ -27,9 +28,11 @@ IDLE = 2
 """Sleepers of an idle core: its sweep and its heartbeat."""
 
 
-async def paused(stage: Stage, clock: FakeClock, seconds: float) -> None:
-    """Move time by *seconds* and see that a pausing run goes on exactly then."""
+async def paused(stage: Stage, clock: FakeClock, run: str, failures: int = 1) -> None:
+    """Move time by the pause after so many *failures* and see that the run goes on exactly then."""
     await asleep(clock, IDLE + 1)
+    failed = (await stage.said(StepFailed))[-1]
+    seconds = backoff(run, failures, longer=failed.code == "overloaded")
     clock.advance(seconds - 0.001)
     await asleep(clock, IDLE + 1)
     asked = stage.provider.calls
@@ -38,12 +41,12 @@ async def paused(stage: Stage, clock: FakeClock, seconds: float) -> None:
 
 
 async def test_a_transient_failure_is_tried_again_with_growing_pauses(make_core: MakeCore):
-    """A model that is overloaded three times is asked again after 0.5, 1 and 2 seconds, and its answer counts."""
+    """A model that is overloaded three times is asked again after growing pauses, and its answer counts."""
     clock = FakeClock()
     stage = await set_stage(make_core, [(fail(),), (fail(),), (fail(),), (say("At last."),)], clock=clock)
     run = await stage.send()
-    for seconds in (0.5, 1.0, 2.0):
-        await paused(stage, clock, seconds)
+    for failures in (1, 2, 3):
+        await paused(stage, clock, run, failures)
     done = await stage.done(run)
     assert (done.status, done.text, done.steps) == ("completed", "At last.", 1)
     assert [(step.n, step.attempt) for step in await stage.said(StepStarted)] == [(1, 1), (1, 2), (1, 3), (1, 4)]
@@ -72,12 +75,13 @@ async def test_a_model_that_goes_on_failing_fails_the_run(make_core: MakeCore):
     clock = FakeClock()
     stage = await set_stage(make_core, [*[(fail(message="Busy."),)] * 4, (say("Here I am."),)], clock=clock)
     run = await stage.send()
-    for seconds in (0.5, 1.0, 2.0):
-        await paused(stage, clock, seconds)
+    for failures in (1, 2, 3):
+        await paused(stage, clock, run, failures)
     done = await stage.done(run)
     assert (done.status, stage.provider.calls) == ("failed", 1 + MAX_RETRIES)
     assert done.error
-    assert (done.error.code, done.error.message, done.error.retryable) == ("provider_error", "Busy.", True)
+    assert (done.error.code, done.error.message, done.error.retryable) == ("provider_error", told("overloaded"), True)
+    assert done.error.detail == "Busy."
     (end,) = await stage.said(MessageCompleted)
     assert (end.stop, end.parts) == ("error", ())
     check_log(await stage.log())
@@ -92,7 +96,8 @@ async def test_a_lasting_failure_fails_the_run_at_once(make_core: MakeCore, kind
     run = await stage.play()
     assert (run.status, stage.provider.calls) == ("failed", 1)
     assert run.error
-    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", "No such model.", False)
+    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", told(kind), False)
+    assert run.error.detail == "No such model."
     (failed,) = await stage.said(StepFailed)
     assert failed.code == kind
 
@@ -116,7 +121,7 @@ async def test_a_broken_answer_is_begun_anew(make_core: MakeCore, end):
     async with stage.reader() as reader:
         run = await stage.send()
         await reader.until(is_a(TextDelta, attempt=1, text="Half a mess"))
-        await paused(stage, clock, 0.5)
+        await paused(stage, clock, run)
         fresh = await reader.until(is_a(TextDelta, attempt=2))
     assert isinstance(fresh.body, TextDelta)
     assert (fresh.body.text, fresh.body.offset, fresh.body.part) == ("A whole ", 0, 0)
@@ -153,8 +158,8 @@ async def test_an_answer_that_always_breaks_off_fails_the_run(make_core: MakeCor
     clock = FakeClock()
     stage = await set_stage(make_core, lambda _: (say("Half"), cut()), clock=clock)
     run = await stage.send()
-    for seconds in (0.5, 1.0, 2.0):
-        await paused(stage, clock, seconds)
+    for failures in (1, 2, 3):
+        await paused(stage, clock, run, failures)
     done = await stage.done(run)
     assert done.error
     assert done.error.code == "provider_error"
@@ -176,7 +181,7 @@ async def test_calls_of_a_broken_answer_never_run(make_core: MakeCore):
         make_core, [half, (call("look", what="whole"),), (say("Fine."),)], tools=[look], clock=clock
     )
     run = await stage.send()
-    await paused(stage, clock, 0.5)
+    await paused(stage, clock, run)
     assert (await stage.done(run)).text == "Fine."
     assert ran == ["whole"]
 
@@ -194,8 +199,8 @@ async def test_each_step_has_its_own_tries(make_core: MakeCore):
     script = [busy, busy, busy, (call("look"),), busy, busy, busy, (say("Fine."),)]
     stage = await set_stage(make_core, script, tools=[look], clock=clock)
     run = await stage.send()
-    for seconds in (0.5, 1.0, 2.0) * 2:
-        await paused(stage, clock, seconds)
+    for failures in (1, 2, 3) * 2:
+        await paused(stage, clock, run, failures)
     assert (await stage.done(run)).text == "Fine."
 
 
@@ -206,7 +211,7 @@ async def test_a_message_in_the_pause_is_answered_too(make_core: MakeCore):
     run = await stage.send("one")
     await asleep(clock, IDLE + 1)
     await stage.send("two", overlap="steer")
-    clock.advance(0.5)
+    clock.advance(backoff(run, 1, longer=True))
     assert (await stage.done(run)).text == "Two."
     assert ("user", "two") in texts(stage.provider.requests[-1])
 

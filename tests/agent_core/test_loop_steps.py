@@ -17,7 +17,7 @@ from agent_core import (
 )
 from agent_core.agents import DEFAULT_MAX_STEPS
 from agent_core.providers.base import Request
-from agent_core.strategy import CONTINUE_NOTE
+from agent_core.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.testing import call, finish, refuse, say, step_of, think, usage
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
@@ -165,9 +165,17 @@ async def test_a_run_may_withhold_its_tools_itself(make_core: MakeCore):
     assert [end.outcome for end in await stage.said(ToolCompleted)] == ["denied"]
 
 
-async def test_an_empty_answer_ends_the_run(make_core: MakeCore):
-    """A model that says nothing ends the run with an empty message; nobody waits for words that never come."""
-    stage = await set_stage(make_core, [()])
+async def test_an_empty_answer_is_asked_for_once_more(make_core: MakeCore):
+    """A model that says nothing is told so and asked again; its second answer counts."""
+    stage = await set_stage(make_core, [(think("Hm."),), (say("Here."),)])
+    run = await stage.play()
+    assert (run.status, run.text, run.steps) == ("completed", "Here.", 2)
+    assert texts(stage.provider.requests[1]) == [("user", "Go"), ("user", f"[note] {EMPTY_NOTE}")]
+
+
+async def test_a_model_that_stays_silent_ends_the_run(make_core: MakeCore):
+    """A model that says nothing twice ends the run with an empty message; nobody waits for words that never come."""
+    stage = await set_stage(make_core, [(), ()])
     run = await stage.play()
     assert (run.status, run.stop_reason, run.text, run.parts) == ("completed", "end_turn", "", ())
 

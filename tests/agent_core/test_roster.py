@@ -217,7 +217,9 @@ BAD = [
     pytest.param({"instructions": "x" * 200_001}, "instructions", id="endless instructions"),
     pytest.param({"tools": ("look", "shell")}, "tools`: there is no tool `shell`; the tools are: look", id="a tool"),
     pytest.param(
-        {"model": "other:big"}, "model`: there is no provider `other`; the providers are: scripted", id="model"
+        {"model": "other:big"},
+        "model`: there is no provider `other` here",
+        id="model",
     ),
     pytest.param({"controls": {"model": "other"}}, "controls.model", id="a model of the controls"),
     pytest.param({"controls": {"max_steps": 0}}, "controls.max_steps", id="no steps"),

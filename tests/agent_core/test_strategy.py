@@ -9,7 +9,7 @@ from agent_core.announce import announce
 from agent_core.events import FactBody
 from agent_core.messages import UNKNOWN_USAGE
 from agent_core.state import TOOLS_WITHHELD, RunState, replay
-from agent_core.strategy import CONTINUE_NOTE, Ask, CallTools, Compact, Finish, Move, Wait, message_id, react
+from agent_core.strategy import CONTINUE_NOTE, Ask, CallTools, Compact, Finish, Move, Wait, backoff, message_id, react
 from tests.agent_core.history import (
     ANN,
     RUN,
@@ -142,7 +142,7 @@ def test_a_failing_model_is_asked_three_times_more():
         assert (move.n, move.attempt, move.message) == (1, attempt, message_id(RUN, 1))
         pauses.append(move.delay)
         facts += [started(attempt=attempt), failed(attempt=attempt)]
-    assert pauses == [0.5, 1.0, 2.0]
+    assert pauses == [backoff(RUN, failures, longer=True) for failures in (1, 2, 3)]
     assert failure(*facts) == ("provider_error", True)
 
 

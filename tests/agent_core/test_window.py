@@ -8,10 +8,11 @@ from agent_core import events as e
 from agent_core.context.window import STOPPED_NOTE, Window
 from agent_core.events import FactBody
 from agent_core.messages import UNKNOWN_USAGE
+from agent_core.providers.base import Files
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message, _files: Files) -> bytes:
     return msgspec.json.encode(message)
 
 
@@ -183,7 +184,7 @@ def test_a_message_is_encoded_once():
     """Each message of a window is turned into request JSON once, when first asked for."""
     encoded: list[Message] = []
 
-    def count(message: Message) -> bytes:
+    def count(message: Message, _files: Files) -> bytes:
         encoded.append(message)
         return b"x"
 
@@ -194,7 +195,7 @@ def test_a_message_is_encoded_once():
         assert b"".join(entry.wire for entry in window.entries) == b"xxxx"
     assert len(encoded) == 4
     window.recode(encode)
-    assert window.entries[0].wire == encode(encoded[0])
+    assert window.entries[0].wire == encode(encoded[0], {})
 
 
 def test_a_cut_keeps_half_from_a_border_on():

@@ -71,7 +71,7 @@ def test_it_is_a_provider():
     provider: b.Provider = demo.DemoProvider(FakeClock())
     assert provider.name == "demo"
     message = Message("user", (Text("hi"),))
-    assert msgspec.json.decode(provider.encode(message), type=Message) == message
+    assert msgspec.json.decode(provider.encoder("")(message, {}), type=Message) == message
 
 
 @pytest.mark.parametrize(

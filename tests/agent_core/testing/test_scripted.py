@@ -44,7 +44,7 @@ async def test_it_is_a_provider():
     provider: b.Provider = s.ScriptedProvider([], name="anthropic")
     assert provider.name == "anthropic"
     message = Message("user", (Text("hi"),))
-    assert msgspec.json.decode(provider.encode(message), type=Message) == message
+    assert msgspec.json.decode(provider.encoder("")(message, {}), type=Message) == message
 
 
 async def test_it_says_text_in_pieces():

@@ -1,0 +1,35 @@
+"""Failures of model calls: their kinds, and what a person is told of each; the operator's text is the failure's own."""
+
+from typing import Literal, get_args
+
+FailureKind = Literal[
+    "overloaded",
+    "rate_limited",
+    "network",
+    "error",
+    "context_overflow",
+    "quota",
+    "auth",
+    "misconfigured",
+    "invalid",
+    "stale_reasoning",
+]
+KINDS: tuple[str, ...] = get_args(FailureKind)
+
+_TOLD: dict[str, str] = {
+    "overloaded": "The model's provider is overloaded. Nothing is lost; please ask again in a few minutes.",
+    "rate_limited": "The model is asked more than its limit allows. Nothing is lost; please ask again shortly.",
+    "network": "The connection to the model broke off. Nothing is lost; please ask again.",
+    "error": "The model's provider had a fault of its own. Nothing is lost; please ask again.",
+    "context_overflow": "This conversation has become too long for the model. Please begin a new one.",
+    "quota": "The account that pays for the model has reached its limit. Only the people who run this can mend that.",
+    "auth": "The model's provider does not accept the key it was given. Only the people who run this can mend that.",
+    "misconfigured": "The model is not set up correctly here. Only the people who run this can mend that.",
+    "invalid": "The model's provider refused the request. Asking in another way, or in a new conversation, may help.",
+    "stale_reasoning": "The model could not take up its earlier thoughts again. Please ask again.",
+}
+
+
+def told(kind: str) -> str:
+    """Return what the person who asked is told when a model call fails for good as *kind*: honest, and no internals."""
+    return _TOLD.get(kind, _TOLD["error"])

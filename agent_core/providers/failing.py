@@ -1,0 +1,152 @@
+"""Why a model call failed: one classification for every wire, and the operator's text with what to do."""
+
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+from agent_core.failures import FailureKind
+from agent_core.providers.base import Failed
+
+RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
+MAX_SAID = 500
+"""Characters of what a provider said that are kept."""
+
+_REMEDIES: dict[FailureKind, str] = {
+    "overloaded": "It is tried again; an agent with `fallback_models` answers meanwhile.",
+    "rate_limited": "It is tried again; ask the provider for a higher limit, or give the agent `fallback_models`.",
+    "network": "It is tried again; check the way to the provider if this goes on.",
+    "error": "It is tried again; the provider's status page may tell more.",
+    "context_overflow": "Lower the agent's `limits.max_context_messages`, or begin a new session.",
+    "quota": "Add credit or raise the spending limit with the provider, or give the agent `fallback_models`.",
+    "auth": "Check the key: is it set, whole, and allowed to use this model?",
+    "misconfigured": "Check the model's name, the base URL and the agent's `controls` against the provider's list.",
+    "invalid": "The provider refuses this request as it is; its own text says which part.",
+    "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
+}
+# Words of a provider that say more than its status; the first that is found in type, code or text decides.
+_CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
+    ("stale_reasoning", ("bound to a different conversation", "`signature` in `thinking`")),
+    ("stale_reasoning", ("invalid_encrypted_content", "encrypted content could not be")),
+    ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "credit balance is too low")),
+    ("quota", ("billing_hard_limit_reached", "specified api usage limits")),
+    (
+        "context_overflow",
+        (
+            "context_length_exceeded",
+            "prompt is too long",
+            "maximum context length",
+            "exceed context limit",
+            "exceeds the available context size",
+            "input is too long",
+            "model_context_window_exceeded",
+        ),
+    ),
+    ("context_overflow", ("request_too_large",)),
+    ("overloaded", ("overloaded_error", "compaction_unavailable", "slow down", "engine_overloaded")),
+    ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
+    ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
+    ("misconfigured", ("model_not_found", "not_found_error", "unsupported_parameter", "unsupported_value")),
+    ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
+    ("invalid", ("invalid_request_error", "invalid_prompt")),
+)
+_STATUSES: dict[int, FailureKind] = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    404: "misconfigured",
+    408: "error",
+    409: "error",
+    413: "context_overflow",
+    425: "error",
+    429: "rate_limited",
+    503: "overloaded",
+    529: "overloaded",
+}
+_SERVER_ERROR = 500
+_SECRET = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.…-]{6,}", re.IGNORECASE)
+
+
+def classify(status: int | None, *said: str | None) -> FailureKind:
+    """Return what kind of failure a provider speaks of: its words first, then the HTTP *status*."""
+    words = " ".join(text for text in said if text).lower()
+    for kind, marks in _CODES:
+        if any(mark in words for mark in marks) and not (kind == "invalid" and status in _STATUSES):
+            return kind
+    if status in _STATUSES:
+        return _STATUSES[status]
+    return "error" if status is None or status >= _SERVER_ERROR else "invalid"
+
+
+def failed(kind: FailureKind, said: str, *, retry_after: float | None = None) -> Failed:
+    """Return a failure of *kind*; *said* is what happened, and what to do is added to it."""
+    text = f"{shown(said).rstrip('. ')}. {_REMEDIES[kind]}"
+    return Failed(kind, text, kind in RETRYABLE, retry_after)
+
+
+def refused(provider: str, status: int, body: object, headers: Mapping[str, str]) -> Failed:
+    """Return the failure that an HTTP error answer of *provider* stands for; *body* is its JSON, or its text."""
+    type_, code, text = said_in(body)
+    kind = classify(status, type_, code, text)
+    request = headers.get("request-id") or headers.get("x-request-id")
+    named = " ".join(word for word in (str(status), type_, code if code != type_ else None) if word)
+    told = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
+    return failed(kind, told, retry_after=wait_of(headers))
+
+
+def in_stream(provider: str, body: object) -> Failed:
+    """Return the failure that an error event in a stream of *provider* stands for."""
+    type_, code, text = said_in(body)
+    kind = classify(None, type_, code, text)
+    named = " ".join(dict.fromkeys(word for word in (type_, code) if word)) or "an error"
+    return failed(kind, f"`{provider}` broke off its answer with {named}: {text or 'no text'}")
+
+
+def said_in(body: object) -> tuple[str | None, str | None, str | None]:
+    """Return type, code and text of an error in any of the shapes that servers use."""
+    if isinstance(body, str):
+        return None, None, body or None
+    if not isinstance(body, dict):
+        return None, None, None
+    error = cast("dict[str, Any]", body)
+    inner = error.get("error")
+    if isinstance(inner, str):
+        return _word(error.get("type")), _word(error.get("code")), inner
+    if isinstance(inner, dict):
+        error = cast("dict[str, Any]", inner)
+    text = error.get("message") or error.get("detail")
+    details = cast("dict[str, Any]", error.get("details") if isinstance(error.get("details"), dict) else {})
+    code = error.get("code") or details.get("error_code")
+    return _word(error.get("type")), _word(code), text if isinstance(text, str) else None
+
+
+def wait_of(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that an answer asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date."""
+    if (ms := _number(headers.get("retry-after-ms"))) is not None:
+        return ms / 1000
+    given = headers.get("retry-after", "")
+    if (seconds := _number(given)) is not None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def shown(text: str) -> str:
+    """Return *text* short, on one line, and without anything that looks like a key."""
+    line = _SECRET.sub("[secret]", " ".join(text.split()))
+    return line if len(line) <= MAX_SAID else line[: MAX_SAID - 1] + "…"
+
+
+def _word(value: object) -> str | None:
+    return str(value) if value not in (None, "") else None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and 0 <= number < float("inf") else None

@@ -1,0 +1,55 @@
+"""Server-sent events as bytes: network reads in, the data of whole events out."""
+
+MAX_EVENT = 32 * 1024 * 1024
+"""Bytes of one event; the largest answers are far below it, and a server that never ends a line must not fill us."""
+_DATA = b"data:"
+
+
+class EventTooLarge(ValueError):
+    """An event has more bytes than any answer should."""
+
+
+class Frames:
+    """Cuts a stream of bytes into the data of its events; what is not whole yet waits."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the data of each event that *chunk* completes; raises `EventTooLarge`."""
+        whole = self._rest + chunk if self._rest else chunk
+        if b"\r" in whole:
+            whole, held = _plain(whole)
+        else:
+            held = b""
+        events = whole.split(b"\n\n")
+        self._rest = events.pop() + held
+        if len(self._rest) > MAX_EVENT:
+            raise EventTooLarge(f"An event of more than {MAX_EVENT} bytes.")
+        return [data for event in events if (data := _data(event))]
+
+    def end(self) -> list[bytes]:
+        """Return the data of a last event that no blank line ended: some servers end so."""
+        rest, self._rest = self._rest, b""
+        return [data] if (data := _data(rest)) else []
+
+
+def _plain(text: bytes) -> tuple[bytes, bytes]:
+    """Return *text* with plain line ends, and a carriage return at its end, whose line feed may still come."""
+    held = b"\r" if text.endswith(b"\r") else b""
+    return text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n"), held
+
+
+def _data(event: bytes) -> bytes:
+    """Return the data of one event; comments and other fields are left out."""
+    start = event.find(_DATA)
+    if start > 0 and event[start - 1 : start] != b"\n":
+        start = event.find(b"\n" + _DATA) + 1 or -1
+    if start < 0:
+        return b""
+    if event.find(b"\n", start) < 0:
+        return event[start + 5 :].strip()
+    lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(_DATA)]
+    return b"\n".join(lines).strip()

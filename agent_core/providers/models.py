@@ -1,0 +1,99 @@
+"""What is known of each model: limits, what it takes, what it costs. The data is in models.toml, with its date."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+
+from agent_core.messages import Usage
+
+Thinking = Literal["none", "budget", "adaptive", "always", "effort"]
+_MILLION = Decimal(1_000_000)
+_DAY = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
+
+
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """USD per million tokens; None where the vendor bills nothing of the kind."""
+
+    input: Decimal
+    output: Decimal
+    read: Decimal | None = None
+    write_short: Decimal | None = None
+    write_long: Decimal | None = None
+
+
+class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The price of a prompt of more than *tokens* tokens."""
+
+    tokens: int
+    price: Price
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One model; *context* and *max_output* are tokens, None when unknown; *efforts* are lowest first."""
+
+    context: int | None = None
+    max_output: int | None = None
+    temperature: bool = True
+    thinking: Thinking = "none"
+    efforts: tuple[str, ...] = ()
+    ends: date | None = None
+    price: Price | None = None
+    above: Above | None = None
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen."""
+
+    as_of: date
+    defaults: Mapping[str, str]
+    models: Mapping[str, Model]
+
+
+UNKNOWN = Model()
+
+
+@cache
+def table() -> Table:
+    """Return the table that is shipped."""
+    text = files("agent_core.providers").joinpath("models.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Table)
+
+
+def find(name: str) -> Model:
+    """Return what is known of *name*, `provider:model`; a dated id such as `…-20251101` is its model."""
+    models = table().models
+    return models.get(name) or models.get(_DAY.sub("", name), UNKNOWN)
+
+
+def effort(model: Model, wish: str, order: tuple[str, ...]) -> str:
+    """Return the level of *model* that comes nearest to *wish*, not above it where there is one; *order* has all."""
+    if not model.efforts or wish in model.efforts:
+        return wish
+    below = [level for level in model.efforts if order.index(level) <= order.index(wish)]
+    return below[-1] if below else model.efforts[0]
+
+
+def cost(name: str, usage: Usage) -> str | None:
+    """Return what *usage* of *name* costs in USD, a decimal; None when a price or a count of it is unknown."""
+    known = find(name)
+    if known.price is None or usage.input is None or usage.output is None:
+        return None
+    counts = (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
+    prompt = sum(count or 0 for count in counts)
+    price = known.above.price if known.above and prompt > known.above.tokens else known.price
+    total = Decimal(0)
+    prices = (price.input, price.read, price.write_short, price.write_long)
+    for count, each in ((usage.output, price.output), *zip(counts, prices, strict=True)):
+        if each is None:
+            each = price.input if count else Decimal(0)  # noqa: PLW2901 - what has no price of its own is input
+        elif count is None:
+            return None
+        total += (count or 0) * each
+    return f"{(total / _MILLION).normalize():f}"
