@@ -134,11 +134,13 @@ async def set_stage(
     clock: Clock | None = None,
     limits: Limits | None = None,
     controls: Controls | None = None,
+    stand_ins: tuple[str, ...] = (),
+    name: str = "scripted",
     **options: Any,
 ) -> Stage:
-    """Start a core whose model plays *script*, and open a session."""
-    provider = ScriptedProvider(script, clock=clock)
-    definition = {"limits": limits or Limits(), "controls": controls or Controls()}
+    """Start a core whose model plays *script* as the provider *name*, and open a session."""
+    provider = ScriptedProvider(script, clock=clock, name=name)
+    definition = {"limits": limits or Limits(), "controls": controls or Controls(), "fallback_models": stand_ins}
     core = await make_core(provider, tools=tuple(tools), definition=definition, clock=clock, **options)
     return Stage(core, provider, (await core.open_session(agent="assistant", actor=ANN)).id)
 

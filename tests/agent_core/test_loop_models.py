@@ -1,0 +1,162 @@
+"""The loop with models that stand in for each other, that refuse their own thoughts, and that cost money."""
+
+import pytest
+
+from agent_core import ContextAdded, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
+from agent_core.failures import told
+from agent_core.messages import UNKNOWN_USAGE
+from agent_core.providers.models import find
+from agent_core.state import REPAIR
+from agent_core.strategy import backoff
+from agent_core.testing import FakeClock, call, fail, say, think, usage
+from agent_core.tools.function import tool
+from tests.agent_core.laws import check_log
+from tests.agent_core.stage import Stage, asleep, set_stage
+from tests.conftest import MakeCore
+
+IDLE = 2
+STAND_INS = ("scripted:second", "scripted:third")
+PRICED = "anthropic:claude-sonnet-5-5"
+busy = (fail(retry_after=60.0),)
+"""Overloaded for longer than anybody would wait who has a stand-in."""
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "fine"
+
+
+async def models(stage: Stage) -> list[str | None]:
+    """Return the models that were asked, in order."""
+    assert all(request.model in ("", "second", "third") for request in stage.provider.requests)
+    return [request.model for request in stage.provider.requests]
+
+
+async def test_a_stand_in_answers_for_a_model_that_is_overloaded(make_core: MakeCore):
+    """A model that asks for a long pause is stood in for at once, to the end of the run; the log says by which."""
+    script = [busy, (call("look"),), (say("Fine."),), (say("Back again."),)]
+    stage = await set_stage(make_core, script, tools=[look], stand_ins=STAND_INS)
+    run = await stage.play()
+    assert (run.status, run.text) == ("completed", "Fine.")
+    assert await models(stage) == ["", "second", "second"]
+    chosen = [step.controls["model"] for step in await stage.said(StepStarted) if step.controls]
+    assert chosen == ["scripted", "scripted:second"], "recorded when it changes"
+    (failed,) = await stage.said(StepFailed)
+    assert (failed.code, failed.partial) == ("overloaded", False)
+    assert (await stage.play("Again")).text == "Back again."
+    assert (await models(stage))[-1] == "", "the next run begins with the agent's own model"
+    check_log(await stage.log())
+
+
+async def test_a_short_pause_is_given_to_the_model_itself_once(make_core: MakeCore):
+    """A hiccup costs a short pause and no change of models; the second one in a row does."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(fail(),), (fail(),), (say("Hi."),)], clock=clock, stand_ins=STAND_INS)
+    run = await stage.send()
+    await asleep(clock, IDLE + 1)
+    clock.advance(backoff(run, 1, longer=True))
+    assert (await stage.done(run)).text == "Hi."
+    assert await models(stage) == ["", "", "second"]
+
+
+@pytest.mark.parametrize("kind", ["auth", "quota", "misconfigured"])
+async def test_a_model_that_cannot_answer_at_all_is_stood_in_for(make_core: MakeCore, kind):
+    """A key, an account or a name that does not work leaves the work to the stand-ins, one after the other."""
+    broken = (fail(kind, retryable=False),)
+    stage = await set_stage(make_core, [broken, broken, (say("Hi."),)], stand_ins=STAND_INS)
+    assert (await stage.play()).text == "Hi."
+    assert await models(stage) == ["", "second", "third"]
+
+
+async def test_when_no_stand_in_is_left_the_last_failure_counts(make_core: MakeCore):
+    """The run fails with what the last model said, in words for the person and in others for the operator."""
+    script = [busy, busy, (fail("quota", retryable=False, message="Pay the bill."),)]
+    stage = await set_stage(make_core, script, stand_ins=STAND_INS)
+    run = await stage.play()
+    assert run.error
+    assert (run.error.code, run.error.message, run.error.detail) == ("provider_error", told("quota"), "Pay the bill.")
+
+
+@pytest.mark.parametrize("kind", ["context_overflow", "invalid"])
+async def test_what_any_model_would_refuse_is_not_passed_on(make_core: MakeCore, kind):
+    """A request that is itself at fault is not tried on one model after the other."""
+    stage = await set_stage(make_core, [(fail(kind, retryable=False),)], stand_ins=STAND_INS)
+    assert (await stage.play()).status == "failed"
+    assert await models(stage) == [""]
+
+
+async def test_no_stand_in_takes_over_an_answer_that_was_shown(make_core: MakeCore):
+    """Once a word was shown the same model begins anew: nobody sees two models in one answer."""
+    script = [(say("Half an"), fail(retry_after=60.0)), (say("A whole answer."),)]
+    clock = FakeClock()
+    stage = await set_stage(make_core, script, clock=clock, stand_ins=STAND_INS)
+    run = await stage.send()
+    await asleep(clock, IDLE + 1)
+    clock.advance(60)
+    assert (await stage.done(run)).text == "A whole answer."
+    assert await models(stage) == ["", ""]
+    (failed,) = await stage.said(StepFailed)
+    assert failed.partial
+
+
+async def test_refused_thoughts_are_left_out_for_good(make_core: MakeCore):
+    """A model that refuses its earlier thinking is asked once more without it; the log tells, and it stays out."""
+    stale = (fail("stale_reasoning", retryable=False),)
+    script = [(think("Hm."), call("look")), stale, (think("Well."), say("Fine.")), (say("Yes."),)]
+    stage = await set_stage(make_core, script, tools=[look])
+    assert (await stage.play()).text == "Fine."
+    await stage.play("Sure?")
+    frozen = [body for body in await stage.said(SnapshotFrozen) if body.reason == REPAIR]
+    assert [body.hash for body in frozen] == [stage.provider.requests[0].snapshot.hash]
+    before, after, later = stage.provider.requests[1:]
+    assert b"Hm." in b"".join(entry.wire for entry in before.messages)
+    assert b"Hm." not in b"".join(entry.wire for entry in after.messages)
+    assert b"Hm." not in b"".join(entry.wire for entry in later.messages)
+    assert b"Well." in b"".join(entry.wire for entry in later.messages)
+    check_log(await stage.log())
+
+
+async def test_thoughts_are_repaired_once_a_step(make_core: MakeCore):
+    """A model that refuses again fails the run; a later step may be repaired again."""
+    stale = (fail("stale_reasoning", retryable=False),)
+    stage = await set_stage(make_core, [stale, (call("look"),), stale, (say("Fine."),), stale, stale], tools=[look])
+    assert (await stage.play()).text == "Fine."
+    run = await stage.play("Again")
+    assert run.error
+    assert run.error.message == told("stale_reasoning")
+    assert sum(body.reason == REPAIR for body in await stage.said(SnapshotFrozen)) == 3
+
+
+async def test_a_repair_takes_a_message_that_came_meanwhile(make_core: MakeCore):
+    """What a step takes is named rightly with a repair before it: a note of the same append, and no other fact."""
+    script = [(think("Hm."),), (fail("stale_reasoning", retryable=False),), (say("Fine."),)]
+    stage = await set_stage(make_core, script)
+    assert (await stage.play()).text == "Fine."
+    log = await stage.log()
+    (note,) = [fact.seq for fact in log if isinstance(fact.body, ContextAdded)]
+    takes = [fact.body.takes for fact in log if isinstance(fact.body, StepStarted)]
+    assert takes[1:] == [(note,), ()]
+
+
+async def test_what_a_run_cost_is_added_up(make_core: MakeCore):
+    """Each step has its price from the table of models, a failed try that was billed too, and the run their sum."""
+    price = find(PRICED).price
+    assert price
+    used = usage(input=1000, output=100, cache_read=2000, cache_write_short=0, cache_write_long=0)
+    one = (1000 * price.input + 100 * price.output + 2000 * (price.read or 0)) / 1_000_000
+    script = [(used, say("Half"), fail(retry_after=0.0)), (call("look"), used), (say("Fine."), used)]
+    stage = await set_stage(make_core, script, tools=[look], controls=Controls(model=PRICED), name="anthropic")
+    run = await stage.play()
+    assert [body.cost for body in await stage.said(StepCompleted)] == [f"{one.normalize():f}"] * 2
+    assert [body.cost for body in await stage.said(StepFailed)] == [f"{one.normalize():f}"]
+    assert run.cost == f"{3 * one:f}".rstrip("0")
+    assert run.usage.output == 300
+
+
+async def test_what_is_not_known_costs_null(make_core: MakeCore):
+    """A model without a price, or a step without counts, makes the sum unknown, never nothing."""
+    stage = await set_stage(make_core, [(say("Hi."), usage(input=1, output=1)), (say("Hi."),)])
+    priceless, uncounted = await stage.play(), await stage.play(model="scripted:x")
+    assert (priceless.cost, uncounted.cost) == (None, None)
+    assert uncounted.usage == UNKNOWN_USAGE
