@@ -49,7 +49,7 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
     ("misconfigured", ("model_not_found", "not_found_error", "unsupported_parameter", "unsupported_value")),
     ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
-    ("invalid", ("invalid_request_error", "invalid_prompt")),
+    ("invalid", ("invalid_request_error", "invalid_prompt", "policy", "data_residency_mismatch", "image_", "_image")),
 )
 _STATUSES: dict[int, FailureKind] = {
     401: "auth",
