@@ -1,6 +1,6 @@
 """Agent files: the YAML of PARLEY_AGENTS as definitions."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,6 @@ import msgspec
 import yaml
 
 from agent_core import ConfigError, Definition
-from app.settings import check_model
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 
@@ -17,12 +16,12 @@ def load_agents(
     folder: Path,
     *,
     tools: Collection[str],
-    check: Callable[[str, str], None] = check_model,
+    check: Callable[[str, str], None],
 ) -> list[Definition]:
     """Return the agents that the files of *folder* define, in the order of their names.
 
-    *tools* are the names that an agent may list; *check* raises for a model that nobody serves. Raises
-    ConfigError with the file and the field.
+    *tools* are the names that an agent may list; *check* raises for a model that nobody serves, given with the
+    place that names it. Raises ConfigError with the file and the field.
     """
     seen: dict[str, Path] = {}
     found: list[Definition] = []
@@ -35,9 +34,8 @@ def load_agents(
             if tool not in tools:
                 known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
                 raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
-        for model in (made.model, made.controls.model):
-            if model is not None:
-                check(model, f"{path}: `model`")
+        for field, model in _models(made):
+            check(model, f"{path}: `{field}`")
         seen[made.name] = path
         found.append(made)
     return found
@@ -60,6 +58,16 @@ def read_agent(path: Path) -> Definition:
     if not made.name.strip() or not made.instructions.strip():
         raise ConfigError(f"{path}: `name` and `instructions` must not be empty.")
     return made
+
+
+def _models(made: Definition) -> Iterator[tuple[str, str]]:
+    """Give the models that *made* names, each with its field."""
+    if made.model is not None:
+        yield "model", made.model
+    if made.controls.model is not None:
+        yield "controls.model", made.controls.model
+    for place, model in enumerate(made.fallback_models):
+        yield f"fallback_models[{place}]", model
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:

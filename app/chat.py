@@ -209,10 +209,11 @@ async def _own_core(settings: Settings) -> AsyncIterator[Port]:
     from app.compose import running_core  # noqa: PLC0415
     from app.lock import owned  # noqa: PLC0415
     from app.migrate import migrate  # noqa: PLC0415
+    from app.models import running_models  # noqa: PLC0415
 
     migrate(settings)
     with owned(settings):
-        async with running_core(settings) as core:
+        async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
             yield core
 
 

@@ -115,15 +115,16 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
 def list_runs(
     *, agent: str | None = None, session: str | None = None, status: str | None = None, limit: Limit = 20
 ) -> None:
-    """List runs, the latest first."""
+    """List runs, the latest first, with what they cost where that is known."""
     query = {"agent": agent, "session": session, "status": status, "limit": limit}
     for run in _client().call("GET", "/v1/runs", **query)["items"]:
-        _row(run["id"], run["status"], run["session"], run["created_at"], _short(run["output"]["text"]))
+        cost = f"${run['cost']}" if run["cost"] else "-"
+        _row(run["id"], run["status"], run["session"], run["created_at"], cost, _short(run["output"]["text"]))
 
 
 @runs.command("show")
 def show_run(id: str) -> None:
-    """Show a run as JSON."""
+    """Show a run as JSON; `error.detail` says what to do about one that failed."""
     _show(_client().call("GET", f"/v1/runs/{id}"))
 
 

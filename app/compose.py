@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime
+from functools import partial
 
 import structlog
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from agent_core import ConfigError, Core, InvalidInput, SqliteDatabase, SystemClock
-from agent_core.providers.demo import DemoProvider
+from agent_core import AgentObject, ConfigError, Core, InvalidInput, SqliteDatabase, SystemClock
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
 from app.api import agents, health, openapi, problems, runs, sessions
@@ -19,27 +20,27 @@ from app.api.readers import Readers
 from app.api.wire import TokenAnswer
 from app.keys import ApiKey
 from app.migrate import check_migrated
-from app.settings import DEMO, Settings
+from app.models import Models, models_of, notice, warn_of_end
+from app.settings import Settings, check_model
 from channels.web.identity import OPERATOR, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
 VERSION = "0.1.0"
 _log = structlog.get_logger("parley.start")
-DEMO_NOTICE = "This is a demonstration: no model answers here, a script does."
 
 
 @asynccontextmanager
-async def running_core(settings: Settings) -> AsyncIterator[Core]:
+async def running_core(settings: Settings, models: Models) -> AsyncIterator[Core]:
     """Give the core that *settings* describe, at work, with the agents of the files; stop it at the end."""
     tools = {tool.spec.name: tool for tool in BUILTIN}
-    definitions = load_agents(settings.agents, tools=tools)
+    definitions = load_agents(settings.agents, tools=tools, check=partial(check_model, settings))
     check_migrated(settings)
     clock = SystemClock()
     core = Core(
         SqliteDatabase(settings.database),
-        providers={DEMO: DemoProvider(clock, settings.demo_rate)},
+        providers=models.providers,
         tools=tools,
-        default_model=settings.default_model,
+        default_model=models.default,
         clock=clock,
     )
     await core.start()
@@ -48,12 +49,33 @@ async def running_core(settings: Settings) -> AsyncIterator[Core]:
     except InvalidInput as error:
         await core.stop()
         raise ConfigError(f"PARLEY_AGENTS: {error}") from None
-    for agent, tool in await core.agents.lacking():
-        _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     try:
+        await _warn(core, models, datetime.fromtimestamp(clock.now() / 1000, UTC).date())
         yield core
     finally:
         await core.stop()
+
+
+async def _warn(core: Core, models: Models, today: date) -> None:
+    """Log what the stored agents name and this process does not have, or will not have for long."""
+    warn_of_end(models.default, today)
+    for agent, tool in await core.agents.lacking():
+        _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
+    async for agent in _agents(core):
+        for model in models_of(agent.definition):
+            warn_of_end(model, today, agent=agent.definition.name)
+            if model.partition(":")[0] not in models.providers:
+                remedy = "set its provider's key or name another model"
+                _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)
+
+
+async def _agents(core: Core) -> AsyncIterator[AgentObject]:
+    cursor, more = None, True
+    while more:
+        page = await core.agents.list(limit=100, cursor=cursor)
+        for agent in page.items:
+            yield agent
+        cursor, more = page.next_cursor, page.next_cursor is not None
 
 
 def create_app(
@@ -86,25 +108,11 @@ def create_app(
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
     if settings.demo:
-        app.include_router(demo_router(core, tokens, Demo(demo_agent, notice(settings)), described=described))
+        app.include_router(demo_router(core, tokens, Demo(demo_agent, partial(notice, settings)), described=described))
     problems.install(app)
     openapi.install(app)
     _protect(app, settings, identify=lambda text: _principal(text, tokens, api_key))
     return app
-
-
-def notice(settings: Settings) -> str:
-    """Return what the demo page says of the model behind it."""
-    if settings.default_model != DEMO:
-        return f"Answers come from {settings.default_model}."
-    return f"{DEMO_NOTICE} {why_demo(settings)}"
-
-
-def why_demo(settings: Settings) -> str:
-    """Return why no real model answers, in a sentence."""
-    if settings.unused_key is None:
-        return "This version has no real models yet."
-    return f"{settings.unused_key} is set, but this version has no real models yet: the demo answers."
 
 
 def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:

@@ -16,12 +16,13 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from agent_core import ConfigError
+from agent_core import ConfigError, SystemClock
 from app.api.readers import Readers
-from app.compose import create_app, running_core, why_demo
+from app.compose import create_app, running_core
 from app.keys import ApiKey, load_api_key, load_keys, prepare_data
 from app.lock import owned
-from app.settings import SERVER_FILE, Settings
+from app.models import Models, running_models, why_demo
+from app.settings import DEMO, SERVER_FILE, Settings
 from channels.web.identity import Tokens
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
@@ -80,17 +81,30 @@ def serve(settings: Settings) -> None:
 async def _serve(settings: Settings) -> None:
     keys, api_key, readers = load_keys(settings), load_api_key(settings), Readers()
     with listening(settings) as sock:
-        async with running_core(settings) as core:
+        async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
             app = create_app(core, settings, tokens=Tokens(keys.derive), api_key=api_key, readers=readers)
-            url = url_of(settings, sock)
+            url, up = url_of(settings, sock), asyncio.Event()
+            settling = asyncio.create_task(_settle(up, models))
             with announced(settings.data, url) as announce:
 
                 def started() -> None:
                     announce()
                     greet(settings, api_key, url)
-                    settle_memory()
+                    up.set()
 
-                await Server(config(app, settings), readers=readers, started=started).serve(sockets=[sock])
+                try:
+                    await Server(config(app, settings), readers=readers, started=started).serve(sockets=[sock])
+                finally:
+                    settling.cancel()
+
+
+async def _settle(up: asyncio.Event, models: Models) -> None:
+    """Once the server is *up*, import what the default model needs, and let the collector work again after that."""
+    await up.wait()
+    try:
+        await models.prepare()
+    finally:
+        settle_memory()
 
 
 def config(app: object, settings: Settings) -> uvicorn.Config:
@@ -186,9 +200,11 @@ def greet(settings: Settings, api_key: ApiKey, url: str) -> None:
 
 def model_line(settings: Settings) -> str:
     """Return the model in use, and plainly what `demo` is."""
-    if settings.default_model != "demo":
-        return settings.default_model
-    return f"demo, a demonstration: a script answers, no model does. {why_demo(settings)}"
+    if settings.default_model == DEMO:
+        return f"demo, a demonstration: a script answers, no model does. {why_demo(settings)}"
+    if settings.model is None:
+        return f"{settings.default_model}, the default of {settings.default_key}; PARLEY_MODEL names another"
+    return settings.default_model
 
 
 def settle_memory() -> None:

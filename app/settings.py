@@ -1,12 +1,14 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
+from agent_core.providers.models import table
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_SECRET = 32
@@ -14,8 +16,14 @@ SQLITE = "sqlite:///"
 # Where a running server tells the commands of its machine how to reach it.
 SERVER_FILE = "server.json"
 POSTGRES = ("postgres://", "postgresql://")
-REAL_PROVIDERS = ("anthropic", "openai", "openai-compatible")
 DEMO = "demo"
+# What each provider cannot do without.
+NEEDS = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "openai-compatible": "OPENAI_BASE_URL (Ollama: http://localhost:11434/v1), or OPENAI_API_KEY",
+}
+_PROVIDER_OF = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"}
 REMEDIES = {
     "PORT": "give a number from 0 to 65535",
     "PARLEY_DEMO": "give on or off",
@@ -23,6 +31,10 @@ REMEDIES = {
     "PARLEY_SECRET_KEY": f"give any text of {MIN_SECRET} characters or more",
     "PARLEY_API_KEY": "give a text without spaces",
     "PARLEY_ORIGINS": "give origins such as https://example.com, with commas between them",
+    "ANTHROPIC_API_KEY": "give the key as the provider shows it",
+    "OPENAI_API_KEY": "give the key as the provider shows it",
+    "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",
+    "OPENAI_BASE_URL": "give an address such as http://localhost:11434/v1, without a name or password in it",
 }
 
 
@@ -45,6 +57,7 @@ class Settings(BaseSettings):
     demo_page: bool | None = Field(None, validation_alias="PARLEY_DEMO")
     demo_rate: float = Field(50, validation_alias="PARLEY_DEMO_RATE", ge=0, allow_inf_nan=False)
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
+    anthropic_base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
 
@@ -65,7 +78,18 @@ class Settings(BaseSettings):
             raise ValueError("too short")
         return given
 
-    @field_validator("api_key")
+    @field_validator("anthropic_base_url", "openai_base_url")
+    @classmethod
+    def _web_address(cls, given: str | None) -> str | None:
+        return None if given is None else _address(given)
+
+    @field_validator("anthropic_api_key", "openai_api_key", mode="before")
+    @classmethod
+    def _stripped(cls, given: object) -> object:
+        """Take a key as a file with a last newline holds it; one of blanks alone is none."""
+        return given.strip() or None if isinstance(given, str) else given
+
+    @field_validator("api_key", "anthropic_api_key", "openai_api_key")
     @classmethod
     def _one_word(cls, given: SecretStr | None) -> SecretStr | None:
         text = given.get_secret_value() if given else "x"
@@ -91,20 +115,24 @@ class Settings(BaseSettings):
 
     @property
     def default_model(self) -> str:
-        """The model of agents that name none, as `provider` or `provider:model`."""
-        return self.model or DEMO
+        """The model of agents that name none, as `provider:model` or `demo`."""
+        if self.model or self.default_key is None:
+            return self.model or DEMO
+        provider = _PROVIDER_OF[self.default_key]
+        return f"{provider}:{table().defaults[provider]}"
 
     @property
-    def unused_key(self) -> str | None:
-        """The name of a provider's key that is set and answers nothing yet, because no model is named."""
+    def default_key(self) -> str | None:
+        """The name of the provider's key that chooses the default model when PARLEY_MODEL names none."""
         keys = {"ANTHROPIC_API_KEY": self.anthropic_api_key, "OPENAI_API_KEY": self.openai_api_key}
-        given = [name for name, key in keys.items() if key is not None]
-        return given[0] if given and self.model is None else None
+        return next((name for name, key in keys.items() if key is not None), None)
 
     @property
-    def model_origin(self) -> Literal["PARLEY_MODEL", "default"]:
-        """Where the default model's name comes from."""
-        return "PARLEY_MODEL" if self.model else "default"
+    def providers(self) -> tuple[str, ...]:
+        """The names of the providers that can be asked with what is set."""
+        compatible = self.openai_base_url or self.openai_api_key
+        found = {"anthropic": self.anthropic_api_key, "openai": self.openai_api_key, "openai-compatible": compatible}
+        return (DEMO, *(name for name, given in found.items() if given is not None))
 
 
 def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True) -> Settings:
@@ -126,8 +154,11 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
 def check(settings: Settings) -> None:
     """Raise ConfigError for what is well-formed and still cannot work."""
     _check_database(settings)
-    _check_base_url(settings)
-    check_model(settings.default_model, "PARLEY_MODEL")
+    if settings.openai_base_url and settings.model is None and settings.default_key is None:
+        raise ConfigError(
+            "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
+        )
+    check_model(settings, settings.default_model, "PARLEY_MODEL")
     if settings.agents.exists() and not settings.agents.is_dir():
         raise ConfigError(f"PARLEY_AGENTS: `{settings.agents}` is a file; name the folder that holds the agents.")
     if not settings.agents.exists():
@@ -136,17 +167,19 @@ def check(settings: Settings) -> None:
         )
 
 
-def check_model(name: str, where: str) -> None:
-    """Raise ConfigError when no provider of this version serves *name*; *where* says who asks for it."""
-    provider, _, model = name.partition(":")
+def check_model(settings: Settings, name: str, where: str) -> None:
+    """Raise ConfigError when *name* is no model that can be asked for here; *where* says who asks for it."""
+    provider, colon, model = name.partition(":")
     if name == DEMO:
         return
-    if provider in REAL_PROVIDERS:
-        raise ConfigError(
-            f"{where}: models of `{provider}` are not built yet, so `{name}` cannot be served; use `demo`."
-        )
-    hint = f"`{provider}` is no provider" if model else "a model is written `provider:model`"
-    raise ConfigError(f"{where}: `{name}` is unknown, {hint}; this version serves `demo`.")
+    if provider not in NEEDS:
+        hint = f"`{provider}` is no provider" if colon and provider != DEMO else "a model is written `provider:model`"
+        known = ", ".join(f"`{each}:<model>`" for each in NEEDS)
+        raise ConfigError(f"{where}: `{name}` is unknown, {hint}; use {known} or `demo`.")
+    if not model or any(character.isspace() for character in model):
+        raise ConfigError(f"{where}: `{name}` names no model; write `{provider}:<model>`, without spaces.")
+    if provider not in settings.providers:
+        raise ConfigError(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
 
 
 def _check_database(settings: Settings) -> None:
@@ -161,11 +194,14 @@ def _check_database(settings: Settings) -> None:
         raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
 
 
-def _check_base_url(settings: Settings) -> None:
-    if settings.openai_base_url is not None and settings.model is None and settings.unused_key is None:
-        raise ConfigError(
-            "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
-        )
+def _address(given: str) -> str:
+    """Return *given* without a closing slash; raise ValueError when it is no http address, or holds a secret."""
+    found = urlsplit(given.strip())
+    # A port that is none raises as it is read.
+    plain = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    if not plain or found.username is not None or found.query or found.fragment or not given.isprintable():
+        raise ValueError("not an http address")
+    return given.strip().rstrip("/")
 
 
 def _first(error: ValidationError) -> str:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Controls, Message, Text
+from agent_core.agents import Effort
 from app.api.problems import NOT_BLANK
 
 MAX_TEXT = 100_000
@@ -40,6 +41,9 @@ class ControlsBody(Body):
 
     model: Id | None = None
     max_steps: int | None = Field(default=None, ge=1, le=200)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    effort: Effort | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     tool_choice: Literal["auto", "none"] | None = None
 
     def value(self) -> Controls:
@@ -85,6 +89,7 @@ class AgentBody(Body):
     name: AgentName
     instructions: Instructions
     model: Id | None = None
+    fallback_models: list[Id] = Field(default_factory=list, max_length=10)
     tools: list[Id] = Field(default_factory=list, max_length=200)
     limits: LimitsBody = LimitsBody()
     controls: ControlsBody = ControlsBody()
@@ -97,6 +102,7 @@ class AgentChanges(Body):
     name: AgentName = ""
     instructions: Instructions = ""
     model: Id | None = None
+    fallback_models: list[Id] = Field(default_factory=list, max_length=10)
     tools: list[Id] = Field(default_factory=list, max_length=200)
     limits: LimitsBody = LimitsBody()
     controls: ControlsBody = ControlsBody()

@@ -54,6 +54,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     source: Literal["file", "api"]
     model: str | None
+    fallback_models: tuple[str, ...]
     instructions: str
     tools: tuple[str, ...]
     hooks: tuple[str, ...]
@@ -155,6 +156,7 @@ def agent_wire(agent: AgentObject) -> Agent:
         version=agent.version,
         source=agent.source,
         model=made.model,
+        fallback_models=made.fallback_models,
         instructions=made.instructions,
         tools=made.tools,
         hooks=(),

@@ -54,10 +54,10 @@ class TokenBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The open demo page: which agent answers, and what the page says about it."""
+    """The open demo page: which agent answers, and what the page says about its model (None: the default one)."""
 
     agent: str
-    notice: str
+    notice: Callable[[str | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ def demo_router(core: Core, tokens: Tokens, demo: Demo, *, described: Answers) -
     async def show_page() -> Response:
         """Return the demo page."""
         text = (STATIC / "demo.html").read_text(encoding="utf-8")
-        filled = text.replace("{{notice}}", html.escape(demo.notice))
+        made = (await core.agents.get(demo.agent)).definition
+        filled = text.replace("{{notice}}", html.escape(demo.notice(made.controls.model or made.model)))
         return Response(filled, 200, PAGE_HEADERS, "text/html")
 
     @router.get("/widget-demo/token", responses=described.demo)

@@ -8,21 +8,33 @@ from agent_core import ConfigError, Controls
 from app.agents import load_agents
 
 TOOLS = ("calculate", "current_time")
+
+
+def check(name: str, where: str) -> None:
+    """Serve the demo alone."""
+    if name != "demo":
+        raise ConfigError(f"{where}: `{name}` is not here.")
+
+
 SHIPPED = Path(__file__).parents[2] / "agents"
 
 
 def test_the_shipped_agents_can_be_read():
     """The repository's own folder holds the assistant, whose tools are there."""
-    assert [agent.name for agent in load_agents(SHIPPED, tools=TOOLS)] == ["assistant"]
+    assert [agent.name for agent in load_agents(SHIPPED, tools=TOOLS, check=check)] == ["assistant"]
 
 
 def test_files_become_definitions(tmp_path):
     """YAML files are read in the order of their names; other files are nobody's."""
     (tmp_path / "b.yaml").write_text("name: bee\ninstructions: Buzz.\n")
-    (tmp_path / "a.yml").write_text("name: ant\ninstructions: Walk.\nmodel: demo\ncontrols: {max_steps: 3}\n")
+    (tmp_path / "a.yml").write_text(
+        "name: ant\ninstructions: Walk.\nmodel: demo\nfallback_models: [demo]\n"
+        "controls: {max_steps: 3, max_output_tokens: 500, effort: low, temperature: 1}\n"
+    )
     (tmp_path / "notes.txt").write_text("}{")
-    ant, bee = load_agents(tmp_path, tools=TOOLS)
-    assert (ant.name, ant.controls, bee.model) == ("ant", Controls(max_steps=3), None)
+    ant, bee = load_agents(tmp_path, tools=TOOLS, check=check)
+    assert (ant.name, ant.fallback_models, bee.model) == ("ant", ("demo",), None)
+    assert ant.controls == Controls(max_steps=3, max_output_tokens=500, effort="low", temperature=1.0)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +48,11 @@ def test_files_become_definitions(tmp_path):
         ("name: a\ninstructions: b\nhooks: []", "hooks"),
         ("name: a\ninstructions: b\ntools: [clacluate]", "no tool `clacluate`"),
         ("name: a\ninstructions: b\nmodel: acme:m", "acme"),
-        ("name: a\ninstructions: b\nmodel: openai:gpt", "not built yet"),
+        ("name: a\ninstructions: b\nmodel: openai:gpt", "`model`: `openai:gpt`"),
+        ("name: a\ninstructions: b\ncontrols: {model: openai:gpt}", "`controls.model`: `openai:gpt`"),
+        ("name: a\ninstructions: b\nfallback_models: [demo, openai:gpt]", "`fallback_models[1]`: `openai:gpt`"),
+        ("name: a\ninstructions: b\ncontrols: {effort: huge}", "`controls.effort`"),
+        ("name: a\ninstructions: b\ncontrols: {temperature: warm}", "`controls.temperature`"),
         ("name: ''\ninstructions: b", "must not be empty"),
     ],
 )
@@ -44,7 +60,7 @@ def test_a_wrong_file_is_named_with_its_field(tmp_path, text, told):
     """What cannot be used fails the start with one line: the file and what is wrong in it."""
     (tmp_path / "a.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load_agents(tmp_path, tools=TOOLS)
+        load_agents(tmp_path, tools=TOOLS, check=check)
     line = str(caught.value)
     assert "a.yaml" in line
     assert told in line
@@ -55,7 +71,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
     """A file in another encoding asks for UTF-8."""
     (tmp_path / "a.yaml").write_bytes(b"name: \xe4")
     with pytest.raises(ConfigError, match="UTF-8"):
-        load_agents(tmp_path, tools=TOOLS)
+        load_agents(tmp_path, tools=TOOLS, check=check)
 
 
 def test_a_name_is_given_once(tmp_path):
@@ -63,4 +79,4 @@ def test_a_name_is_given_once(tmp_path):
     for file in ("a.yaml", "b.yaml"):
         (tmp_path / file).write_text("name: ant\ninstructions: Walk.\n")
     with pytest.raises(ConfigError, match=r"b\.yaml.*a\.yaml"):
-        load_agents(tmp_path, tools=TOOLS)
+        load_agents(tmp_path, tools=TOOLS, check=check)

@@ -13,11 +13,12 @@ import structlog
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition, Inbound, SqliteDatabase, Text
+from agent_core import Core, Definition, Inbound, SqliteDatabase, SystemClock, Text
 from agent_core.providers.base import Delta, Request
 from agent_core.testing import ScriptedProvider, bug
 from app.compose import running_core
 from app.logs import configure
+from app.models import running_models
 from app.settings import Settings
 from tests.app.processes import ROOT
 from tests.conftest import ANN
@@ -112,14 +113,14 @@ def test_libraries_are_heard_when_they_warn(told: Told):
 async def test_a_tool_that_is_gone_is_one_warning_at_the_start(database_path: Path, told: Told, tmp_path: Path):
     """A start goes on without the tool of a stored agent, and says so in one line."""
     settings = Settings(_env_file=None, data=tmp_path, agents=tmp_path)  # type: ignore[call-arg]
-    async with running_core(settings) as core:
+    async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
         await core.agents.create(Definition(name="anna", instructions="Hi", tools=("calculate",)))
         assert told.getvalue() == ""
     database = SqliteDatabase(database_path)
     changed = text("UPDATE agent_version SET definition = CAST(replace(definition, 'calculate', 'dig') AS BLOB)")
     await database.write(lambda connection: connection.execute(changed))
     await database.close()
-    async with running_core(settings):
+    async with running_models(settings, SystemClock()) as models, running_core(settings, models):
         (line,) = told.getvalue().splitlines()
     assert "[warning] agent.tool_missing agent=anna" in line
     assert "tool=dig" in line

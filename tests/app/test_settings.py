@@ -3,18 +3,15 @@
 import pytest
 
 from agent_core import ConfigError
-from app.compose import notice
+from agent_core.providers.models import table
 from app.main import model_line
-from app.settings import Settings, check_model, load_settings
-
-NAMES = [str(field.validation_alias) for field in Settings.model_fields.values()]
+from app.models import notice
+from app.settings import load_settings
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch, tmp_path):
-    """An environment without any setting, in a folder with agents."""
-    for name in NAMES:
-        monkeypatch.delenv(name, raising=False)
+    """A folder with agents."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agents").mkdir()
 
@@ -80,9 +77,13 @@ def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
         ("PARLEY_SECRET_KEY", "secret", "32 characters"),
         ("PARLEY_API_KEY", "secret words", "without spaces"),
         ("PARLEY_AGENTS", "nowhere", "folder"),
-        ("PARLEY_MODEL", "anthropic:claude", "not built yet"),
-        ("PARLEY_MODEL", "openai:gpt", "not built yet"),
-        ("PARLEY_MODEL", "openai-compatible:m", "not built yet"),
+        ("PARLEY_MODEL", "anthropic:claude", "set it, or use another model"),
+        ("PARLEY_MODEL", "anthropic:claude", "ANTHROPIC_API_KEY"),
+        ("PARLEY_MODEL", "openai:gpt", "OPENAI_API_KEY"),
+        ("PARLEY_MODEL", "openai-compatible:m", "OPENAI_BASE_URL"),
+        ("PARLEY_MODEL", "openai:", "openai:<model>"),
+        ("PARLEY_MODEL", "openai: gpt", "without spaces"),
+        ("PARLEY_MODEL", "demo:fast", "provider:model"),
         ("PARLEY_MODEL", "acme:m", "no provider"),
         ("PARLEY_MODEL", "gpt", "provider:model"),
         ("PARLEY_DEMO", "maybe", "on or off"),
@@ -90,6 +91,15 @@ def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
         ("PARLEY_DEMO_RATE", "inf", "deltas per second"),
         ("PARLEY_ORIGINS", "example.com", "https://"),
         ("OPENAI_BASE_URL", "http://localhost:1234/v1", "PARLEY_MODEL"),
+        ("OPENAI_BASE_URL", "localhost:1234/v1", "http://localhost:11434/v1"),
+        ("OPENAI_BASE_URL", "ftp://localhost/v1", "http://localhost:11434/v1"),
+        ("OPENAI_BASE_URL", "http://localhost:99999/v1", "http://localhost:11434/v1"),
+        ("OPENAI_BASE_URL", "https://me:secret@example.com/v1", "password"),
+        ("ANTHROPIC_BASE_URL", "api.anthropic.com", "https://api.anthropic.com"),
+        ("ANTHROPIC_BASE_URL", "https:///v1", "https://api.anthropic.com"),
+        ("ANTHROPIC_BASE_URL", "https://example.com?key=secret", "https://api.anthropic.com"),
+        ("ANTHROPIC_API_KEY", "secret words", "as the provider shows it"),
+        ("OPENAI_API_KEY", "secret\u2026", "as the provider shows it"),
     ],
 )
 def test_what_cannot_work_fails_in_one_line(monkeypatch, name, value, remedy):
@@ -104,43 +114,97 @@ def test_what_cannot_work_fails_in_one_line(monkeypatch, name, value, remedy):
     assert "secret" not in line.replace("PARLEY_SECRET_KEY", "")
 
 
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"])
-def test_a_providers_key_falls_back_to_the_demo_and_says_so(monkeypatch, name):
-    """As long as there are no real models the demo answers, and the greeting and the page name the key that is set."""
-    monkeypatch.setenv(name, "hush")
+URL = "http://localhost:11434/v1"
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "providers"),
+    [
+        ({}, "demo", "demo"),
+        ({"ANTHROPIC_API_KEY": "a"}, "anthropic:*", "demo anthropic"),
+        ({"OPENAI_API_KEY": "o"}, "openai:*", "demo openai openai-compatible"),
+        ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "anthropic:*", "demo anthropic openai openai-compatible"),
+        ({"ANTHROPIC_API_KEY": " ", "OPENAI_API_KEY": "o\n"}, "openai:*", "demo openai openai-compatible"),
+        ({"ANTHROPIC_API_KEY": "a", "PARLEY_MODEL": "demo"}, "demo", "demo anthropic"),
+        ({"ANTHROPIC_API_KEY": "a", "PARLEY_MODEL": "anthropic:m:1"}, "anthropic:m:1", "demo anthropic"),
+        ({"OPENAI_API_KEY": "o", "PARLEY_MODEL": "openai:m"}, "openai:m", "demo openai openai-compatible"),
+        ({"OPENAI_API_KEY": "o", "PARLEY_MODEL": "openai-compatible:m"}, "openai-compatible:m", None),
+        ({"OPENAI_BASE_URL": URL, "PARLEY_MODEL": "openai-compatible:m"}, "openai-compatible:m", None),
+        ({"OPENAI_BASE_URL": URL, "OPENAI_API_KEY": "o"}, "openai:*", "demo openai openai-compatible"),
+        ({"OPENAI_BASE_URL": URL, "ANTHROPIC_API_KEY": "a"}, "anthropic:*", "demo anthropic openai-compatible"),
+        ({"OPENAI_BASE_URL": URL, "PARLEY_MODEL": "demo"}, "demo", "demo openai-compatible"),
+        ({"ANTHROPIC_BASE_URL": URL}, "demo", "demo"),
+    ],
+)
+def test_the_model_follows_from_what_is_set(monkeypatch, given, model, providers):
+    """PARLEY_MODEL, else the default of the Anthropic key, else of the OpenAI key, else the demo."""
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     settings = load_settings()
-    assert (settings.default_model, settings.unused_key) == ("demo", name)
-    sentence = f"{name} is set, but this version has no real models yet: the demo answers"
+    provider = model.removesuffix(":*")
+    assert settings.default_model == (f"{provider}:{table().defaults[provider]}" if provider != model else model)
+    if providers is not None:
+        assert " ".join(settings.providers) == providers
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "needs"),
+    [
+        ("anthropic:m", {"OPENAI_API_KEY": "hush"}, "ANTHROPIC_API_KEY"),
+        ("openai:m", {"ANTHROPIC_API_KEY": "hush"}, "OPENAI_API_KEY"),
+        ("openai:m", {"OPENAI_BASE_URL": URL}, "OPENAI_API_KEY"),
+        ("openai-compatible:m", {"ANTHROPIC_API_KEY": "hush"}, "OPENAI_BASE_URL"),
+    ],
+)
+def test_a_model_without_its_key_names_the_key(monkeypatch, model, given, needs):
+    """Another provider's key does not help, and the line that says so shows no key."""
+    for name, value in {**given, "PARLEY_MODEL": model}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    assert str(caught.value).startswith(f"PARLEY_MODEL: `{model}` needs {needs}")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_base_url_goes_without_its_last_slash(monkeypatch):
+    """Addresses are kept as the SDKs want them."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://models.example/anthropic/ ")
+    assert load_settings().anthropic_base_url == "https://models.example/anthropic"
+
+
+def test_keys_are_shown_nowhere(monkeypatch):
+    """What is printed of the settings, as a whole and in their sentences, holds no key."""
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "PARLEY_API_KEY"):
+        monkeypatch.setenv(name, "hush-hush")
+    settings = load_settings()
+    assert "hush" not in f"{settings!r} {settings} {model_line(settings)} {notice(settings)} {settings.model_dump()}"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),
+        ({"PARLEY_MODEL": "demo"}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),
+        ({"PARLEY_MODEL": "demo", "OPENAI_API_KEY": "hush"}, "unset it, and the model of OPENAI_API_KEY answers"),
+    ],
+)
+def test_the_demo_says_how_to_get_a_real_model(monkeypatch, given, told):
+    """The greeting and the page say that this is a demonstration, and what to do for a model."""
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
     for text in (model_line(settings), notice(settings)):
-        assert sentence in text
         assert "demonstration" in text
-        assert "hush" not in text
+        assert told in text
 
 
-def test_a_base_url_beside_a_key_is_no_fault(monkeypatch):
-    """Only OPENAI_BASE_URL alone, without a key and a model, ends the start."""
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1234/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "hush")
-    assert load_settings().unused_key == "OPENAI_API_KEY"
-
-
-def test_the_demo_without_a_key_asks_for_none():
-    """Without a provider's key the greeting and the page say that this is a demonstration, and name no key."""
-    settings = load_settings()
-    for text in (model_line(settings), notice(settings)):
-        assert "demonstration" in text
-        assert "_API_KEY" not in text
-
-
-def test_a_real_key_is_no_fault_when_the_model_is_named(monkeypatch):
-    """PARLEY_MODEL=demo goes on beside a provider's key."""
-    monkeypatch.setenv("OPENAI_API_KEY", "hush")
-    monkeypatch.setenv("PARLEY_MODEL", "demo")
-    settings = load_settings()
-    assert (settings.default_model, settings.unused_key) == ("demo", None)
-    assert "hush" not in repr(settings)
-
-
-def test_demo_is_served():
-    """The demo provider is the one that this version has."""
-    check_model("demo", "PARLEY_MODEL")
+def test_a_real_model_is_named(monkeypatch):
+    """The greeting and the page name the model that answers, and who chose it."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "hush")
+    settings, name = load_settings(), f"anthropic:{table().defaults['anthropic']}"
+    assert model_line(settings) == f"{name}, the default of ANTHROPIC_API_KEY; PARLEY_MODEL names another"
+    assert notice(settings) == f"Answers come from {name}."
+    assert notice(settings, "openai:m") == "Answers come from openai:m."
+    assert notice(settings, "demo").endswith(f"Its agent asks for `demo`; without that {name} answers.")
+    monkeypatch.setenv("PARLEY_MODEL", "anthropic:m")
+    assert model_line(load_settings()) == "anthropic:m"

@@ -1,6 +1,7 @@
 """Routes of agents."""
 
 import httpx
+import pytest
 
 from agent_core import Core
 
@@ -43,6 +44,37 @@ async def test_no_agent_is_named_like_an_id(client: httpx.AsyncClient):
     ):
         assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "name")
         assert "choose another name" in answer.json()["detail"]
+
+
+async def test_controls_of_the_model_are_kept(client: httpx.AsyncClient):
+    """Effort, length, temperature and fallback models are fields of an agent, and null takes one back."""
+    controls = {"max_output_tokens": 4000, "effort": "high", "temperature": 0.5}
+    given = {**NEW, "fallback_models": ["scripted:spare"], "controls": controls}
+    made = await client.post("/v1/agents", json=given)
+    assert (made.status_code, made.json()["fallback_models"]) == (201, ["scripted:spare"])
+    assert made.json()["controls"] == controls
+    change = {"fallback_models": [], "controls": {"effort": None, "temperature": 1}}
+    changed = (await client.patch("/v1/agents/scout", json=change)).json()
+    assert changed["fallback_models"] == []
+    assert changed["controls"] == {"max_output_tokens": 4000, "temperature": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"fallback_models": ["acme:m"]}, "fallback_models[0]"),
+        ({"fallback_models": "scripted:m"}, "fallback_models"),
+        ({"controls": {"max_output_tokens": 0}}, "controls.max_output_tokens"),
+        ({"controls": {"effort": "huge"}}, "controls.effort"),
+        ({"controls": {"temperature": 2.1}}, "controls.temperature"),
+        ({"controls": {"temperature": "warm"}}, "controls.temperature"),
+        ({"controls": {"model": "acme:m"}}, "controls.model"),
+    ],
+)
+async def test_controls_that_no_model_takes_are_refused(client: httpx.AsyncClient, given, path):
+    """A provider that is not there, an unknown effort and numbers out of bounds answer 422 with the field."""
+    answer = await client.post("/v1/agents", json={**NEW, **given})
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, path)
 
 
 async def test_an_agent_whose_tool_is_gone_opens_nothing(client: httpx.AsyncClient, core: Core):
