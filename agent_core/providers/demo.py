@@ -40,7 +40,8 @@ everything work before you have a key. Try one of these:
 - `Explain at length` streams a long answer: reload the page or press Stop in the middle of it.
 - `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
 
-Real models come with a later version."""
+For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs and start it again; \
+`docs/models.md` tells more."""
 SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
 RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "sample table": (
