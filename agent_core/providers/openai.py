@@ -1,0 +1,110 @@
+"""OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
+
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from agent_core.agents import Controls, Snapshot
+from agent_core.providers import models
+from agent_core.providers.base import Delta, Encode, Request
+from agent_core.providers.client import SdkClient
+from agent_core.providers.openai_encode import encode
+from agent_core.providers.openai_fold import ResponsesFold
+
+NAME = "openai"
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+MIN_OUTPUT_TOKENS = 16
+"""Responses refuses a lower bound of its answer."""
+_HEADS = 64
+
+
+def openai(*, api_key: str, base_url: str | None = None, idle: float = 120.0) -> "OpenAIProvider":
+    """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
+
+    def make() -> Any:
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - importing the SDK takes a second
+
+        return AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient())
+
+    return OpenAIProvider(SdkClient(NAME, make, idle=idle))
+
+
+class OpenAIProvider:
+    """Asks OpenAI's models."""
+
+    name = NAME
+
+    def __init__(self, client: SdkClient) -> None:
+        self._client = client
+        self._encoders: dict[str, Encode] = {}
+        self._heads: dict[str, bytes] = {}
+
+    def accepts(self, model: str) -> bool:
+        return bool(model.strip())
+
+    def encoder(self, model: str) -> Encode:
+        return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
+
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+        return self._client.stream("/responses", self._body(request), ResponsesFold(NAME, request.model))
+
+    async def prepare(self) -> None:
+        await self._client.prepare()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _body(self, request: Request) -> bytes:
+        head = self._head(request.snapshot)
+        items = b",".join(entry.wire for entry in request.messages if entry.wire)
+        rest = msgspec.json.encode(_settings(request.model, request.controls, tools=bool(request.snapshot.tools)))
+        comma = b"," if items and not head.endswith(b"[") else b""
+        return b"".join((head, comma, items, b"],", rest[1:]))
+
+    def _head(self, snapshot: Snapshot) -> bytes:
+        """Return the start of a request, made once per snapshot; the one used longest ago is let go."""
+        head = self._heads.pop(snapshot.hash, None) or _head(snapshot)
+        self._heads[snapshot.hash] = head
+        if len(self._heads) > _HEADS:
+            del self._heads[next(iter(self._heads))]
+        return head
+
+
+def _head(snapshot: Snapshot) -> bytes:
+    """Return a request up to its first item: the tools, and the instructions as a developer message.
+
+    Not as `instructions`, which cannot carry a cache breakpoint.
+    """
+    tools = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            # Left out, the server would rewrite the schema to its strict subset where it can.
+            "strict": False,
+        }
+        for tool in snapshot.tools
+    ]
+    said = snapshot.instructions
+    content = [{"type": "input_text", "text": said}]
+    first = msgspec.json.encode({"type": "message", "role": "developer", "content": content}) if said.strip() else b""
+    listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
+    return b"".join((b"{", listed, b'"input":[', first))
+
+
+def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
+    """Return what is not of the prefix; a model that is not in the table is asked for what was wished."""
+    known = models.find(f"{NAME}:{model}")
+    settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
+    if tools:
+        settings["tool_choice"] = controls.tool_choice or "auto"
+    if controls.max_output_tokens is not None:
+        settings["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, controls.max_output_tokens)
+    if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
+        settings["reasoning"] = {"effort": models.effort(known, controls.effort, EFFORTS)}
+    if controls.temperature is not None and known.temperature:
+        settings["temperature"] = controls.temperature
+    return settings

@@ -1,0 +1,117 @@
+"""One message as input items of a Responses request."""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+from agent_core.messages import File, Message, Part, Text, ToolCall, ToolResult
+from agent_core.providers.base import Files
+from agent_core.providers.openai_items import function_call
+
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_PDF = "application/pdf"
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_LENGTH = 64
+_EMPTY = "(no output)"
+Json = Mapping[str, Any]
+
+
+def encode(reader: str, message: Message, files: Files) -> bytes:
+    """Return *message* for *reader*, `provider:model`: its own words verbatim, those of others as text and calls."""
+    match message.role:
+        case "user":
+            items: Sequence[Json] = _user(message, files)
+        case "tool":
+            items = _results(reader, message, files)
+        case "assistant":
+            if message.native is not None and message.native.model == reader:
+                return _verbatim(message, message.native.pieces)
+            return ",".join(_assistant(message)).encode()
+    return b",".join(map(msgspec.json.encode, items))
+
+
+def _verbatim(message: Message, pieces: Sequence[str | int]) -> bytes:
+    return b"".join(piece.encode() if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
+
+
+def _text_at(message: Message, place: int) -> bytes:
+    return msgspec.json.encode(getattr(message.parts[place], "text", ""))
+
+
+def _user(message: Message, files: Files) -> list[Json]:
+    content = list(_contents(message.parts, files))
+    return [{"type": "message", "role": "user", "content": content}] if content else []
+
+
+def _assistant(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case ToolCall(call, name, arguments):
+                raw = msgspec.json.encode(arguments).decode()
+                yield function_call(call, _NAME.sub("_", name)[:_NAME_LENGTH] or "_", raw)
+            case Text() | File():
+                text = part.text if isinstance(part, Text) else _named(part, "it is not repeated here")
+                if text.strip():
+                    yield msgspec.json.encode({"type": "message", "role": "assistant", "content": text}).decode()
+            case _:
+                continue
+
+
+def _results(reader: str, message: Message, files: Files) -> list[Json]:
+    """Return an output for each result, under the model's own call ids where it reads its own calls."""
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    own = message.native is not None and message.native.model == reader
+    calls = message.native.calls if own and message.native else repeat(None)
+    return [
+        {"type": "function_call_output", "call_id": call or result.call, "output": _output(result, files)}
+        for call, result in zip(calls, results, strict=own)
+    ]
+
+
+def _output(result: ToolResult, files: Files) -> str | list[Json]:
+    contents = list(_contents(result.parts, files))
+    if result.outcome != "done":
+        contents.insert(0, _text(f"[This call did not succeed: {result.outcome}]"))
+    if all(each["type"] == "input_text" for each in contents):
+        return "\n\n".join(each["text"] for each in contents) or _EMPTY
+    return contents
+
+
+def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
+    for part in parts:
+        match part:
+            case Text(text) if text.strip():
+                yield _text(text)
+            case File():
+                yield _file(part, files.get(part.file))
+            case _:
+                continue
+
+
+def _file(file: File, data: bytes | None) -> Json:
+    mime = file.mime.partition(";")[0].strip().lower()
+    if data is None:
+        return _text(_named(file, "it is no longer stored"))
+    if mime in _IMAGES:
+        return {"type": "input_image", "detail": "auto", "image_url": _url(mime, data)}
+    if mime == _PDF:
+        return {"type": "input_file", "filename": file.name, "file_data": _url(mime, data)}
+    if mime.startswith("text/"):
+        return _text(f"[File {file.name}]\n{data.decode(errors='replace')}")
+    return _text(_named(file, "files of this type cannot be read"))
+
+
+def _named(file: File, why: str) -> str:
+    return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
+
+
+def _url(mime: str, data: bytes) -> str:
+    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+
+
+def _text(text: str) -> Json:
+    return {"type": "input_text", "text": text}

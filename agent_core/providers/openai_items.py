@@ -1,0 +1,141 @@
+"""Output items of a response: what they say, and their native form, verbatim around the texts that are kept anyway."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+
+CALLS = ("function_call", "custom_tool_call")
+Place = tuple[str, int]
+"""Where a text is in its item: `content` or `summary`, and its number there."""
+Slots = Mapping[Place, tuple[int, str]]
+"""The slot and the text of each place that was told."""
+
+
+class Item(msgspec.Struct):
+    """What concerns us of an item of any type."""
+
+    type: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    status: str | None = None
+    arguments: Any = None
+    input: Any = None
+    encrypted_content: Any = None
+
+
+class _Content(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Contents(msgspec.Struct):
+    content: list[_Content] | None = None
+    summary: list[_Content] | None = None
+
+
+_ITEM = msgspec.json.Decoder(Item | None)
+_CONTENTS = msgspec.json.Decoder(_Contents)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
+
+
+def read(raw: msgspec.Raw) -> Item:
+    """Return what *raw* says; an item without a type when there is none."""
+    return (_ITEM.decode(raw) if memoryview(raw).nbytes else None) or Item()
+
+
+def texts(item: Item, raw: msgspec.Raw) -> Iterator[tuple[Place, str]]:
+    """Return the final texts of a message or of reasoning."""
+    if item.type not in ("message", "reasoning"):
+        return
+    contents = _CONTENTS.decode(raw)
+    for part, found in (("summary", contents.summary), ("content", contents.content)):
+        for number, each in enumerate(found or ()):
+            if each.type in ("output_text", "summary_text", "reasoning_text"):
+                yield (part, number), each.text or ""
+
+
+def refusals(item: Item, raw: msgspec.Raw) -> Iterator[str]:
+    """Return the refusals in a message."""
+    if item.type == "message":
+        yield from (each.refusal or "" for each in _CONTENTS.decode(raw).content or () if each.type == "refusal")
+
+
+def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
+    """Return the native form of an item, nothing for one that must not be sent again.
+
+    That is a message of blank text, and reasoning without its content: a server that stores nothing looks in vain
+    for its id and refuses the request.
+    """
+    if item.type not in ("message", "reasoning"):
+        return (_text(raw),)
+    found: list[str | int] = []
+    held = bool(item.encrypted_content)
+    for name, value in _FIELDS.decode(raw).items():
+        found.append(f"{',' if found else '{'}{_json(name)}:")
+        if name in ("content", "summary") and (contents := _LIST.decode(value)) is not None:
+            listed = _listed(name, contents, slots, blank=item.type != "message")
+            held = held or (name == "content" and bool(listed))
+            found += ["[", *listed, "]"]
+        else:
+            found.append(_text(value))
+    return (*found, "}") if held else ()
+
+
+def said(told: Iterable[tuple[int, str]]) -> tuple[str | int, ...]:
+    """Return the native form of texts that came without their item."""
+    found: list[str | int] = []
+    for slot, text in told:
+        if text.strip():
+            found += ["," if found else "", '{"role":"assistant","content":', slot, "}"]
+    return tuple(found)
+
+
+def function_call(call: str, name: str, raw: str) -> str:
+    """Return the item of a call."""
+    return _json({"type": "function_call", "call_id": call, "name": name, "arguments": raw})
+
+
+def arguments(raw: str) -> dict[str, Any] | None:
+    """Return the arguments that *raw* is, None when it is no JSON object; nothing and `null` are no arguments."""
+    try:
+        found: Any = msgspec.json.decode(raw) if raw.strip() else {}
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    if found is None:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def raw_of(value: object) -> str:
+    """Return arguments as text; some servers send them as an object."""
+    return value if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, blank: bool) -> list[str | int]:
+    """Return the contents of an item with commas between them, without *blank* texts unless they may stay."""
+    found: list[str | int] = []
+    for number, fields in enumerate(contents):
+        text: Any = msgspec.json.decode(fields["text"]) if "text" in fields else None
+        is_blank = isinstance(text, str) and not text.strip()
+        if is_blank and not blank:
+            continue
+        slot, told = slots.get((part, number), (None, None))
+        kept = slot is not None and told == text and not is_blank
+        found.append(",{" if found else "{")
+        for place, (name, value) in enumerate(fields.items()):
+            found.append(f"{',' if place else ''}{_json(name)}:")
+            found.append(slot if kept and slot is not None and name == "text" else _text(value))
+        found.append("}")
+    return found
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _text(raw: msgspec.Raw) -> str:
+    return bytes(raw).decode()
