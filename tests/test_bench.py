@@ -2,28 +2,55 @@
 
 import asyncio
 
-from tests.bench.run import QUICK, measure
-from tests.bench.table import HEAD, table
+from tests.bench.run import measure
+from tests.bench.scale import QUICK
+from tests.bench.table import HEAD, Goal, Row, table
 
 SAFETY = 240.0
+FIGURES = {
+    "CPU per 1,000 deltas, flat out": 2,
+    "the same, 5 streams, on the wire of": 3,
+    "CPU per 1,000 deltas, 10 streams of 50 deltas/s": 1,
+    "share delivered, 10 streams": 1,
+    "first text p50, 10 streams": 1,
+    "first text p99, 10 streams": 1,
+    "delta transit p50, 10 streams": 1,
+    "delta transit p99, 10 streams": 1,
+    "first text p50, 1 stream": 3,
+    "first text at 1 stored message": 1,
+    "first text at 10 stored messages": 1,
+    "first text at 20 stored messages, all in the window": 1,
+    "first text at 100 stored messages": 2,
+    "database bytes per exchange": 1,
+    "the same, exchanges 31 to 60": 1,
+    "process start to first text": 1,
+    "memory, idle": 1,
+    "memory per open stream": 1,
+}
 
 
 async def test_the_bench_fills_its_table(tmp_path):
-    """`make bench` compares Parley with a bare server in the same run, figure by figure."""
+    """`make bench` compares Parley with a bare byte pipe in the same run, figure by figure."""
     async with asyncio.timeout(SAFETY):
         rows = await measure(QUICK, tmp_path)
-    figures = [row.figure for row in rows]
-    for start, count in {
-        "CPU per 1,000 deltas": 3,
-        "share delivered": 1,
-        "first text p50, 1 stream": 3,
-        "first text at 100 stored messages": 1,
-        "first text at 400 stored messages": 3,
-        "database bytes per exchange": 1,
-        "the same": 1,
-        "process start to first text": 1,
-        "memory": 2,
-    }.items():
-        assert len([each for each in figures if each.startswith(start)]) == count, start
+    found = [row.figure for row in rows]
+    assert {start: len([each for each in found if each.startswith(start)]) for start in FIGURES} == FIGURES
+    assert len(found) == sum(FIGURES.values())
     assert all(value > 0 for row in rows for value in (*row.found, *row.base))
     assert all(len(line.split(" | ")) == len(HEAD) for line in table(rows).splitlines())
+
+
+def test_the_table_says_which_goals_are_met():
+    """A figure of the bench is judged by its ratio or by its value, at most or at least what it must be."""
+    twice = {"unit": "ms", "found": [0.002], "base": [0.001]}
+    rows = [
+        Row("a", **twice, goal=Goal(must=4, aim=2)),
+        Row("b", **twice, goal=Goal(must=2, aim=1)),
+        Row("c", **twice, goal=Goal(must=1.9, aim=1)),
+        Row("d", "%", [0.96], [1.0], goal=Goal(must=95, aim=99, of="value", at="least")),
+        Row("e", "%", [0.94], [1.0], goal=Goal(must=95, aim=99, of="value", at="least")),
+        Row("f", **twice),
+    ]
+    verdicts = [line.rstrip(" |").rpartition("| ")[2] for line in table(rows).splitlines()[2:7]]
+    assert verdicts == ["aim met", "must met", "**missed**", "must met", "**missed**"]
+    assert table(rows).splitlines()[-1].endswith("|  |  |  |")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import uvloop
 
-from tests.bench.run import FULL, QUICK, measure
+from tests.bench.run import measure
+from tests.bench.scale import FULL, QUICK
 from tests.bench.sides import ROOT
 from tests.bench.table import table
 

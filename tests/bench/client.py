@@ -1,15 +1,21 @@
-"""The client of both sides: HTTP/1.1 on one kept connection, server-sent events counted as they come."""
+"""The client of all sides: HTTP/1.1 on one kept connection, the text of server-sent events counted as it comes."""
 
 import asyncio
+import re
 import time
 from typing import cast
 
 import httptools
 import msgspec
 
-DELTA = b"event: text.delta\n"
-ENDED = b"event: run.completed\n"
+from tests.bench.exchange import TOKEN
+from tests.bench.wires import PARLEY, Marks
+
 KEY = "the-operators-own-key"
+BLANK = b"\n\n"
+SEQ = b"id: "
+WORD = TOKEN.encode()
+SENT = re.compile(rb"@(\d{18})")
 
 
 class Refused(RuntimeError):
@@ -19,15 +25,19 @@ class Refused(RuntimeError):
 class Answer:
     """One response: what was counted in it, and when its first delta came.
 
-    *first* is the time of the first delta since `expect`, 0 before it; *ends* counts the runs that ended.
+    *first* is the time of the first delta since `expect`, 0 before it; *ends* counts the answers that ended in order,
+    and *newest* is the seq of the last end.
+    *transits* has, for each delta that was stamped, when it came and how many seconds that was after it was sent.
     """
 
-    def __init__(self, *, keep: bool) -> None:
-        self.deltas = self.ends = 0
+    def __init__(self, marks: Marks, *, keep: bool) -> None:
+        self.deltas = self.ends = self.newest = self._open = 0
         self.first = 0.0
         self.status = 0
         self.headers: dict[str, str] = {}
         self.finished = False
+        self.transits: list[tuple[float, float]] = []
+        self._marks = marks
         self._kept: list[bytes] | None = [] if keep else None
         self._tail = b""
         self._begun = False
@@ -41,27 +51,50 @@ class Answer:
     def expect(self) -> float:
         """Wait for a first delta anew, and return the time from which it is waited for."""
         self.first = 0.0
-        return time.perf_counter()
+        return time.monotonic()
 
     def feed(self, data: bytes) -> None:
-        """Count what *data* brings; a mark is a whole line, so the line that is not whole yet waits."""
+        """Count what *data* brings; a frame that is not whole yet waits."""
+        if not self._begun:
+            self._begun = True
+            self.wake()
         if self._kept is not None:
             self._kept.append(data)
-        self._begun = True
-        data = self._tail + data
-        deltas, ends = data.count(DELTA), data.count(ENDED)
-        self._tail = data[data.rfind(b"\n") + 1 :]
-        if deltas:
-            self.first = self.first or time.perf_counter()
-            self.deltas += deltas
-        self.ends += ends
+            return
+        *frames, self._tail = (self._tail + data).split(BLANK)
+        now, marks = time.monotonic(), self._marks
+        for frame in frames:
+            if marks.delta in frame:
+                self._count(frame, frame.count(WORD), now)
+            elif marks.end in frame:
+                self._end(frame)
+            elif marks.whole is not None and marks.whole in frame:
+                self._count(frame, frame.count(WORD) - self._open, now)
+
+    def _count(self, frame: bytes, found: int, now: float) -> None:
+        """Count the deltas *found* in *frame*, which came joined, and see how long those that are stamped took."""
+        if found <= 0:
+            return
+        if not self.first:
+            self.first = now
+            self.wake()
+        self.deltas += found
+        self._open += found
+        if b"@" in frame:
+            self.transits += [(now, now - int(sent) / 1e9) for sent in SENT.findall(frame)]
+
+    def _end(self, frame: bytes) -> None:
+        self.ends += 1
+        self._open = 0
+        if frame.startswith(SEQ):
+            self.newest = int(frame[len(SEQ) : frame.index(b"\n")])
         self.wake()
 
     def wake(self) -> None:
         self._news.set()
 
     async def until(self, *, ends: int | None = None) -> None:
-        """Return once *ends* runs have ended; without it, once the response is whole."""
+        """Return once *ends* answers have ended; without it, once the response is whole."""
         while not self.finished and (ends is None or self.ends < ends):
             self._news.clear()
             await self._news.wait()
@@ -72,6 +105,12 @@ class Answer:
             self._news.clear()
             await self._news.wait()
 
+    async def spoken(self) -> None:
+        """Return once the first delta has come."""
+        while not self.deltas and not self.finished:
+            self._news.clear()
+            await self._news.wait()
+
 
 class Connection(asyncio.Protocol):
     """One connection, one request at a time."""
@@ -79,7 +118,7 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._answer = Answer(keep=False)
+        self._answer = Answer(PARLEY, keep=False)
         self._lost = asyncio.Event()
 
     @classmethod
@@ -89,13 +128,13 @@ class Connection(asyncio.Protocol):
         _, connection = await loop.create_connection(cls, "127.0.0.1", port)
         return connection
 
-    def send(self, method: str, path: str, body: object = None, *, keep: bool = False) -> Answer:
-        """Send a request and return its answer, which is still to come."""
+    def send(self, method: str, path: str, body: object = None, *, marks: Marks = PARLEY, keep: bool = False) -> Answer:
+        """Send a request and return its answer, which is still to come; it is either kept or counted by *marks*."""
         content = b"" if body is None else msgspec.json.encode(body)
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n"
         if content:
             head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
-        self._answer = answer = Answer(keep=keep)
+        self._answer = answer = Answer(marks, keep=keep)
         assert self._transport is not None
         self._transport.write(head.encode() + b"\r\n" + content)
         return answer

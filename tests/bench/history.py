@@ -1,6 +1,5 @@
 """Long conversations made in one transaction, with the facts that real runs would have left."""
 
-import msgspec
 from sqlalchemy import Connection
 
 from agent_core import Core, Text
@@ -8,6 +7,7 @@ from agent_core import events as e
 from agent_core.context.window import Window
 from agent_core.ids import new_id
 from agent_core.messages import UNKNOWN_USAGE, Actor
+from agent_core.providers.base import neutral
 from agent_core.store import log, runs, sessions
 from agent_core.store.log import RunRef
 from agent_core.store.sessions import SessionRef
@@ -31,7 +31,7 @@ class History:
 
         def work(connection: Connection) -> int:
             ref = sessions.find(connection, session)
-            window = Window(msgspec.json.encode)
+            window = Window(neutral)
             window.apply(log.facts_between(connection, ref.place, 0))
             for _ in range(messages // 2):
                 _exchange(connection, ref, window, limit, now)

@@ -3,8 +3,9 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -12,113 +13,199 @@ from tests.bench.client import Answer, Connection
 from tests.bench.exchange import Exchange
 from tests.bench.sides import Side
 
-SHORT = Exchange(deltas=20, rate=1_000)
-SLOW = Exchange(deltas=30, rate=20)
-RUNS = "/v1/agents/assistant/runs"
+SHORT = Exchange(deltas=1)
+SLOW = Exchange(deltas=40, rate=20)
+# While other streams are busy, so many conversations ask short questions with so long a pause.
+PROBES = 2
+PAUSE = 0.03
 
 
 class Stream:
-    """One conversation on one connection: a run after the other, each streamed."""
+    """One conversation with *agent* on one connection: a run after the other, each streamed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, side: Side, agent: str) -> None:
         self._connection = connection
+        self._path, self._marks = f"/v1/agents/{agent}/runs", side.marks(agent)
         self._session: dict[str, str] = {}
-        self._answers: list[Answer] = []
+        self._whole = 0
+        self.answer: Answer | None = None
 
     @property
     def deltas(self) -> int:
         """How many deltas came so far."""
-        return sum(answer.deltas for answer in self._answers)
+        return self._whole + (self.answer.deltas if self.answer else 0)
+
+    def ask(self, exchange: Exchange, *, fresh: bool = False) -> Answer:
+        """Ask, in a *fresh* session or in the one so far, and return the answer, which is still to come."""
+        self._whole = self.deltas
+        body = {"input": exchange.text, "mode": "stream", **({} if fresh else self._session)}
+        self.answer = self._connection.send("POST", self._path, body, marks=self._marks)
+        return self.answer
 
     async def run(self, exchange: Exchange, *, fresh: bool = False) -> Answer:
-        """Ask, in a *fresh* session or in the one so far, and return the answer when it is whole."""
-        body = {"input": exchange.text, "mode": "stream", **({} if fresh else self._session)}
-        answer = self._connection.send("POST", RUNS, body)
-        self._answers.append(answer)
+        """Ask, and return the answer when it is whole."""
+        answer = self.ask(exchange, fresh=fresh)
         await answer.until()
-        assert answer.ends == 1, f"A run did not end in order (HTTP {answer.status})."
-        self._session = {"session": answer.headers["parley-session"]}
+        assert (answer.ends, answer.deltas) == (1, exchange.deltas), (
+            f"{answer.deltas} of {exchange.deltas} deltas and {answer.ends} ends came (HTTP {answer.status})."
+        )
+        if session := answer.headers.get("parley-session"):
+            self._session = {"session": session}
         return answer
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A while in which all was measured: *cpu* are the server's seconds, *model* and *client* shares of a core."""
+
+    seconds: float
+    deltas: int
+    cpu: float
+    model: float
+    client: float
+
+    @property
+    def per_thousand(self) -> float:
+        """The CPU seconds per 1,000 deltas."""
+        return 1000 * self.cpu / self.deltas
+
+
+class Watch:
+    """Looks at the clocks of a *side* and of those around it, between `begin` and `end`."""
+
+    def __init__(self, side: Side, model: Side, streams: Sequence[Stream]) -> None:
+        self._side, self._model, self._streams = side, model, streams
+        self._clocks = (0.0, 0.0, 0.0, 0.0)
+        self._deltas = 0
+
+    async def begin(self) -> None:
+        self._clocks, self._deltas = await self._look(), self._count()
+
+    async def end(self) -> Window:
+        deltas = self._count() - self._deltas
+        found = await self._look()
+        cpu, model, client, seconds = (now - then for now, then in zip(found, self._clocks, strict=True))
+        return Window(seconds, deltas, cpu, model / seconds, client / seconds)
+
+    async def _look(self) -> tuple[float, float, float, float]:
+        cpu, model = await asyncio.gather(self._side.cpu(), self._model.cpu())
+        return cpu, model, time.process_time(), time.monotonic()
+
+    def _count(self) -> int:
+        return sum(stream.deltas for stream in self._streams)
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """What streams in time showed: *transits* and *firsts*, seconds of each delta and of each first text."""
+
+    window: Window
+    share: float
+    transits: Sequence[float]
+    firsts: Sequence[float]
+
+
 @asynccontextmanager
-async def streams(side: Side, count: int) -> AsyncIterator[list[Stream]]:
-    """Give *count* conversations on connections of their own."""
+async def streams(side: Side, count: int, agent: str = "assistant") -> AsyncIterator[list[Stream]]:
+    """Give *count* conversations with *agent* on connections of their own."""
     async with AsyncExitStack() as stack:
-        yield [Stream(await stack.enter_async_context(side.connection())) for _ in range(count)]
+        yield [Stream(await stack.enter_async_context(side.connection()), side, agent) for _ in range(count)]
 
 
-async def flat_out(side: Side, exchange: Exchange, *, count: int, runs: int) -> float:
-    """Return the CPU seconds per 1,000 deltas at *count* streams as fast as they go."""
+async def flat_out(side: Side, model: Side, exchange: Exchange, *, agent: str, count: int, runs: int) -> Window:
+    """Measure *count* streams as fast as they go, *runs* exchanges each."""
 
     async def talk(stream: Stream, times: int) -> None:
         for _ in range(times):
             await stream.run(exchange)
 
-    async with streams(side, count) as talks:
+    async with streams(side, count, agent) as talks:
         await asyncio.gather(*(talk(stream, 1) for stream in talks))
-        cpu, deltas = await side.cpu(), sum(stream.deltas for stream in talks)
+        watch = Watch(side, model, talks)
+        await watch.begin()
         await asyncio.gather(*(talk(stream, runs) for stream in talks))
-        deltas = sum(stream.deltas for stream in talks) - deltas
-        return 1000 * (await side.cpu() - cpu) / deltas
+        return await watch.end()
 
 
-async def paced(side: Side, exchange: Exchange, *, count: int, window: float) -> tuple[float, float]:
-    """Return the CPU seconds per 1,000 deltas at *count* streams in time, and the share of deltas that came in time.
+async def paced(side: Side, model: Side, exchange: Exchange, *, count: int, window: float, probing: float) -> Paced:
+    """Measure *count* streams in time for *window* seconds, then, for *probing* seconds, first texts among them.
 
     The streams begin spread over the length of an answer, and each asks again as soon as it is answered.
     """
     over = asyncio.Event()
+    transits: list[tuple[float, float]] = []
 
     async def talk(stream: Stream, delay: float) -> None:
         await asyncio.sleep(delay)
         while not over.is_set():
-            await stream.run(exchange)
+            transits.extend((await stream.run(exchange)).transits)
 
-    async with streams(side, count) as talks, asyncio.TaskGroup() as group:
+    async with streams(side, count) as talks, streams(side, PROBES) as probes, asyncio.TaskGroup() as group:
         for n, stream in enumerate(talks):
             group.create_task(talk(stream, exchange.seconds * n / count))
         await asyncio.sleep(1.1 * exchange.seconds)
-        cpu, deltas, begin = await side.cpu(), sum(stream.deltas for stream in talks), time.perf_counter()
+        watch, begin = Watch(side, model, talks), time.monotonic()
+        await watch.begin()
         await asyncio.sleep(window)
-        deltas, took = sum(stream.deltas for stream in talks) - deltas, time.perf_counter() - begin
-        cpu = await side.cpu() - cpu
+        found = await watch.end()
+        end = time.monotonic()
+        firsts = [first for each in await asyncio.gather(*(_probe(p, probing) for p in probes)) for first in each]
         over.set()
-    return 1000 * cpu / deltas, deltas / (count * exchange.deltas * took / exchange.seconds)
+    share = found.deltas / (count * exchange.deltas * found.seconds / exchange.seconds)
+    return Paced(found, share, [took for came, took in transits if begin <= came <= end], firsts)
+
+
+async def _probe(stream: Stream, seconds: float) -> list[float]:
+    """Return the first texts of short questions, asked one after the other for *seconds*."""
+    await stream.run(SHORT)
+    found: list[float] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found.append(await _first(stream))
+        await asyncio.sleep(PAUSE)
+    return found
+
+
+async def _first(stream: Stream, *, fresh: bool = False) -> float:
+    begin = time.monotonic()
+    return (await stream.run(SHORT, fresh=fresh)).first - begin
 
 
 async def first_text_of_run(side: Side, *, asks: int, fresh: bool) -> float:
     """Return the median seconds from posting a run to its first text; each in a *fresh* session or all in one."""
-    found: list[float] = []
     async with streams(side, 1) as (stream,):
         await stream.run(SHORT)
-        for _ in range(asks):
-            begin = time.perf_counter()
-            found.append((await stream.run(SHORT, fresh=fresh)).first - begin)
-    return median(found)
+        return median([await _first(stream, fresh=fresh) for _ in range(asks)])
 
 
-async def first_text_of_message(
-    side: Side, session: str, *, asks: int, newest: int = 1, cold: bool = False
-) -> list[float]:
-    """Return the seconds from posting a message to its first text on the session's open events.
+@dataclass(slots=True)
+class Past:
+    """A session and the newest seq that it has."""
 
-    *newest* is a seq that the session has. When *cold*, the session is not in memory: its log is read first.
+    session: str
+    newest: int = 1
+
+
+async def first_text_of_message(side: Side, past: Past, *, asks: int, cold: bool = False) -> float:
+    """Return the median seconds from posting a message to its first text on the open events of a session.
+
+    When *cold*, the session is not in memory: its log is read first.
     """
     found: list[float] = []
     async with side.connection() as asking, side.connection() as reading:
-        events = reading.send("GET", f"/v1/sessions/{session}/events?after={newest - 1}")
+        events = reading.send("GET", f"/v1/sessions/{past.session}/events?after={past.newest - 1}")
         await events.begun()
         for _ in range(asks):
             ends = events.ends + 1
             if cold:
-                await side.order("forget", session=session)
+                await side.order("forget", session=past.session)
             begin = events.expect()
-            posted = asking.send("POST", f"/v1/sessions/{session}/messages", {"text": SHORT.text})
+            posted = asking.send("POST", f"/v1/sessions/{past.session}/messages", {"text": SHORT.text}, keep=True)
             await events.until(ends=ends)
             await posted.until()
             found.append(events.first - begin)
-    return found
+        past.newest = events.newest
+    return median(found)
 
 
 async def bytes_per_exchange(stream: Stream, database: Path, exchange: Exchange, *, exchanges: int) -> float:
@@ -143,20 +230,17 @@ async def memory(side: Side, *, count: int) -> tuple[float, float]:
     async with streams(side, 1) as (stream,):
         await stream.run(SHORT)
     idle = await side.order("memory")
-    async with streams(side, count) as talks, asyncio.TaskGroup() as group:
-        for stream in talks:
-            group.create_task(stream.run(SLOW))
-        while not all(stream.deltas for stream in talks):  # noqa: ASYNC110 - many streams, and no hurry
-            await asyncio.sleep(0.02)
+    async with streams(side, count) as talks:
+        answers = [stream.ask(SLOW) for stream in talks]
+        await asyncio.gather(*(answer.spoken() for answer in answers))
         busy = await side.order("memory")
+        assert not any(answer.finished for answer in answers), "Not all streams were open together."
+        await asyncio.gather(*(answer.until() for answer in answers))
     return idle, (busy - idle) / count
 
 
-async def start(starting: AbstractAsyncContextManager[Side], learn: dict[str, str]) -> float:
+async def start(starting: AbstractAsyncContextManager[Side]) -> float:
     """Return the seconds from starting a server to the first text of its first answer."""
-    begin = time.perf_counter()
-    async with starting as side:
-        if side.name == "bare":
-            await side.order("learn", **learn)
-        async with streams(side, 1) as (stream,):
-            return (await stream.run(SHORT)).first - begin
+    begin = time.monotonic()
+    async with starting as side, streams(side, 1) as (stream,):
+        return (await stream.run(SHORT)).first - begin

@@ -1,74 +1,29 @@
-"""The run: two servers side by side, each figure measured on one and then on the other, round by round."""
+"""The run: a model server and two servers before it, each figure measured on one and then on the other, by turns."""
 
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
+from typing import TypeVar
 
+from agent_core.agents import DEFAULT_CONTEXT_MESSAGES
 from app.migrate import migrate
 from app.settings import Settings
 from tests.bench import measures as m
+from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
-from tests.bench.sides import Side, bare, parley, record, served
-from tests.bench.table import Row
+from tests.bench.scale import Scale
+from tests.bench.sides import Side, limit, model, parley, served
+from tests.bench.table import Goal, Row, Unit
+from tests.bench.wires import MESSAGES, WIRES, Wire
 
-LIMIT = 200  # messages in a window, by default
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """How much is measured: *rounds* of each figure (*slow_rounds* of slow ones) and how large each is."""
-
-    rounds: int
-    exchange: Exchange
-    runs: int
-    streams: int
-    long: Exchange
-    paced: Exchange
-    slow_rounds: int
-    paced_streams: int
-    window: float
-    asks: int
-    history: int
-    exchanges: int
-    held: int
-
-
-FULL = Scale(
-    rounds=5,
-    exchange=Exchange(deltas=200, tool=True, delay=0.1),
-    runs=10,
-    streams=20,
-    long=Exchange(deltas=2_000, delay=0.1),
-    paced=Exchange(deltas=200, rate=50, tool=True),
-    slow_rounds=3,
-    paced_streams=100,
-    window=8.0,
-    asks=40,
-    history=10_000,
-    exchanges=200,
-    held=200,
-)
-QUICK = Scale(
-    rounds=2,
-    exchange=Exchange(deltas=50, tool=True, delay=0.1),
-    runs=1,
-    streams=5,
-    long=Exchange(deltas=200, delay=0.1),
-    paced=Exchange(deltas=25, rate=50, tool=True),
-    slow_rounds=1,
-    paced_streams=10,
-    window=0.5,
-    asks=3,
-    history=400,
-    exchanges=30,
-    held=20,
-)
+T = TypeVar("T")
+# Above this share of its core the model server or the client is what limits a figure.
+BUSY = 0.9
 
 
 async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path | None = None) -> list[Row]:
@@ -76,160 +31,201 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
 
     *profile* is a file for what cProfile sees of the last server's event loop; the figures are worth nothing then.
     """
-    bench = Bench(scale, folder, profile)
     rows: list[Row] = []
-    for part in (bench.flat_out, bench.paced, bench.first_text, bench.stored, bench.kept, bench.start, bench.memory):
-        if not only or part.__name__ in only.split(","):
-            begin = time.perf_counter()
-            rows += await part()
-            _tell(f"{part.__name__}: {time.perf_counter() - begin:.0f} s")
+    async with model() as models:
+        bench = Bench(scale, folder, models, profile)
+        groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
+        for group in (*groups, bench.kept, bench.start, bench.memory):
+            if not only or group.__name__ in only.split(","):
+                begin = time.monotonic()
+                rows += await group()
+                _tell(f"{group.__name__}: {time.monotonic() - begin:.0f} s")
     return rows
 
 
 class Bench:
-    """What is measured, a method per group of rows; each starts servers of its own."""
+    """What is measured, a method per group of rows; each starts servers of its own before the one model server."""
 
-    def __init__(self, scale: Scale, folder: Path, profile: Path | None = None) -> None:
-        self._scale, self._folder, self._profile = scale, folder, profile
+    def __init__(self, scale: Scale, folder: Path, models: Side, profile: Path | None = None) -> None:
+        self._scale, self._folder, self._model, self._profile = scale, folder, models, profile
         self._template = folder / "template" / "parley.db"
         migrate(Settings(_env_file=None, data=self._template.parent))  # type: ignore[call-arg]
         self._databases = 0
 
     async def flat_out(self) -> list[Row]:
-        """Measure the CPU of many streams as fast as they go."""
-        s, rows = self._scale, list[Row]()
-        async with self._pair(s.exchange, s.long) as pair:
-            for exchange, runs, name in (
-                (s.exchange, s.runs, f"a tool call and {s.exchange.deltas} tokens each"),
-                (s.long, 1, f"{s.long.deltas} tokens each"),
-            ):
-                spent = partial(m.flat_out, exchange=exchange, count=s.streams, runs=runs)
-                title = f"CPU per 1,000 deltas, {s.streams} streams flat out, {name}"
-                rows.append(Row(title, "ms", *await self._compare(pair, spent)))
+        """Measure the CPU of streams as fast as they go."""
+        scale, rows = self._scale, list[Row]()
+        cases = [
+            (scale.exchange, count, runs, f"a tool call and {scale.exchange.deltas} tokens each")
+            for count, runs in scale.flat.items()
+        ]
+        cases.append((scale.long, min(scale.flat, key=_far), 1, f"{scale.long.deltas} tokens each"))
+        async with self._pair() as pair:
+            for exchange, count, runs, name in cases:
+                title = f"CPU per 1,000 deltas, flat out, {_streams(count)}, {name}"
+                goal = s.FLAT if count == s.FLAT_STREAMS else None
+                rows.append(await self._flat(pair, title, exchange, MESSAGES, count, runs, goal))
         return rows
 
+    async def wires(self) -> list[Row]:
+        """Measure the CPU of the same on each wire."""
+        scale = self._scale
+        count = min(scale.flat, key=_far)
+        async with self._pair(tuple(WIRES.values())) as pair:
+            return [
+                await self._flat(
+                    pair,
+                    f"the same, {_streams(count)}, on the wire of `{wire.provider}`",
+                    scale.exchange,
+                    wire,
+                    count,
+                    scale.flat[count],
+                    None,
+                )
+                for wire in WIRES.values()
+            ]
+
+    async def _flat(
+        self,
+        pair: tuple[Side, Side],
+        title: str,
+        exchange: Exchange,
+        wire: Wire,
+        count: int,
+        runs: int,
+        goal: Goal | None,
+    ) -> Row:
+        async def take(side: Side) -> float:
+            asked = exchange if side.name == "parley" else exchange.plain
+            window = await m.flat_out(side, self._model, asked, agent=wire.agent, count=count, runs=runs)
+            return self._seen(window, f"{title}: {side.name}").per_thousand
+
+        return Row(title, "ms", *await _by_turns(pair, self._scale.rounds, take), goal=goal)
+
     async def paced(self) -> list[Row]:
-        """Measure the CPU of more streams at the pace of a model, and whether they keep it."""
-        s = self._scale
-        found: dict[str, list[tuple[float, float]]] = {"bare": [], "parley": []}
-        async with self._pair(s.paced) as pair:
-            for side in pair * s.slow_rounds:
-                found[side.name].append(await m.paced(side, s.paced, count=s.paced_streams, window=s.window))
-        (cpu, share), (bare_cpu, bare_share) = (zip(*found[name], strict=True) for name in ("parley", "bare"))
-        title = f"{s.paced_streams} streams of {s.paced.rate:g} deltas/s"
+        """Measure streams at the pace of a model: their CPU, whether they keep it, and how late they are."""
+        rows: list[Row] = []
+        async with self._pair() as pair:
+            for count, rounds in self._scale.paced.items():
+                rows += await self._in_time(pair, count, rounds)
+        return rows
+
+    async def _in_time(self, pair: tuple[Side, Side], count: int, rounds: int) -> list[Row]:
+        scale, goals = self._scale, count == s.PACED_STREAMS
+        title = f"{_streams(count)} of {scale.pace.rate:g} deltas/s"
+
+        async def take(side: Side) -> m.Paced:
+            found = await m.paced(
+                side, self._model, scale.pace, count=count, window=scale.window, probing=scale.probing
+            )
+            self._seen(found.window, f"{title}: {side.name}")
+            return found
+
+        ours, base = await _by_turns(pair, rounds, take)
+
+        def row(figure: str, unit: Unit, read: Callable[[m.Paced], float], goal: Goal | None = None) -> Row:
+            return Row(f"{figure}, {title}", unit, [read(x) for x in ours], [read(x) for x in base], goal=goal)
+
         return [
-            Row(f"CPU per 1,000 deltas, {title}", "ms", cpu, bare_cpu),
-            Row(f"share delivered, {title}", "%", share, bare_share),
+            row("CPU per 1,000 deltas", "ms", lambda x: x.window.per_thousand, s.PACED if goals else None),
+            row("share delivered", "%", lambda x: x.share, s.SHARE if count == s.SHARE_STREAMS else None),
+            row("first text p50", "ms", lambda x: median(x.firsts)),
+            row("first text p99", "ms", lambda x: _p99(x.firsts), s.FIRST_TEXT_BUSY if goals else None),
+            row("delta transit p50", "ms", lambda x: median(x.transits)),
+            row("delta transit p99", "ms", lambda x: _p99(x.transits), s.TRANSIT if goals else None),
         ]
 
     async def first_text(self) -> list[Row]:
         """Measure the way from a question to the first text of its answer."""
-        asks = self._scale.asks
+        scale = self._scale
         rows: list[Row] = []
-        async with self._pair(m.SHORT) as pair:
-            for fresh, where in ((True, "in a new session"), (False, "in one session")):
-                ask = partial(m.first_text_of_run, asks=asks, fresh=fresh)
-                title = f"first text p50, 1 stream, runs {where} (POST …/runs, mode stream)"
-                rows.append(Row(title, "ms", *await self._compare(pair, ask)))
+        async with self._pair() as pair:
+            for fresh, where, goal in ((False, "in one session", s.FIRST_TEXT), (True, "each in a new session", None)):
+                ask = partial(m.first_text_of_run, asks=scale.asks, fresh=fresh)
+                title = f"first text p50, 1 stream, runs {where}"
+                rows.append(Row(title, "ms", *await _by_turns(pair, scale.rounds, ask), goal=goal))
 
             async def post(side: Side) -> float:
-                return median(await m.first_text_of_message(side, await side.open_session(), asks=asks))
+                if side.name == "limit":
+                    return await m.first_text_of_run(side, asks=scale.asks, fresh=False)
+                return await m.first_text_of_message(side, m.Past(await side.open_session()), asks=scale.asks)
 
-            title = "first text p50, 1 stream, messages on open events (POST …/messages)"
-            rows.append(Row(title, "ms", *await self._compare(pair, post)))
+            title = "first text p50, 1 stream, messages on open events"
+            rows.append(Row(title, "ms", *await _by_turns(pair, scale.rounds, post)))
         return rows
 
     async def stored(self) -> list[Row]:
         """Measure the first text behind a long conversation, against that of a new one."""
-        rounds, many = range(self._scale.rounds), self._scale.history
-        first: list[float] = []
-        cases = {
-            f"first text at {100:,} stored messages": ("assistant", 100, False),
-            f"first text at {many:,} stored messages": ("assistant", many, False),
-            f"first text at {many:,} stored messages, all in the window": ("unbounded", many, False),
-            f"first text at {many:,} stored messages, session read anew": ("assistant", many, True),
-        }
+        scale, first = self._scale, list[float]()
+        *_, whole, many = scale.stored
+        cases = {f"first text at {count:,} stored messages": ("assistant", count, False) for count in scale.stored}
+        cases[f"first text at {2 * whole:,} stored messages, all in the window"] = ("unbounded", 2 * whole, False)
+        cases[f"first text at {many:,} stored messages, session read anew"] = ("assistant", many, True)
         found: dict[str, list[float]] = {title: [] for title in cases}
         async with self._parley() as side:
-            for _ in rounds:
-                new = [await self._behind(side, "assistant", 0) for _ in range(self._scale.asks)]
-                first.append(median(new))
-                for title, (agent, messages, cold) in cases.items():
-                    found[title].append(await self._behind(side, agent, messages, cold=cold))
-        return [Row(title, "ms", values, first, "the first message") for title, values in found.items()]
-
-    async def _behind(self, side: Side, agent: str, messages: int, *, cold: bool = False) -> float:
-        """Return the median first text in a session that holds *messages*."""
-        session = await side.open_session(agent)
-        if not messages:
-            return (await m.first_text_of_message(side, session, asks=1))[0]
-        limit = LIMIT if agent == "assistant" else None
-        newest = await side.order("build", session=session, messages=messages, limit=limit)
-        asks = self._scale.asks // 2 + 2
-        found = await m.first_text_of_message(side, session, asks=asks, newest=newest, cold=cold)
-        return median(found[1:])
+            pasts = {title: await _past(side, agent, count) for title, (agent, count, _) in cases.items()}
+            for _ in range(scale.rounds):
+                first.append(median([await _new(side) for _ in range(scale.asks)]))
+                for title, (_, _, cold) in cases.items():
+                    found[title].append(await m.first_text_of_message(side, pasts[title], asks=scale.asks, cold=cold))
+        rows = [Row(title, "ms", each, first, "the first message", s.STORED) for title, each in found.items()]
+        return [Row("first text at 1 stored message", "ms", first, first, "itself"), *rows]
 
     async def kept(self) -> list[Row]:
         """Measure what an exchange leaves in the database, and whether the later ones leave more."""
-        s = self._scale
-        exchange, count = replace(s.exchange, delay=0.0), s.exchanges
+        scale, exchange, count = self._scale, self._scale.exchange, self._scale.exchanges
         early: list[float] = []
         late: list[float] = []
-        for _ in range(s.slow_rounds):
+        for _ in range(scale.slow_rounds):
             async with self._parley() as side, m.streams(side, 1) as (stream,):
                 early.append(await m.bytes_per_exchange(stream, self._database, exchange, exchanges=count))
                 late.append(await m.bytes_per_exchange(stream, self._database, exchange, exchanges=count))
         text = [float(exchange.deltas * len(TOKEN))] * len(early)
         title = f"database bytes per exchange (a tool call, {exchange.deltas} tokens: 13 facts)"
         return [
-            Row(title, "bytes", early, text, "the answer's text"),
+            Row(title, "bytes", early, text, "the answer's text", s.KEPT),
             Row(f"the same, exchanges {count + 1} to {2 * count}", "bytes", late, early, f"exchanges 1 to {count}"),
         ]
 
     async def start(self) -> list[Row]:
         """Measure a start from nothing to a first answer."""
-        async with self._parley() as side:
-            lesson = await record(side, m.SHORT, self._folder / "start")
         found: list[float] = []
         base: list[float] = []
         for _ in range(self._scale.slow_rounds):
-            base.append(await m.start(bare(), lesson))
-            found.append(await m.start(served(self._fresh()), lesson))
-        return [Row("process start to first text (`parley serve`)", "s", found, base)]
+            base.append(await m.start(limit(self._model.url)))
+            found.append(await m.start(served(self._fresh(), self._model.url)))
+        return [Row("process start to first text (`parley serve`)", "s", found, base, goal=s.START)]
 
     async def memory(self) -> list[Row]:
         """Measure the memory of a server, idle and under streams."""
-        found: dict[str, list[tuple[float, float]]] = {"bare": [], "parley": []}
+        ours: list[tuple[float, float]] = []
+        base: list[tuple[float, float]] = []
         for _ in range(self._scale.slow_rounds):
-            async with self._pair(m.SHORT, m.SLOW) as pair:
-                for side in pair:
-                    found[side.name].append(await m.memory(side, count=self._scale.held))
-        (idle, more), (bare_idle, bare_more) = (zip(*found[name], strict=True) for name in ("parley", "bare"))
+            async with self._pair() as (bare, side):
+                base.append(await m.memory(bare, count=self._scale.held))
+                ours.append(await m.memory(side, count=self._scale.held))
+        (idle, more), (bare_idle, bare_more) = zip(*ours, strict=True), zip(*base, strict=True)
         return [
-            Row("memory, idle", "MB", idle, bare_idle),
-            Row(f"memory per stream, {self._scale.held} streams", "kB", more, bare_more),
+            Row("memory, idle", "MB", idle, bare_idle, goal=s.IDLE),
+            Row(f"memory per open stream, {_streams(self._scale.held)}", "kB", more, bare_more, goal=s.PER_STREAM),
         ]
 
-    async def _compare(
-        self, pair: tuple[Side, Side], take: Callable[[Side], Awaitable[float]]
-    ) -> tuple[list[float], list[float]]:
-        """Measure on both sides by turns, and return the figures of Parley and of the bare server."""
-        found: dict[str, list[float]] = {"bare": [], "parley": []}
-        for side in pair * self._scale.rounds:
-            found[side.name].append(await take(side))
-        return found["parley"], found["bare"]
+    def _seen(self, window: m.Window, what: str) -> m.Window:
+        """Say when something else than the server was what limited *window*."""
+        for name, share in (("the model server", window.model), ("the client", window.client)):
+            if share > BUSY:
+                _tell(f"warning: {what}: {name} used {share:.0%} of its core")
+        return window
 
     @asynccontextmanager
-    async def _pair(self, *exchanges: Exchange) -> AsyncIterator[tuple[Side, Side]]:
-        """Give both servers, the bare one taught the frames of *exchanges*."""
-        async with bare() as base, self._parley() as side:
-            for exchange in exchanges:
-                await base.order("learn", **await record(side, exchange, self._folder / "frames"))
+    async def _pair(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[tuple[Side, Side]]:
+        """Give the limit and Parley."""
+        async with limit(self._model.url) as base, self._parley(wires) as side:
             yield base, side
 
     @asynccontextmanager
-    async def _parley(self) -> AsyncIterator[Side]:
-        async with parley(self._fresh()) as side:
+    async def _parley(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[Side]:
+        async with parley(self._fresh(), self._model.url, wires) as side:
             if self._profile is None:
                 yield side
                 return
@@ -248,6 +244,46 @@ class Bench:
         self._database.parent.mkdir()
         shutil.copy(self._template, self._database)
         return self._database
+
+
+async def _by_turns(
+    pair: tuple[Side, Side], rounds: int, take: Callable[[Side], Awaitable[T]]
+) -> tuple[list[T], list[T]]:
+    """Measure on both sides by turns, and return the figures of Parley and of the limit."""
+    bare, side = pair
+    base: list[T] = []
+    ours: list[T] = []
+    for _ in range(rounds):
+        base.append(await take(bare))
+        ours.append(await take(side))
+    return ours, base
+
+
+async def _new(side: Side) -> float:
+    """Return the first text of a first message."""
+    return await m.first_text_of_message(side, m.Past(await side.open_session()), asks=1)
+
+
+async def _past(side: Side, agent: str, messages: int) -> m.Past:
+    """Return a new session that holds *messages*, and was asked before."""
+    session = await side.open_session(agent)
+    bound = None if agent == "unbounded" else DEFAULT_CONTEXT_MESSAGES
+    past = m.Past(session, await side.order("build", session=session, messages=messages, limit=bound))
+    await m.first_text_of_message(side, past, asks=1)
+    return past
+
+
+def _p99(values: Sequence[float]) -> float:
+    return quantiles(values, n=100, method="inclusive")[98]
+
+
+def _far(count: int) -> int:
+    """Return how far *count* is from the streams for which the goal is set."""
+    return abs(count - s.FLAT_STREAMS)
+
+
+def _streams(count: int) -> str:
+    return "1 stream" if count == 1 else f"{count} streams"
 
 
 def _tell(line: str) -> None:

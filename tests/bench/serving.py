@@ -1,4 +1,4 @@
-"""How both sides are served: one uvicorn worker on a free port, and orders over stdin, a line of JSON each."""
+"""How the processes of the bench run: a port as the first line out, then orders over stdin, a line of JSON each."""
 
 import asyncio
 import cProfile
@@ -9,8 +9,8 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,37 +22,26 @@ BACKLOG = 2048
 STATM = Path("/proc/self/statm")
 # What the runner may order by name; the values are functions of JSON values, async or not.
 Orders = dict[str, Callable[..., Any]]
-Building = AbstractAsyncContextManager[tuple[ASGIApp, Orders]]
 
 
-def serve(building: Building) -> None:
-    """Serve the application that *building* gives until stdin is closed; the first line out is the port."""
+def serve(running: AbstractAsyncContextManager[tuple[int, Orders]]) -> None:
+    """Run what *running* starts until stdin is closed; it gives the port that it listens on, and its own orders."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(building))
+        runner.run(_serve(running))
 
 
-async def _serve(building: Building) -> None:
-    async with building as (app, orders):
-        sock = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-        server = uvicorn.Server(_config(app))
-        serving = asyncio.create_task(server.serve(sockets=[sock]))
+async def _serve(running: AbstractAsyncContextManager[tuple[int, Orders]]) -> None:
+    async with running as (port, orders):
         _settle_memory()
-        _say(sock.getsockname()[1])
+        _say(port)
         await _obey({"cpu": time.process_time, "memory": memory, "profile": _Profile(), **orders})
-        server.should_exit = server.force_exit = True
-        await serving
 
 
-def memory() -> int:
-    """Return the bytes that this process holds in memory; where there is no /proc, the most that it ever held."""
-    if STATM.exists():
-        return int(STATM.read_text("ascii").split()[1]) * resource.getpagesize()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _config(app: ASGIApp) -> uvicorn.Config:
-    """Return the settings that `parley serve` has too."""
-    return uvicorn.Config(
+@asynccontextmanager
+async def listening(app: ASGIApp) -> AsyncIterator[int]:
+    """Serve *app* on a free port with the settings that `parley serve` has too."""
+    sock = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+    config = uvicorn.Config(
         app,
         http="httptools",
         ws="none",
@@ -63,6 +52,20 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         proxy_headers=False,
         backlog=BACKLOG,
     )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        yield sock.getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        await serving
+
+
+def memory() -> int:
+    """Return the bytes that this process holds in memory; where there is no /proc, the most that it ever held."""
+    if STATM.exists():
+        return int(STATM.read_text("ascii").split()[1]) * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _settle_memory() -> None:

@@ -1,18 +1,17 @@
-"""The two processes under measurement, and what the runner asks of them."""
+"""The processes of the bench, and what the runner asks of them."""
 
 import asyncio
 import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.bench.client import KEY, Connection
-from tests.bench.exchange import Exchange
+from tests.bench.wires import MESSAGES, PARLEY, WIRES, Marks, Wire
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -25,6 +24,14 @@ class Side:
         self._process = process
         self._talking = asyncio.Lock()
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def marks(self, agent: str) -> Marks:
+        """Return how the text in the answers of *agent* is found; the limit passes on the wire as it is."""
+        return WIRES[agent].marks if self.name == "limit" else PARLEY
+
     async def order(self, order: str, **given: Any) -> Any:
         """Have the server do something beside its work, and return what it says."""
         async with self._talking:
@@ -34,62 +41,51 @@ class Side:
         """Return the seconds that the server's process has computed."""
         return await self.order("cpu")
 
-    async def connect(self) -> Connection:
-        return await Connection.open(self.port)
-
     async def open_session(self, agent: str = "assistant") -> str:
-        """Open a session; the bare server takes any."""
-        if self.name == "bare":
-            return "ses_bare"
+        """Open a session."""
         async with self.connection() as connection:
             return (await connection.fetch("POST", "/v1/sessions", {"agent": agent}))["id"]
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Give a connection and close it."""
-        connection = await self.connect()
+        connection = await Connection.open(self.port)
         try:
             yield connection
         finally:
             await connection.close()
 
 
-def bare() -> AbstractAsyncContextManager[Side]:
-    """Start the bare server."""
-    return _started("bare", [sys.executable, "-m", "tests.bench.bare"])
+def model() -> AbstractAsyncContextManager[Side]:
+    """Start the model server."""
+    return _started("model", [sys.executable, "-m", "tests.bench.model"])
 
 
-def parley(database: Path) -> AbstractAsyncContextManager[Side]:
-    """Start Parley with a scripted model on *database*, which is migrated."""
-    return _started("parley", [sys.executable, "-m", "tests.bench.parley", str(database)])
+def limit(url: str) -> AbstractAsyncContextManager[Side]:
+    """Start the limit before the model server at *url*."""
+    return _started("limit", [sys.executable, "-m", "tests.bench.limit", url])
 
 
-def served(database: Path) -> AbstractAsyncContextManager[Side]:
-    """Start Parley as people do, with the demo model; it takes no orders."""
+def parley(database: Path, url: str, wires: Sequence[Wire] = (MESSAGES,)) -> AbstractAsyncContextManager[Side]:
+    """Start Parley on *database*, which is migrated, with an agent for each of *wires* of the model server at *url*."""
+    return _started(
+        "parley", [sys.executable, "-m", "tests.bench.parley", str(database), url, *(wire.agent for wire in wires)]
+    )
+
+
+def served(database: Path, url: str) -> AbstractAsyncContextManager[Side]:
+    """Start Parley as people do, with the model server at *url*; it takes no orders."""
     environment = {
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": url,
         "DATABASE_URL": f"sqlite:///{database}",
         "PARLEY_AGENTS": str(ROOT / "agents"),
         "PARLEY_API_KEY": KEY,
         "PARLEY_DATA": str(database.parent),
-        "PARLEY_DEMO_RATE": "1000",
-        "PARLEY_MODEL": "demo",
+        "PARLEY_MODEL": MESSAGES.model,
         "PORT": "0",
     }
     return _started("served", [str(Path(sys.executable).with_name("parley")), "serve"], environment)
-
-
-async def record(side: Side, exchange: Exchange, file: Path) -> dict[str, str]:
-    """Write the frames that Parley streams for *exchange* to *file*; return the order that teaches them."""
-    session = await side.open_session()
-    async with side.connection() as asking, side.connection() as reading:
-        events = reading.send("GET", f"/v1/sessions/{session}/events?after=1", keep=True)
-        await events.begun()
-        told = len(events.body)
-        asking.send("POST", f"/v1/sessions/{session}/messages", {"text": replace(exchange, rate=0.0).text})
-        await events.until(ends=1)
-    assert events.deltas == exchange.deltas
-    await asyncio.to_thread(file.write_bytes, events.body[told:])
-    return {"text": exchange.text, "path": str(file)}
 
 
 @asynccontextmanager

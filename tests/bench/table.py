@@ -1,4 +1,4 @@
-"""The table: a row per figure, as ratios, in markdown."""
+"""The table: a row per figure with its ratio and its goals, in markdown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,25 @@ from typing import Literal
 
 Unit = Literal["ms", "s", "%", "bytes", "kB", "MB"]
 FACTORS: dict[Unit, float] = {"ms": 1e3, "s": 1, "%": 100, "bytes": 1, "kB": 1e-3, "MB": 1e-6}
-BARE = "the bare server"
-HEAD = ("figure", "Parley", "compared with", "its figure", "ratio", "of each round")
+LIMIT = "the limit"
+HEAD = ("figure", "Parley", "compared with", "its figure", "ratio", "of each round", "must", "aim", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a figure must be and should be: its ratio, or the printed value itself; at most, or at least."""
+
+    must: float
+    aim: float
+    of: Literal["ratio", "value"] = "ratio"
+    at: Literal["most", "least"] = "most"
+
+    def verdict(self, found: float) -> str:
+        """Return which of the two *found* meets."""
+        sign = 1 if self.at == "most" else -1
+        if sign * found <= sign * self.aim:
+            return "aim met"
+        return "must met" if sign * found <= sign * self.must else "**missed**"
 
 
 @dataclass(frozen=True)
@@ -19,7 +36,8 @@ class Row:
     unit: Unit
     found: Sequence[float]
     base: Sequence[float]
-    against: str = BARE
+    against: str = LIMIT
+    goal: Goal | None = None
 
     @property
     def ratios(self) -> list[float]:
@@ -29,6 +47,11 @@ class Row:
     @property
     def ratio(self) -> float:
         return median(self.ratios)
+
+    @property
+    def value(self) -> float:
+        """The printed value, without its unit."""
+        return median(self.found) * FACTORS[self.unit]
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -41,16 +64,22 @@ def _cells(row: Row) -> tuple[str, ...]:
     spread = f"{_short(min(row.ratios))} to {_short(max(row.ratios))}" if len(row.ratios) > 1 else ""
     return (
         row.figure,
-        _value(row.found, row.unit),
+        f"{_short(row.value)} {row.unit}",
         row.against,
-        _value(row.base, row.unit),
+        f"{_short(median(row.base) * FACTORS[row.unit])} {row.unit}",
         f"**{_short(row.ratio)}**",
         spread,
+        *_goals(row),
     )
 
 
-def _value(values: Sequence[float], unit: Unit) -> str:
-    return f"{_short(median(values) * FACTORS[unit])} {unit}"
+def _goals(row: Row) -> tuple[str, str, str]:
+    goal = row.goal
+    if goal is None:
+        return "", "", ""
+    unit = f" {row.unit}" if goal.of == "value" else ""
+    found = row.ratio if goal.of == "ratio" else row.value
+    return f"{goal.must:g}{unit}", f"{goal.aim:g}{unit}", goal.verdict(found)
 
 
 def _short(value: float) -> str:

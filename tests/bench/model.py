@@ -1,0 +1,40 @@
+"""The model server: the fake models that users test with, answering as the question says, flat out or in time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+
+from agent_core.providers.base import TextDelta
+from agent_core.testing import Answer, call, sleep, usage
+from agent_core.testing.models import Asked, FakeModels
+from agent_core.testing.script import FLAT_SLOT, Flat
+from tests.bench.exchange import Exchange
+from tests.bench.serving import Orders, serve
+
+USAGE = usage(input=1_234, output=200, cache_read=12_345, cache_write_short=123)
+CALL: Answer = (call("calculate", expression="12 * 7"), USAGE)
+
+
+def script(asked: Asked) -> Answer:
+    """Do what the newest question says."""
+    exchange = Exchange.read(asked.text)
+    return CALL if exchange.tool and asked.step == 0 else answer(exchange)
+
+
+@cache
+def answer(exchange: Exchange) -> Answer:
+    """Return the text of *exchange*, made once."""
+    batches = tuple((TextDelta(FLAT_SLOT, text),) for text in exchange.answer)
+    text = Flat(batches, exchange.rate)
+    return (sleep(exchange.delay), text, USAGE) if exchange.delay else (text, USAGE)
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[int, Orders]]:
+    """Serve the models, checking and remembering nothing."""
+    async with FakeModels(script, record=False, check=False, cache=False) as models:
+        yield int(models.url.rpartition(":")[2]), {}
+
+
+if __name__ == "__main__":
+    serve(running())

@@ -1,0 +1,76 @@
+"""How much is measured, and what each figure must and should be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tests.bench.exchange import Exchange
+from tests.bench.table import Goal
+
+# The goals hold where a figure is measured as they were set: so many streams of the first wire.
+FLAT_STREAMS, PACED_STREAMS, SHARE_STREAMS = 20, 100, 300
+FLAT = Goal(must=6, aim=2)
+PACED = Goal(must=4, aim=1.8)
+SHARE = Goal(must=95, aim=99, of="value", at="least")
+FIRST_TEXT = Goal(must=3, aim=1.5)
+FIRST_TEXT_BUSY = Goal(must=5, aim=3)
+TRANSIT = Goal(must=10, aim=3)
+STORED = Goal(must=8, aim=4)
+KEPT = Goal(must=3_000, aim=1_500, of="value")
+START = Goal(must=4, aim=2)
+IDLE = Goal(must=2, aim=1.5)
+PER_STREAM = Goal(must=3, aim=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is measured: *rounds* of each figure (*slow_rounds* of slow ones) and how large each is.
+
+    *flat* has the exchanges that each of so many streams has in a round, *paced* the rounds of so many streams.
+    *stored* has numbers of stored messages; the last two are also measured with all in the window, and read anew.
+    """
+
+    rounds: int
+    slow_rounds: int
+    exchange: Exchange
+    flat: Mapping[int, int]
+    long: Exchange
+    pace: Exchange
+    paced: Mapping[int, int]
+    window: float
+    probing: float
+    asks: int
+    stored: tuple[int, ...]
+    exchanges: int
+    held: int
+
+
+FULL = Scale(
+    rounds=5,
+    slow_rounds=3,
+    exchange=Exchange(deltas=200, tool=True, delay=0.05),
+    flat={1: 20, 20: 5, 100: 1, 300: 1},
+    long=Exchange(deltas=2_000, delay=0.05),
+    pace=Exchange(deltas=200, rate=50, tool=True, stamped=True),
+    paced={20: 1, 100: 3, 300: 3},
+    window=5.0,
+    probing=3.0,
+    asks=40,
+    stored=(10, 100, 500, 10_000),
+    exchanges=200,
+    held=300,
+)
+QUICK = Scale(
+    rounds=1,
+    slow_rounds=1,
+    exchange=Exchange(deltas=50, tool=True, delay=0.05),
+    flat={5: 1},
+    long=Exchange(deltas=200, delay=0.05),
+    pace=Exchange(deltas=25, rate=50, tool=True, stamped=True),
+    paced={10: 1},
+    window=0.5,
+    probing=0.3,
+    asks=3,
+    stored=(10, 100),
+    exchanges=30,
+    held=20,
+)
