@@ -1,0 +1,105 @@
+"""Models at the start: what is built, what is closed, and what is warned of."""
+
+import io
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+import pytest
+import structlog
+
+from agent_core import Definition, SystemClock
+from agent_core.providers.models import table
+from app import models
+from app.logs import configure
+from app.models import Connected, models_of, running_models, warn_of_end
+from app.settings import Settings
+
+
+@pytest.fixture
+def told(monkeypatch) -> Iterator[io.StringIO]:
+    """What the logs say."""
+    found = io.StringIO()
+    monkeypatch.setattr("sys.stderr", found)
+    configure()
+    yield found
+    structlog.reset_defaults()
+
+
+def given(**settings) -> Settings:
+    return Settings(_env_file=None, **settings)  # type: ignore[call-arg]
+
+
+async def test_only_what_has_a_key_is_built():
+    """Without a key there is the demo alone; each key and base URL brings its providers."""
+    for settings in (
+        given(),
+        given(anthropic_api_key="a"),
+        given(openai_api_key="o"),
+        given(openai_base_url="http://localhost:1/v1", model="openai-compatible:m"),
+        given(anthropic_api_key="a", openai_api_key="o"),
+    ):
+        async with running_models(settings, SystemClock()) as found:
+            assert tuple(found.providers) == settings.providers
+            assert found.default == settings.default_model
+
+
+class Broken:
+    """A provider whose SDK cannot be imported."""
+
+    name = "anthropic"
+    closed = False
+
+    def accepts(self, model):
+        return True
+
+    def encoder(self, model):
+        raise AssertionError
+
+    def stream(self, request):
+        raise AssertionError
+
+    async def prepare(self):
+        raise ImportError("no SDK; its key is hush-hush")
+
+    async def close(self):
+        self.closed = True
+
+
+async def test_a_model_that_cannot_be_prepared_ends_nothing(monkeypatch, told):
+    """The server goes on and says in one line which provider is not ready; at the end it is closed all the same."""
+    broken = Broken()
+    assert isinstance(broken, Connected)
+    monkeypatch.setattr(models, "_connected", lambda settings: [broken])
+    async with running_models(given(anthropic_api_key="hush-hush"), SystemClock()) as found:
+        await found.prepare()
+    (line,) = told.getvalue().splitlines()
+    assert "models.not_ready" in line
+    assert "provider=anthropic" in line
+    assert "hush" not in line
+    assert broken.closed
+
+
+@pytest.mark.parametrize(
+    ("days", "event"), [(61, None), (60, "model.ending"), (0, "model.ending"), (-1, "model.ended")]
+)
+def test_the_end_of_a_model_is_warned_of(told, days, event):
+    """From 60 days before the day on which its vendor stops serving it, a model is a warning that names the day."""
+    name, ends = next((name, model.ends) for name, model in table().models.items() if model.ends)
+    warn_of_end(name, ends - timedelta(days=days), agent="anna")
+    lines = told.getvalue().splitlines()
+    assert len(lines) == (event is not None)
+    for line in lines:
+        assert all(word in line for word in (event, name, ends.isoformat(), "anna"))
+
+
+def test_models_without_an_end_are_no_news(told):
+    """A model that nobody knows, and one without a last day, are not warned of."""
+    for name in ("demo", "openai-compatible:mine", *table().defaults.items()):
+        warn_of_end(name if isinstance(name, str) else ":".join(name), date(2100, 1, 1))
+    assert told.getvalue() == ""
+
+
+def test_all_models_of_an_agent_are_looked_at():
+    """The fallback models count as well."""
+    agent = Definition(name="a", instructions="b", model="demo", fallback_models=("openai:m", "anthropic:m"))
+    assert list(models_of(agent)) == ["demo", "openai:m", "anthropic:m"]
