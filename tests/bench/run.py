@@ -124,15 +124,16 @@ class Bench:
         ours, base = await _by_turns(pair, rounds, take)
 
         def row(figure: str, unit: Unit, read: Callable[[m.Paced], float], goal: Goal | None = None) -> Row:
-            return Row(f"{figure}, {title}", unit, [read(x) for x in ours], [read(x) for x in base], goal=goal)
+            values, compared = [read(each) for each in ours], [read(each) for each in base]
+            return Row(f"{figure} {title}", unit, values, compared, goal=goal)
 
         return [
-            row("CPU per 1,000 deltas", "ms", lambda x: x.window.per_thousand, s.PACED if goals else None),
-            row("share delivered", "%", lambda x: x.share, s.SHARE if count == s.SHARE_STREAMS else None),
-            row("first text p50", "ms", lambda x: median(x.firsts)),
-            row("first text p99", "ms", lambda x: _p99(x.firsts), s.FIRST_TEXT_BUSY if goals else None),
-            row("delta transit p50", "ms", lambda x: median(x.transits)),
-            row("delta transit p99", "ms", lambda x: _p99(x.transits), s.TRANSIT if goals else None),
+            row("CPU per 1,000 deltas,", "ms", lambda x: x.window.per_thousand, s.PACED if goals else None),
+            row("share delivered,", "%", lambda x: x.share, s.SHARE if count == s.SHARE_STREAMS else None),
+            row("first text p50 among", "ms", lambda x: median(x.firsts)),
+            row("first text p99 among", "ms", lambda x: _p99(x.firsts), s.FIRST_TEXT_BUSY if goals else None),
+            row("delta transit p50,", "ms", lambda x: median(x.transits)),
+            row("delta transit p99,", "ms", lambda x: _p99(x.transits), s.TRANSIT if goals else None),
         ]
 
     async def first_text(self) -> list[Row]:
