@@ -1,14 +1,20 @@
 """What a visitor's token opens, and how little it shows."""
 
+import hashlib
+
 import httpx
 import jsonschema
 import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
+from agent_core.failures import told
+from agent_core.testing import ScriptedProvider, fail
 from app.api.schemas import events_schema
+from app.compose import create_app
+from app.keys import ApiKey
 from channels.web.identity import Tokens
-from tests.app.conftest import caller
+from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
 
 OPEN = {
@@ -143,3 +149,24 @@ async def test_streams_leave_out_the_operators(visitor: httpx.AsyncClient, clien
         assert found.event != "tool.completed" or "parts" not in found.data
         validator.validate({name: value for name, value in found._asdict().items() if value is not None})
     assert frames((await visitor.get(f"/v1/runs/{run}/events")).text) == [f for f in seen if f.data["run"] == run]
+
+
+async def test_a_failure_is_told_without_what_the_operator_knows(make_core, settings, tokens: Tokens):
+    """Of a failed run a visitor gets the person's sentence; the operator's detail is in neither event nor object."""
+    core = await make_core(ScriptedProvider([[fail("auth", message="Key 7 of db-host is wrong.", retryable=False)]]))
+    key = ApiKey(hashlib.sha256(KEY.encode()).digest())
+    app = create_app(core, settings, tokens=tokens, api_key=key)
+    agent = await core.agents.get("assistant")
+    token = tokens.visitor(Actor(id="ada", kind="visitor"), agent=agent.id).text
+    async with caller(app, token) as visitor, caller(app, KEY) as client:
+        path, run = await posted(visitor)
+        seen = (await visitor.get(f"{path}/events?until=idle")).text
+        whole = (await client.get(f"{path}/events?until=idle")).text
+        error = (await visitor.post(f"/v1/runs/{run}/cancel")).json()["error"]
+        known = (await client.get(f"/v1/runs/{run}")).json()["error"]
+    assert error == {"code": "provider_error", "message": told("auth"), "retryable": False}
+    assert known == {**error, "detail": "Key 7 of db-host is wrong."}
+    failed = next(frame for frame in frames(seen) if frame.event == "run.failed")
+    assert failed.data["message"] == told("auth")
+    assert "db-host" not in seen
+    assert whole.count("db-host") == 2
