@@ -297,25 +297,24 @@ class ResponsesFold:
                 continue
             if item.call is not None and whole:
                 yield self._ended(item, item.call, None, whole=True)
-            elif not item.reasoning:
-                item.pieces = items.said(item.slots().values())
+            else:
+                told = [text for text in item.texts.values() if text.kind is TextDelta]
+                item.pieces = items.said((text.slot, "".join(text.said)) for text in told)
 
     def _native(self) -> Iterator[NativeItem]:
         """Return the native items in the order of the response.
 
         Reasoning is refused when the item it led to does not follow: it goes with that item, and with its call.
         """
-        waiting: tuple[str | int, ...] = ()
+        waiting: list[_Item] = []
         for item in sorted(self._items, key=attrgetter("index")):
-            if not item.pieces:
-                continue
-            if item.call is None and not item.done:
-                waiting = ()
             if item.reasoning:
-                waiting = (*waiting, *item.pieces, ",")
-            else:
-                yield NativeItem((*waiting, *item.pieces), call=item.call.slot if item.call else None)
-                waiting = ()
+                waiting.append(item)
+            elif item.pieces:
+                call = item.call.slot if item.call else None
+                thought = [each for each in waiting if each.pieces] if item.done or item.call else []
+                yield from (NativeItem(each.pieces, call) for each in (*thought, item))
+                waiting.clear()
 
     def _reason(self, ending: str, why: str | None) -> FinishReason:
         if self._refused or why == "content_filter":
