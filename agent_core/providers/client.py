@@ -7,6 +7,7 @@ the history. So a ready body goes in, and the data of the events of each network
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import aiohttp
@@ -21,6 +22,8 @@ CONNECT_SECONDS = 5.0
 """The SDKs' own limit for a connection."""
 _LAST_SECONDS = 1.0
 """How long the end of a stream may take behind its last event; after it the connection is closed."""
+_SHORTEST_KEY = 8
+"""What is shorter is no key that anybody gave out, and may be a word of the text."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, EventTooLarge)
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -65,8 +68,11 @@ class SdkClient:
     async def close(self) -> None:
         """Close every connection."""
         await asyncio.gather(*self._leaving, return_exceptions=True)
-        if self._making is not None:
-            await (await self._making).close()
+        if self._making is None:
+            return
+        await asyncio.wait((self._making,))
+        if self._making.exception() is None:
+            await self._making.result().close()
 
     async def stream(self, path: str, body: bytes, fold: Fold) -> AsyncGenerator[Sequence[Delta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `Failed`."""
@@ -75,17 +81,17 @@ class SdkClient:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
-            yield [self._refusal(error)]
+            yield self._discreet([self._refusal(error)])
             return
         try:
             frames = Frames()
             async for chunk in _bytes(response):
                 if (events := frames.feed(chunk)) and (batch := fold.take(events)):
-                    yield batch
+                    yield self._discreet(batch) if fold.over else batch
                 if fold.over:
                     return
             if last := [*fold.take(frames.end()), *fold.end()]:
-                yield last
+                yield self._discreet(last)
         except _UNREADABLE as error:
             text = f"`{self._provider}` sent what cannot be read: {error}"
             yield [failed("error", text)]
@@ -121,12 +127,26 @@ class SdkClient:
             return self._broken(error.__cause__ or error)
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
 
+    def _discreet(self, batch: Sequence[Delta]) -> Sequence[Delta]:
+        """Take the key out of failures: some servers repeat it."""
+        key = getattr(self._client, "api_key", None)
+        if not isinstance(key, str) or len(key) < _SHORTEST_KEY:
+            return batch
+        return [replace(d, message=_without(d.message, key)) if isinstance(d, Failed) else d for d in batch]
+
     def _broken(self, error: BaseException) -> Failed:
         if isinstance(error, (httpx2.TimeoutException, TimeoutError)):
             text = f"`{self._provider}` was silent for {self._idle:g} s"
         else:
             text = f"The connection to `{self._provider}` broke: {type(error).__name__}: {error}"
         return failed("network", text)
+
+
+def _without(text: str, key: str) -> str:
+    """Return *text* without *key*, nor its beginning where the text was cut in the middle of it."""
+    text = text.replace(key, "[secret]")
+    cut = next((n for n in range(len(key) - 1, _SHORTEST_KEY // 2, -1) if f"{key[:n]}…" in text), None)
+    return text if cut is None else text.replace(f"{key[:cut]}…", "…")
 
 
 async def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes]:
