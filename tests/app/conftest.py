@@ -16,7 +16,7 @@ from app.compose import create_app
 from app.keys import ApiKey, Keys
 from app.settings import Settings
 from channels.web.identity import Tokens
-from tests.app.processes import Serving, Shell
+from tests.app.processes import Serving, Shell, start
 
 KEY = "the-operators-own-key"
 SECRET = b"a secret of no less than 32 characters"
@@ -140,11 +140,5 @@ def shell(tmp_path) -> Shell:
 
 @pytest.fixture
 async def serving(shell: Shell) -> AsyncIterator[Serving]:
-    assert (await shell.run("migrate"))[0] == 0
-    process = await shell.start("serve")
-    assert process.stdout
-    async with asyncio.timeout(20):
-        printed = (await process.stdout.readuntil(b"Model:")).decode()
-    serving = Serving(shell, process, printed + (await process.stdout.readline()).decode())
-    yield serving
-    await serving.stop()
+    async with start(shell) as serving:
+        yield serving

@@ -6,6 +6,8 @@ import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.settings import Settings
@@ -56,11 +58,36 @@ class Serving:
 
     def __init__(self, shell: Shell, process: Process, printed: str) -> None:
         self.shell, self.process, self.printed = shell, process, printed
+        self._rest = ""
         self.url = re.findall(r"http://[\d.:]+", printed)[0]
         self.key = re.findall(r"parley_\S+", printed)[0]
 
     async def stop(self) -> int | None:
+        await self.rest()
+        return self.process.returncode
+
+    async def rest(self) -> str:
+        """Stop, and return what was printed since, errors too."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(self.process.communicate(), 5)
-        return self.process.returncode
+            out, err = await asyncio.wait_for(self.process.communicate(), 5)
+            self._rest = (out + err).decode()
+        return self._rest
+
+
+@asynccontextmanager
+async def start(shell: Shell, **env: str) -> AsyncIterator[Serving]:
+    """Give a server with settings *env* on a new database; stop it at the end."""
+    assert (await shell.run("migrate", **env))[0] == 0
+    process = await shell.start("serve", **env)
+    try:
+        assert process.stdout
+        async with asyncio.timeout(20):
+            printed = (await process.stdout.readuntil(b"Model:")).decode()
+            serving = Serving(shell, process, printed + (await process.stdout.readline()).decode())
+        yield serving
+        await serving.stop()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
