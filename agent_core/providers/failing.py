@@ -29,6 +29,8 @@ _REMEDIES: dict[FailureKind, str] = {
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("stale_reasoning", ("bound to a different conversation", "`signature` in `thinking`")),
     ("stale_reasoning", ("invalid_encrypted_content", "encrypted content could not be")),
+    # OpenAI, of reasoning or the item that it led to without the other, and of reasoning that is no more than an id.
+    ("stale_reasoning", ("was provided without its required", "items are not persisted when")),
     ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "credit balance is too low")),
     ("quota", ("billing_hard_limit_reached", "specified api usage limits")),
     (

@@ -9,6 +9,7 @@ import pytest
 
 from agent_core.messages import Usage
 from agent_core.providers import base as p
+from agent_core.providers.failing import refused
 from agent_core.providers.frames import Frames
 from agent_core.providers.openai_fold import ResponsesFold
 
@@ -296,6 +297,7 @@ def test_an_incomplete_response_says_why(reason, end):
         ({"type": "error", "error": {"code": "insufficient_quota", "message": "Pay."}}, "quota"),
         ({"error": {"message": "Slow down", "type": "x"}}, "overloaded"),
         (completed("failed", error={"code": "rate_limit_exceeded", "message": "Slow."}), "rate_limited"),
+        (completed("failed", error={"code": "invalid_image_format", "message": "No image."}), "invalid"),
         (completed("failed", error=None), "error"),
         ({"type": "response.failed"}, "error"),
     ],
@@ -307,6 +309,20 @@ def test_an_error_in_the_stream_fails_the_call(event, kind):
     assert isinstance(failure, p.Failed)
     assert failure.kind == kind
     assert len([each for each in deltas if isinstance(each, p.Failed | p.Finished)]) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
+    ],
+)
+def test_thoughts_that_do_not_fit_are_left_out_and_the_call_repeated(text):
+    """OpenAI's refusals of reasoning that is alone or missing are repaired like thinking that is stale."""
+    error = {"error": {"message": text, "type": "invalid_request_error", "param": "input", "code": None}}
+    assert refused("openai", 400, error, {}).kind == "stale_reasoning"
 
 
 def test_a_policy_that_forbids_an_answer_refuses_it():
