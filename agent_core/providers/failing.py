@@ -46,7 +46,7 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
         ),
     ),
     ("context_overflow", ("request_too_large",)),
-    ("overloaded", ("overloaded_error", "compaction_unavailable", "slow down", "engine_overloaded")),
+    ("overloaded", ("overloaded", "compaction_unavailable", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
     ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
     ("misconfigured", ("model_not_found", "not_found_error", "unsupported_parameter", "unsupported_value")),
