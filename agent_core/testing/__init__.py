@@ -1,6 +1,7 @@
-"""Fakes that users of Parley test with too: a scripted model and a clock moved by hand."""
+"""Fakes that users of Parley test with too: a scripted model, a server of models, and a clock moved by hand."""
 
 from agent_core.testing.clock import FakeClock
+from agent_core.testing.models import FakeModels
 from agent_core.testing.script import (
     Answer,
     Item,
@@ -31,6 +32,7 @@ from agent_core.testing.scripted import (
 __all__ = [
     "Answer",
     "FakeClock",
+    "FakeModels",
     "Item",
     "Script",
     "ScriptExhausted",

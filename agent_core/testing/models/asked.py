@@ -1,0 +1,97 @@
+"""One request as the server got it, decoded no further than somebody looks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import msgspec
+
+Wire = Literal["messages", "responses", "chat"]
+
+
+class Head(msgspec.Struct):
+    """The top of a request of any wire; what is long stays as its bytes."""
+
+    model: str = ""
+    stream: bool = False
+    messages: list[msgspec.Raw] | None = None
+    input: list[msgspec.Raw] | str | None = None
+    tools: msgspec.Raw = msgspec.Raw(b"[]")
+    instructions: msgspec.Raw = msgspec.Raw(b"null")
+    stream_options: dict[str, Any] | None = None
+    thinking: dict[str, Any] | None = None
+    max_tokens: int | None = None
+
+
+class _Position(msgspec.Struct):
+    """A message or an item, as far as it must be read to tell who speaks."""
+
+    role: str = ""
+    type: str = "message"
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model call.
+
+    *body* is the JSON as sent, *raw* its bytes, *headers* have small letters; *text* is the newest text of the user,
+    and *step* counts what the assistant said since: 0 in the first step. *time* is milliseconds since the epoch.
+    """
+
+    wire: Wire
+    model: str
+    raw: bytes
+    headers: Mapping[str, str]
+    text: str
+    step: int
+    time: int
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", msgspec.json.decode(self.raw))
+
+
+def read(wire: Wire, raw: bytes, headers: Mapping[str, str], time: int) -> tuple[Asked, Head]:
+    """Read a request from its newest end; raises `msgspec.DecodeError` for what is no JSON of a request."""
+    head = msgspec.json.decode(raw, type=Head)
+    text, step = _newest(wire, head)
+    return Asked(wire, head.model, raw, headers, text, step, time), head
+
+
+def _newest(wire: Wire, head: Head) -> tuple[str, int]:
+    """Return the newest text of the user, and how many answers of the assistant lie behind it."""
+    given = head.input if wire == "responses" else head.messages
+    if isinstance(given, str):
+        return given, 0
+    step, ours = 0, False
+    for each in reversed(given or ()):
+        position = msgspec.json.decode(each, type=_Position)
+        if position.role == "user" and (text := _text(position.content)) is not None:
+            return text, step
+        spoken = position.role == "assistant" or (wire == "responses" and _is_output(position.type))
+        # An answer is one message, but on Responses a run of items.
+        step += spoken and not (ours and wire == "responses")
+        ours = spoken
+    return "", step
+
+
+def _is_output(type_: str) -> bool:
+    return type_ != "message" and not type_.endswith("_output")
+
+
+def _text(content: bytes) -> str | None:
+    """Return the text in *content*, None when there is none: results of tools are no text of the user."""
+    decoded = msgspec.json.decode(content)
+    if isinstance(decoded, str):
+        return decoded
+    parts = cast("Sequence[Any]", decoded) if isinstance(decoded, list) else ()
+    texts = [_text_in(cast("dict[str, Any]", part)) for part in parts if isinstance(part, dict)]
+    found = [text for text in texts if text is not None]
+    return "\n".join(found) if found else None
+
+
+def _text_in(part: dict[str, Any]) -> str | None:
+    text = part.get("text") if part.get("type") in ("text", "input_text") else None
+    return text if isinstance(text, str) else None

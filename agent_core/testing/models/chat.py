@@ -1,0 +1,153 @@
+"""OpenAI's Chat Completions, and the ways in which compatible servers differ from it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agent_core.messages import UNKNOWN_USAGE
+from agent_core.providers.base import Failed, FinishReason, Refusal
+from agent_core.testing.models.failing import error_of
+from agent_core.testing.models.items import Native
+from agent_core.testing.models.score import MARK, NOW, Part, Spoken, Take, encode, tokens
+from agent_core.testing.script import Call, Say, Think
+
+Json = dict[str, Any]
+_OWN = MARK.decode()
+_DONE = b"data: [DONE]\n\n"
+_REASONS: dict[FinishReason, str] = {
+    "done": "stop",
+    "tools": "tool_calls",
+    "length": "length",
+    "continue": "stop",
+    "refused": "content_filter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """How a compatible server differs: all off is OpenAI itself.
+
+    *index* of calls: their own, `zero` for all, or `none`. *repeat*: id and name in each delta of a call.
+    *empty_ids*: later deltas have the id "". *lump*: arguments in one piece. *stop*: the finish reason is `stop` though
+    there are calls. *usage*: when it was asked for, in `each` chunk, or `never`. *done*: the stream ends with `[DONE]`.
+    """
+
+    index: Literal["own", "zero", "none"] = "own"
+    repeat: bool = False
+    empty_ids: bool = False
+    lump: bool = False
+    stop: bool = False
+    reasoning: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+    usage: Literal["asked", "each", "never"] = "asked"
+    done: bool = True
+
+
+class ChatVoice:
+    """One answer as chunks of *model*; *include_usage* adds the last chunk, *obfuscate* pads each."""
+
+    def __init__(self, model: str, quirks: Quirks, *, include_usage: bool = False, obfuscate: bool = True) -> None:
+        self.usage = UNKNOWN_USAGE
+        self._quirks, self._obfuscate = quirks, obfuscate
+        self._include = include_usage and quirks.usage != "never"
+        self._head = b'data: {"id":"chatcmpl-%b","object":"chat.completion.chunk","created":%b,"model":%b,' % (
+            MARK,
+            NOW,
+            encode(model),
+        )
+        self._head += b'"service_tier":"default","system_fingerprint":null,'
+        self._said: dict[str, str] = {}
+        self._calls: list[Json] = []
+        self._output = self._thought = 0
+        self._reason: str | None = None
+
+    def start(self) -> list[Part]:
+        return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
+
+    def say(self, item: Spoken) -> Iterator[list[Part]]:
+        match item:
+            case Say():
+                yield from self._text("content", item.pieces)
+            case Think():
+                self._thought += tokens("".join(item.pieces))
+                yield from self._text(self._quirks.reasoning, item.pieces)
+            case Call():
+                yield from self._call(item)
+            case Refusal():
+                yield from self._text("refusal", (item.text,))
+            case Native():
+                yield [b"data: %b\n\n" % encode(item.item)]
+            case _:
+                return
+
+    def finish(self, reason: FinishReason) -> list[Part]:
+        if reason == "refused" and "refusal" in self._said:
+            reason = "done"
+        stop = self._calls and self._quirks.stop
+        self._reason = "stop" if stop else _REASONS[reason]
+        return [
+            self._chunk({}, self._reason),
+            *([self._last] if self._include else []),
+            *([_DONE] if self._quirks.done else []),
+        ]
+
+    def fail(self, failed: Failed) -> list[Part]:
+        return [lambda take: b"data: %b\n\n" % encode(error_of("chat", failed, take.head.model, "")[1])]
+
+    def body(self, take: Take) -> bytes:
+        message: Json = {"role": "assistant", "content": None, "refusal": None, **self._said}
+        if self._calls:
+            message["tool_calls"] = self._calls
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason}
+        head = self._head.removeprefix(b"data: ").replace(b"chat.completion.chunk", b"chat.completion")
+        return take.fill(b'%b"choices":[%b],"usage":%b}' % (head, encode(choice), encode(self._usage(take))))
+
+    def _text(self, key: str, pieces: tuple[str, ...]) -> Iterator[list[Part]]:
+        self._output += tokens("".join(pieces))
+        self._said[key] = self._said.get(key, "") + "".join(pieces)
+        for piece in pieces:
+            yield [self._chunk({key: piece})]
+
+    def _call(self, item: Call) -> Iterator[list[Part]]:
+        quirks, n, raw = self._quirks, len(self._calls), "".join(item.pieces)
+        self._output += tokens(raw + item.name)
+        call = {"id": f"call_{_OWN}{n:02}", "type": "function", "function": {"name": item.name, "arguments": raw}}
+        self._calls.append(call)
+        index = {} if quirks.index == "none" else {"index": n if quirks.index == "own" else 0}
+        named = {**index, "id": call["id"], "type": "function"}
+        pieces = ("",) if quirks.lump else tuple(piece for piece in item.pieces if piece)
+        first = raw if quirks.lump else ""
+        yield [self._chunk({"tool_calls": [{**named, "function": {"name": item.name, "arguments": first}}]})]
+        if quirks.lump:
+            return
+        for piece in pieces:
+            function: Json = {"name": item.name, "arguments": piece} if quirks.repeat else {"arguments": piece}
+            later = named if quirks.repeat else {**index, "id": ""} if quirks.empty_ids else index
+            yield [self._chunk({"tool_calls": [{**later, "function": function}]})]
+
+    def _chunk(self, delta: Json, reason: str | None = None) -> Part:
+        said = encode(delta)
+        choice = b'"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]' % (said, encode(reason))
+        padding = b',"obfuscation":"%b"' % (b"x" * (16 - len(said) % 16)) if self._obfuscate else b""
+        if not self._include:
+            return b"%b%b%b}\n\n" % (self._head, choice, padding)
+        if self._quirks.usage == "asked":
+            return b'%b%b,"usage":null%b}\n\n' % (self._head, choice, padding)
+        return lambda take: b'%b%b,"usage":%b%b}\n\n' % (self._head, choice, encode(self._usage(take)), padding)
+
+    def _last(self, take: Take) -> bytes:
+        return b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(self._usage(take)))
+
+    def _usage(self, take: Take) -> Json:
+        given, bill = self.usage, take.bill
+        read = bill.read if given.cache_read is None else given.cache_read
+        short = bill.write_short if given.cache_write_short is None else given.cache_write_short
+        total = (bill.plain if given.input is None else given.input) + read + short
+        output = self._output if given.output is None else given.output
+        thought = self._thought if given.reasoning is None else given.reasoning
+        return {
+            "prompt_tokens": total,
+            "completion_tokens": output,
+            "total_tokens": total + output,
+            "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": short, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": thought, "audio_tokens": 0},
+        }

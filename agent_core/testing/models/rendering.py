@@ -1,0 +1,48 @@
+"""Scores of answers, each rendered once per wire and kept."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from agent_core.testing.models.asked import Asked, Head
+from agent_core.testing.models.chat import ChatVoice, Quirks
+from agent_core.testing.models.items import Answer, Item
+from agent_core.testing.models.messages import MessagesVoice
+from agent_core.testing.models.responses import ResponsesVoice
+from agent_core.testing.models.score import Score, Voice, compose
+
+KEPT = 256
+"""Scores that are kept; a script that makes new answers all the time must not fill the memory."""
+
+
+class Renderings:
+    """Keeps the scores of the answers that came last."""
+
+    def __init__(self, quirks: Quirks, split: int) -> None:
+        self._quirks, self._split = quirks, split
+        # By the identity of the answer, which is kept with it so that no other can have the same one.
+        self._kept: OrderedDict[Hashable, tuple[Answer, tuple[Item, ...], Score]] = OrderedDict()
+
+    def score(self, asked: Asked, head: Head, answer: Answer) -> Score:
+        """Return *answer* as it is played to *asked*."""
+        options = head.stream_options or {}
+        obfuscate = options.get("include_obfuscation") is not False
+        include = options.get("include_usage") is True
+        omit = (head.thinking or {}).get("display") == "omitted"
+        model = head.model if asked.wire == "chat" else None
+        key = (id(answer), asked.wire, model, obfuscate, include, omit)
+        items = tuple(answer)
+        if (found := self._kept.get(key)) and found[1] == items:
+            self._kept.move_to_end(key)
+            return found[2]
+        voice: Voice
+        if asked.wire == "messages":
+            voice = MessagesVoice(omit=omit)
+        elif asked.wire == "responses":
+            voice = ResponsesVoice(obfuscate=obfuscate)
+        else:
+            voice = ChatVoice(head.model, self._quirks, include_usage=include, obfuscate=obfuscate)
+        score = compose(items, voice, split=self._split)
+        self._kept[key] = (answer, items, score)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return score

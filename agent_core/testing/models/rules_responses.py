@@ -1,0 +1,116 @@
+"""OpenAI's rules for a request of Responses."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from agent_core.testing.models.failing import Refused
+from agent_core.testing.models.prefix import Json, dicts
+
+_KNOWN = """
+model input instructions tools tool_choice stream stream_options store include reasoning text temperature top_p
+max_output_tokens max_tool_calls metadata parallel_tool_calls previous_response_id conversation prompt
+prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier top_logprobs
+truncation user background background_options context_management access_programs image moderation
+"""
+FIELDS = frozenset(_KNOWN.split())
+_ROLES = ("assistant", "system", "developer", "user")
+_OUTPUT = ("output_text", "refusal")
+_INPUT = ("input_text", "input_image", "input_file", "input_audio")
+
+
+def check(body: Json) -> None:
+    """Raise `Refused` for the first rule that *body* breaks."""
+    for field in body:
+        if field not in FIELDS:
+            raise Refused(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
+    for field in ("model", "input"):
+        if body.get(field) is None:
+            raise missing(field)
+    if (previous := body.get("previous_response_id")) is not None:
+        raise Refused(
+            f"Previous response with id '{previous}' not found.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    for n, tool in enumerate(dicts(body.get("tools"))):
+        if tool.get("type") is None:
+            raise missing(f"tools[{n}].type")
+        if tool["type"] == "function" and not tool.get("name"):
+            raise missing(f"tools[{n}].name")
+    items = dicts(body["input"])
+    if isinstance(body["input"], list) and not items:
+        raise Refused("Invalid 'input': empty array. Expected an array with minimum length 1.", param="input")
+    for n, item in enumerate(items):
+        _check_item(n, item)
+    _check_ids(items)
+    _check_pairs(items)
+
+
+def missing(field: str) -> Refused:
+    """Return the refusal of a request without *field*."""
+    return Refused(f"Missing required parameter: '{field}'.", param=field, code="missing_required_parameter")
+
+
+def _check_item(n: int, item: Json) -> None:
+    type_ = item.get("type", "message")
+    if type_ == "message":
+        role = item.get("role")
+        if role not in _ROLES:
+            raise invalid(f"input[{n}].role", role, _ROLES)
+        allowed = _OUTPUT if role == "assistant" else _INPUT
+        for m, part in enumerate(dicts(item.get("content"))):
+            if part.get("type") not in allowed:
+                raise invalid(f"input[{n}].content[{m}].type", part.get("type"), allowed)
+        if item.get("content") is None:
+            raise missing(f"input[{n}].content")
+    needed = {
+        "function_call": ("call_id", "name", "arguments"),
+        "function_call_output": ("call_id", "output"),
+        "reasoning": ("summary",),
+    }
+    for field in needed.get(str(type_), ()):
+        if item.get(field) is None:
+            raise missing(f"input[{n}].{field}")
+
+
+def invalid(param: str, value: object, allowed: Sequence[str]) -> Refused:
+    """Return the refusal of *value* where only *allowed* ones can stand."""
+    supported = ", ".join(f"'{each}'" for each in allowed[:-1]) + f" and '{allowed[-1]}'"
+    return Refused(f"Invalid value: '{value}'. Supported values are: {supported}.", param=param, code="invalid_value")
+
+
+def _check_ids(items: Sequence[Json]) -> None:
+    seen: set[str] = set()
+    for item in items:
+        id_ = cast("str | None", item.get("id"))
+        if id_ and id_ in seen:
+            raise Refused(
+                f"Duplicate item found with id {id_}. Remove duplicate items from your input and try again.",
+                param="input",
+            )
+        seen.add(id_ or "")
+
+
+def _check_pairs(items: Sequence[Json]) -> None:
+    """See that calls have outputs, outputs have calls, and reasoning stands before what it led to."""
+    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
+    known: set[str] = set()
+    for item in items:
+        if item.get("type") == "function_call":
+            known.add(item["call_id"])
+        elif item.get("type") == "function_call_output" and item["call_id"] not in known:
+            raise Refused(f"No tool call found for function call output with call_id {item['call_id']}.", param="input")
+    for call in calls:
+        if call not in outputs:
+            raise Refused(f"No tool output found for function call {call}.", param="input")
+    for n, item in enumerate(items):
+        follower = items[n + 1] if n + 1 < len(items) else {}
+        alone = follower.get("type", "message") in ("function_call_output", "message") and (
+            follower.get("role") != "assistant"
+        )
+        if item.get("type") == "reasoning" and alone:
+            raise Refused(
+                f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item.",
+                param="input",
+            )

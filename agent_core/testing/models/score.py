@@ -1,0 +1,276 @@
+"""An answer made ready for one wire: its bytes, rendered once, with holes for what each request fills in."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import msgspec
+
+from agent_core.messages import Usage
+from agent_core.providers.base import Failed, Finished, FinishReason, Refusal, TextDelta, UsageReport
+from agent_core.testing.models.asked import Head
+from agent_core.testing.models.items import Answer, Item, Native, Raw, Redacted, Split, Stall, Status
+from agent_core.testing.script import Bug, Call, Cut, Flat, Pause, Say, Sleep, Think, Together
+
+MARK = b"@@this-answers-own-part@"
+"""Stands in rendered bytes for the part of ids that each answer has of its own: as long as `Take.own`."""
+NOW = b"@@now-sec@"
+"""Stands in rendered bytes for the seconds since the epoch, ten digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Input tokens of one request by what they cost."""
+
+    plain: int = 0
+    read: int = 0
+    write_short: int = 0
+    write_long: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.plain + self.read + self.write_short + self.write_long
+
+
+Sign = Callable[[Sequence[bytes], str], str]
+"""Returns the seal of thinking, given the blocks before it in its own message, and its text."""
+
+
+@dataclass(slots=True)
+class Take:
+    """What one playing of a score fills in. *own* is 24 hex digits."""
+
+    head: Head
+    own: bytes
+    seconds: int
+    bill: Bill
+    sign: Sign
+    _seals: dict[int, str] = field(default_factory=dict[int, str])
+
+    def fill(self, data: bytes) -> bytes:
+        return data.replace(MARK, self.own).replace(NOW, b"%d" % self.seconds)
+
+    def seal(self, n: int, before: Sequence[bytes], text: str) -> str:
+        """Return the seal of the answer's thinking *n*, the same each time it is asked for."""
+        if n not in self._seals:
+            self._seals[n] = self.sign([self.fill(each) for each in before], text)
+        return self._seals[n]
+
+
+Part = bytes | Callable[[Take], bytes]
+Write = bytes | tuple[Part, ...]
+"""One network write: ready bytes, or parts of which some are made for the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """Writes on a timetable; *rate* a second, 0 is the server's own."""
+
+    writes: tuple[Write, ...]
+    rate: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of the stream: `whole`, `cut` without its last events, or with a `broken` connection.
+
+    *failed* is the failure that ended it: a stream has told of it by then, a whole answer is one instead.
+    """
+
+    how: Literal["whole", "cut", "broken"] = "whole"
+    failed: Failed | None = None
+
+
+Move = Beats | Pause | Sleep | Stall | Failed | Status | End
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one answer does on one wire, in order; *body* is the same as one JSON."""
+
+    moves: tuple[Move, ...]
+    body: Callable[[Take], bytes]
+    split: int
+
+
+Spoken = Say | Think | Call | Refusal | Native | Redacted
+
+
+class Voice(Protocol):
+    """How one wire says things; it keeps what it said, for ids, counts and the closing events.
+
+    *usage* overrides what is counted where it is not None.
+    """
+
+    usage: Usage
+
+    def start(self) -> list[Part]: ...
+
+    def say(self, item: Spoken) -> Iterator[list[Part]]:
+        """Give the parts of each delta of *item*, what opens and closes its frame included."""
+        ...
+
+    def finish(self, reason: FinishReason) -> list[Part]: ...
+
+    def fail(self, failed: Failed) -> list[Part]: ...
+
+    def body(self, take: Take) -> bytes: ...
+
+
+def compose(answer: Answer, voice: Voice, *, split: int = 0) -> Score:
+    """Render *answer* for the wire of *voice*."""
+    return _Composer(voice, split).compose(answer)
+
+
+class _Composer:
+    """Collects writes and moves; what opens or closes a frame goes with the next delta."""
+
+    def __init__(self, voice: Voice, split: int) -> None:
+        self._voice, self._split = voice, split
+        self._moves: list[Move] = []
+        self._writes: list[Write] = []
+        self._pending: list[Part] = []
+        self._started = self._played = self._over = False
+        self._ending: Literal["done", "tools", "refused"] = "done"
+
+    def compose(self, answer: Answer) -> Score:
+        for item in answer:
+            self._add(item)
+            if self._over:
+                break
+        else:
+            # Raw bytes alone are the whole stream as their author wants it.
+            if self._started or not self._played:
+                self._add(Finished(self._ending))
+            else:
+                self._end()
+        return Score(tuple(self._moves), self._voice.body, self._split)
+
+    def _add(self, item: Item) -> None:
+        match item:
+            case Pause() | Sleep() | Stall():
+                self._flush()
+                self._moves.append(item)
+            case Cut():
+                self._end(End("cut"))
+            case Bug():
+                self._refuse(Status(500, b"Internal Server Error"))
+            case Failed():
+                self._fail(item)
+            case Status():
+                self._refuse(item)
+            case Split():
+                self._split = item.size
+            case Raw():
+                self._played = True
+                self._write([item.data])
+            case UsageReport():
+                self._voice.usage = item.usage
+            case Finished():
+                self._start()
+                self._pending += self._voice.finish(item.reason)
+                self._end()
+            case Flat():
+                self._flat(item)
+            case Together():
+                self._together(item)
+            case _:
+                self._say(item)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = self._played = True
+            self._pending += self._voice.start()
+
+    def _say(self, item: Spoken) -> None:
+        self._start()
+        if isinstance(item, Call) and self._ending == "done":
+            self._ending = "tools"
+        if isinstance(item, Refusal):
+            self._ending = "refused"
+        for parts in self._voice.say(item):
+            self._write(parts)
+
+    def _flat(self, item: Flat) -> None:
+        self._start()
+        self._beats(0)
+        for batch in item.batches:
+            texts = tuple(delta.text for delta in batch if isinstance(delta, TextDelta))
+            self._write([part for parts in self._voice.say(Say(texts)) for part in parts])
+        self._beats(item.rate)
+
+    def _together(self, item: Together) -> None:
+        """Add each item, and make one write of what they wrote."""
+        self._beats(0)
+        for each in item.items:
+            self._add(each)
+        if self._over or any(isinstance(each, Failed) for each in item.items):
+            last = self._moves.pop() if isinstance(self._moves[-1], End | Failed) else None
+            if self._moves and isinstance(self._moves[-1], Beats):
+                self._moves[-1] = Beats((_joined(self._moves[-1].writes),))
+            self._moves += [last] if last else []
+        elif self._writes:
+            self._writes = [_joined(self._writes)]
+
+    def _fail(self, item: Failed) -> None:
+        if item.kind == "network":
+            self._end(End("broken"))
+        elif self._started:
+            self._pending += self._voice.fail(item)
+            self._end(End(failed=item))
+        else:
+            self._refuse(item)
+
+    def _refuse(self, item: Failed | Status) -> None:
+        """Answer with another status; too late for that, the connection breaks."""
+        if self._played:
+            self._end(End("broken"))
+            return
+        self._moves.append(item)
+        self._over = True
+
+    def _end(self, end: End | None = None) -> None:
+        self._flush()
+        self._moves.append(end or End())
+        self._over = True
+
+    def _write(self, parts: list[Part]) -> None:
+        self._writes.append(_packed([*self._pending, *parts]))
+        self._pending = []
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._write([])
+        self._beats(0)
+
+    def _beats(self, rate: float) -> None:
+        if self._writes:
+            self._moves.append(Beats(tuple(self._writes), rate))
+            self._writes = []
+
+
+def _joined(writes: Sequence[Write]) -> Write:
+    return _packed([part for write in writes for part in (write if isinstance(write, tuple) else (write,))])
+
+
+def _packed(parts: Sequence[Part]) -> Write:
+    """Join neighbouring bytes, so that a hole costs only itself."""
+    packed: list[Part] = []
+    for part in parts:
+        if packed and isinstance(part, bytes) and isinstance(packed[-1], bytes):
+            packed[-1] += part
+        else:
+            packed.append(part)
+    if len(packed) == 1 and isinstance(packed[0], bytes):
+        return packed[0]
+    return tuple(packed)
+
+
+def encode(value: object) -> bytes:
+    """Return *value* as JSON."""
+    return msgspec.json.encode(value)
+
+
+def tokens(text: str | bytes) -> int:
+    """Count about as models do: a token is four bytes, and nothing is less than one."""
+    return max(1, len(text if isinstance(text, bytes) else text.encode()) // 4)

@@ -1,0 +1,268 @@
+"""A server that speaks the wires of model vendors and plays a script: real requests, made-up models."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from typing import Self
+
+import msgspec
+from aiohttp import web
+
+from agent_core.clock import Clock, SystemClock
+from agent_core.providers.base import Failed
+from agent_core.testing.level import Level
+from agent_core.testing.models.asked import Asked, Head, Wire, read
+from agent_core.testing.models.caching import TAIL, Caches
+from agent_core.testing.models.chat import Quirks
+from agent_core.testing.models.failing import Refused, Reply, failure, refusal, request_header
+from agent_core.testing.models.items import Answer, Script, Stall, Status
+from agent_core.testing.models.listing import listed
+from agent_core.testing.models.prefix import of_messages
+from agent_core.testing.models.rendering import Renderings
+from agent_core.testing.models.rules import check_request
+from agent_core.testing.models.score import Beats, Bill, End, Score, Sign, Take, tokens
+from agent_core.testing.models.seals import Chain, sign_item
+from agent_core.testing.models.sending import Sender
+from agent_core.testing.script import Pause, Sleep, fail
+from agent_core.testing.scripted import ScriptExhausted
+
+LARGEST = 256 * 1024 * 1024
+"""Bytes of a request; the vendors take 32 MB and less."""
+WIRES: dict[str, Wire] = {"/v1/messages": "messages", "/v1/responses": "responses", "/v1/chat/completions": "chat"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the server differs from the vendors' own.
+
+    *quirks* of the Chat wire. *split*: all streams in pieces of so many bytes. *minimum*: tokens below which nothing is
+    cached. *sealed*: starts of the names of the models whose thinking is checked, None for all. *models*: what
+    `GET /v1/models` lists; any model is played.
+    """
+
+    quirks: Quirks = field(default_factory=Quirks)
+    split: int = 0
+    minimum: int = 1024
+    sealed: Collection[str] | None = None
+    models: tuple[str, ...] = ("claude-sonnet-5-5", "claude-haiku-5-5", "gpt-6.1-sol", "gpt-6-luna")
+
+
+@dataclass(slots=True)
+class _Call:
+    """One model call while it is answered."""
+
+    request: web.Request
+    asked: Asked
+    head: Head
+    take: Take
+    begun: Callable[[], None]
+
+
+class FakeModels:
+    """Serve *script* on 127.0.0.1 from `async with` to its end; *port* 0 takes a free one.
+
+    *script* is a list of answers, one per model call, or a function from the request to its answer. *rate* is deltas a
+    second, 0 is flat out. *check* validates requests and thinking as the vendors do, *cache* counts cache reads and
+    writes by their rules on *clock*, *record* keeps the requests in *asked*; with all three off little is done per
+    request (benches). Keep an answer and use it again: it is rendered once. *open* counts the streams that run now.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        port: int = 0,
+        rate: float = 0,
+        clock: Clock | None = None,
+        record: bool = True,
+        check: bool = True,
+        cache: bool = True,
+        options: Options = Options(),
+    ) -> None:
+        self.asked: list[Asked] = []
+        self.open = 0
+        self._script, self._port, self._rate = script, port, rate
+        self._clock: Clock = clock or SystemClock()
+        self._record, self._check, self._options = record, check, options
+        self._caches = Caches(self._clock, options.minimum) if cache else None
+        self._renderings = Renderings(options.quirks, options.split)
+        self._level, self._played = Level(), 0
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """Return `http://127.0.0.1:PORT`: Anthropic's base URL; OpenAI's is this and `/v1`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def calls(self) -> int:
+        """Return how many model calls there were, refused ones included."""
+        return self._level.value
+
+    async def reached(self, n: int = 1) -> None:
+        """Return once there were *n* model calls or more."""
+        await self._level.reached(n)
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=LARGEST)
+        for path, wire in WIRES.items():
+            app.router.add_post(path, self._model_call(wire))
+        app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/v1/models/{id}", self._models)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _model_call(self, wire: Wire) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def serve(request: web.Request) -> web.StreamResponse:
+            name = f"req_{secrets.token_hex(12)}"
+            raw = await request.read()
+            try:
+                asked, head = read(wire, raw, _headers(request), self._clock.now())
+            except msgspec.DecodeError as error:
+                return _response(refusal(wire, Refused(f"The request body is not valid JSON: {error}"), name))
+            if self._record:
+                self.asked.append(asked)
+            self._level.set(self.calls + 1)
+            try:
+                call = self._prepare(request, asked, head, name.removeprefix("req_"))
+                answer = self._answer(asked)
+            except Refused as refused:
+                return _response(refusal(wire, refused, name))
+            self.open += 1
+            try:
+                return await self._play(call, self._renderings.score(asked, head, answer))
+            finally:
+                self.open -= 1
+
+        return serve
+
+    def _prepare(self, request: web.Request, asked: Asked, head: Head, own: str) -> _Call:
+        """Check the request, count what it costs, and make what its answer is filled in with; raises `Refused`."""
+        sealed = self._options.sealed
+        positions = of_messages(asked.body) if asked.wire == "messages" and (self._check or self._caches) else []
+        if self._check:
+            check_request(asked, positions, sealed)
+        bill, begun = Bill(tokens(asked.raw)), _nothing
+        if self._caches is not None:
+            bill, begun = self._caches.bill(asked, positions)
+        sign: Sign = Chain(head.model, positions).sign
+        if asked.wire == "responses":
+            sign = lambda _, __: sign_item(head.model)  # noqa: E731
+        take = Take(head, own.encode(), self._clock.now() // 1000, bill, sign)
+        return _Call(request, asked, head, take, begun)
+
+    def _answer(self, asked: Asked) -> Answer:
+        if callable(self._script):
+            try:
+                return self._script(asked)
+            except ScriptExhausted as error:
+                raise Refused(str(error)) from error
+        n = self._played
+        if n >= len(self._script):
+            raise Refused(
+                f"Model call {n + 1} has no answer, the script of the fake models ends at {len(self._script)}: "
+                "add one, or use a function of the request."
+            )
+        self._played += 1
+        return self._script[n]
+
+    async def _play(self, call: _Call, score: Score) -> web.StreamResponse:
+        stream = call.head.stream
+        response = web.StreamResponse(headers=_stream_headers(call) if stream else None)
+        response.enable_chunked_encoding()
+        sender = Sender(call.request, response, call.take, self._clock)
+        begun = False
+        for move in score.moves:
+            match move:
+                case Beats():
+                    if not begun:
+                        begun = True
+                        call.begun()
+                    if stream:
+                        await sender.send(move, move.rate or self._rate, score.split)
+                case Pause():
+                    await move.event.wait()
+                case Sleep():
+                    await self._clock.sleep(move.seconds)
+                case Stall():
+                    await _until_the_client_leaves()
+                case Failed():
+                    return _response(failure(call.asked.wire, move, call.head.model, _name(call)))
+                case Status():
+                    return web.Response(status=move.code, body=move.body, headers=dict(move.headers))
+                case End():
+                    if stream and move.how != "broken":
+                        await sender.end()
+                        return response
+                    return await _whole(call, score, move)
+        raise AssertionError("A score has an end.")
+
+    async def _count_tokens(self, request: web.Request) -> web.Response:
+        name = f"req_{secrets.token_hex(12)}"
+        try:
+            asked, _ = read("messages", await request.read(), _headers(request), self._clock.now())
+            positions = of_messages(asked.body)
+            if self._check:
+                check_request(asked, positions, self._options.sealed, counting=True)
+        except Refused as refused:
+            return _response(refusal("messages", refused, name))
+        except msgspec.DecodeError as error:
+            return _response(refusal("messages", Refused(f"The request body is not valid JSON: {error}"), name))
+        count = sum(position.tokens for position in positions) + TAIL
+        return web.json_response({"input_tokens": count}, headers=request_header("messages", name))
+
+    async def _models(self, request: web.Request) -> web.Response:
+        wire: Wire = "messages" if "anthropic-version" in request.headers else "chat"
+        body = listed(wire, self._options.models, request.match_info.get("id"))
+        if body is None:
+            lost = Failed("misconfigured", fail().message, retryable=False)
+            return _response(failure(wire, lost, request.match_info["id"], f"req_{secrets.token_hex(12)}"))
+        return web.json_response(body)
+
+
+async def _whole(call: _Call, score: Score, end: End) -> web.Response:
+    """Answer in one piece, or not at all."""
+    if end.failed is not None:
+        return _response(failure(call.asked.wire, end.failed, call.head.model, _name(call)))
+    if end.how != "whole":
+        if call.request.transport is not None:
+            call.request.transport.close()
+        await _until_the_client_leaves()
+    headers = request_header(call.asked.wire, _name(call))
+    return web.Response(body=score.body(call.take), content_type="application/json", headers=headers)
+
+
+async def _until_the_client_leaves() -> None:
+    """Wait for ever: the server cancels whoever serves a client that has left."""
+    await asyncio.get_running_loop().create_future()
+
+
+def _headers(request: web.Request) -> dict[str, str]:
+    return {key.lower(): value for key, value in request.headers.items()}
+
+
+def _stream_headers(call: _Call) -> dict[str, str]:
+    headers = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+    return headers | request_header(call.asked.wire, _name(call))
+
+
+def _name(call: _Call) -> str:
+    return f"req_{call.take.own.decode()}"
+
+
+def _response(reply: Reply) -> web.Response:
+    headers = dict(reply.headers)
+    return web.Response(status=reply.status, body=reply.body, content_type="application/json", headers=headers)
+
+
+def _nothing() -> None:
+    return None
