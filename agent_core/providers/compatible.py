@@ -1,0 +1,109 @@
+"""OpenAI-compatible: Chat Completions, as Ollama, vLLM, gateways and OpenAI itself speak it."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agent_core.agents import Controls, Effort, Snapshot
+from agent_core.providers import models
+from agent_core.providers.base import Delta, Encode, Request
+from agent_core.providers.client import SdkClient
+from agent_core.providers.compatible_encode import encode
+from agent_core.providers.compatible_fold import ChatFold
+
+NAME = "openai-compatible"
+OPENAI_URL = "https://api.openai.com/v1"
+NO_KEY = "none"
+"""Stands for a key where a server wants none: the SDK does not go without."""
+EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_HEADS = 64
+
+
+def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0) -> "CompatibleProvider":
+    """Return the provider for the server at *base_url*, OpenAI's own when None.
+
+    *idle* is the seconds without a byte after which an answer counts as cut: local models read a long prompt in
+    silence, for minutes.
+    """
+    url = base_url or OPENAI_URL
+
+    def make() -> Any:
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - importing the SDK takes a second
+
+        return AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=DefaultAioHttpClient())
+
+    official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
+    return CompatibleProvider(SdkClient(NAME, make, idle=idle), official=official)
+
+
+class CompatibleProvider:
+    """Asks the models of one server; *official* when that is OpenAI's own."""
+
+    name = NAME
+
+    def __init__(self, client: SdkClient, *, official: bool) -> None:
+        self._client, self._official = client, official
+        self._heads: dict[str, bytes] = {}
+
+    def accepts(self, model: str) -> bool:
+        return bool(model.strip())
+
+    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the wire is the same for every model
+        return encode
+
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+        return self._client.stream("/chat/completions", self._body(request), ChatFold(NAME, request.model))
+
+    async def prepare(self) -> None:
+        await self._client.prepare()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _body(self, request: Request) -> bytes:
+        head = self._head(request.snapshot)
+        messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
+        comma = b"," if messages and not head.endswith(b"[") else b""
+        settings = _settings(request.model, request.controls, official=self._official)
+        if request.snapshot.tools and request.controls.tool_choice == "none":
+            settings["tool_choice"] = "none"
+        return b"".join((head, comma, messages, b"],", msgspec.json.encode(settings)[1:]))
+
+    def _head(self, snapshot: Snapshot) -> bytes:
+        """Return the start of a request, made once per snapshot; the one used longest ago is let go."""
+        head = self._heads.pop(snapshot.hash, None) or _head(snapshot)
+        self._heads[snapshot.hash] = head
+        if len(self._heads) > _HEADS:
+            del self._heads[next(iter(self._heads))]
+        return head
+
+
+def _head(snapshot: Snapshot) -> bytes:
+    """Return a request up to its first message: the tools, and the instructions as the system's message."""
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for tool in snapshot.tools
+    ]
+    said = snapshot.instructions
+    first = msgspec.json.encode({"role": "system", "content": said}) if said.strip() else b""
+    listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
+    return b"".join((b"{", listed, b'"messages":[', first))
+
+
+def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, Any]:
+    """Return what is not of the prefix: no more than was wished, since small servers refuse what they do not know."""
+    known = models.find(f"openai:{model}") if official else models.UNKNOWN
+    settings: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
+    if controls.max_output_tokens is not None:
+        # OpenAI's reasoning models refuse the older name; other servers may not know the newer one.
+        settings["max_completion_tokens" if official else "max_tokens"] = controls.max_output_tokens
+    if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
+        settings["reasoning_effort"] = models.effort(known, controls.effort, EFFORTS)
+    if controls.temperature is not None and known.temperature:
+        settings["temperature"] = controls.temperature
+    return settings

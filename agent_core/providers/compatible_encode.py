@@ -1,0 +1,126 @@
+"""One message as messages of a Chat Completions request."""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from agent_core.messages import File, Message, Part, Text, ToolCall, ToolResult
+from agent_core.providers.base import Files
+
+EMPTY = "(no output)"
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_PDF = "application/pdf"
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_LENGTH = 64
+Json = Mapping[str, Any]
+
+
+def encode(message: Message, files: Files) -> bytes:
+    """Return *message* as text and calls: this wire has nothing native to be read again."""
+    match message.role:
+        case "user":
+            messages = _user(message, files)
+        case "assistant":
+            messages = _assistant(message)
+        case "tool":
+            messages = _results(message, files)
+    return b",".join(map(msgspec.json.encode, messages))
+
+
+def _user(message: Message, files: Files) -> Iterator[Json]:
+    if contents := list(_contents(message.parts, files)):
+        yield {"role": "user", "content": _content(contents)}
+
+
+def _assistant(message: Message) -> Iterator[Json]:
+    texts = [text for part in message.parts if (text := _said(part)).strip()]
+    calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
+    if texts or calls:
+        said = {"role": "assistant", "content": "\n\n".join(texts) or None}
+        yield {**said, "tool_calls": calls} if calls else said
+
+
+def _said(part: Part) -> str:
+    match part:
+        case Text(text):
+            return text
+        case File():
+            return _named(part, "it is not repeated here")
+        case _:
+            return ""
+
+
+def _call(part: ToolCall) -> Json:
+    # A model may invent a name that no server takes back.
+    name = _NAME.sub("_", part.name)[:_NAME_LENGTH] or "_"
+    arguments = msgspec.json.encode(part.arguments).decode()
+    return {"id": part.call, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _results(message: Message, files: Files) -> Iterator[Json]:
+    """Give a message per result; results are text alone here, so that what is not follows as a user's message."""
+    shown: list[Json] = []
+    for result in message.parts:
+        if isinstance(result, ToolResult):
+            yield {"role": "tool", "tool_call_id": result.call, "content": _output(result, files, shown)}
+    if shown:
+        yield {"role": "user", "content": [_text("[Files that the tools returned]"), *shown]}
+
+
+def _output(result: ToolResult, files: Files, shown: list[Json]) -> str:
+    """Return the text of *result* and add to *shown* what is no text."""
+    texts = [] if result.outcome == "done" else [f"[This call did not succeed: {result.outcome}]"]
+    for part in result.parts:
+        for content in _contents((part,), files):
+            if content["type"] == "text":
+                texts.append(content["text"])
+            elif isinstance(part, File):
+                texts.append(_named(part, "it follows the results"))
+                shown.append(content)
+    return "\n\n".join(texts) or EMPTY
+
+
+def _content(contents: Sequence[Json]) -> str | Sequence[Json]:
+    """Return text as a plain string: not every server takes a list."""
+    if all(content["type"] == "text" for content in contents):
+        return "\n\n".join(content["text"] for content in contents)
+    return contents
+
+
+def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
+    for part in parts:
+        match part:
+            case Text(text) if text.strip():
+                yield _text(text)
+            case File():
+                yield _file(part, files.get(part.file))
+            case _:
+                continue
+
+
+def _file(file: File, data: bytes | None) -> Json:
+    mime = file.mime.partition(";")[0].strip().lower()
+    if data is None:
+        return _text(_named(file, "it is no longer stored"))
+    if mime in _IMAGES:
+        return {"type": "image_url", "image_url": {"url": _url(mime, data)}}
+    if mime == _PDF:
+        return {"type": "file", "file": {"filename": file.name, "file_data": _url(mime, data)}}
+    if mime.startswith("text/"):
+        return _text(f"[File {file.name}]\n{data.decode(errors='replace')}")
+    return _text(_named(file, "files of this type cannot be read"))
+
+
+def _named(file: File, why: str) -> str:
+    return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
+
+
+def _url(mime: str, data: bytes) -> str:
+    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
