@@ -24,7 +24,7 @@ _LAST_SECONDS = 1.0
 """How long the end of a stream may take behind its last event; after it the connection is closed."""
 _SHORTEST_KEY = 8
 """What is shorter is no key that anybody gave out, and may be a word of the text."""
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, EventTooLarge)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
 
@@ -90,7 +90,7 @@ class SdkClient:
                     yield self._discreet(batch) if fold.over else batch
                 if fold.over:
                     return
-            if last := [*fold.take(frames.end()), *fold.end()]:
+            if last := _ending(fold, frames.end()):
                 yield self._discreet(last)
         except _UNREADABLE as error:
             text = f"`{self._provider}` sent what cannot be read: {error}"
@@ -135,10 +135,16 @@ class SdkClient:
         return [replace(d, message=_without(d.message, key)) if isinstance(d, Failed) else d for d in batch]
 
     def _broken(self, error: BaseException) -> Failed:
-        if isinstance(error, (httpx2.TimeoutException, TimeoutError)):
+        """Tell how a connection ended, by what lies at its root: the SDKs call many a broken one a timeout."""
+        root = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        if isinstance(root, aiohttp.ConnectionTimeoutError):
+            text = f"`{self._provider}` could not be reached within {CONNECT_SECONDS:g} s"
+        elif isinstance(root, (httpx2.TimeoutException, TimeoutError)):
             text = f"`{self._provider}` was silent for {self._idle:g} s"
         else:
-            text = f"The connection to `{self._provider}` broke: {type(error).__name__}: {error}"
+            text = f"The connection to `{self._provider}` broke: {type(root).__name__}: {root}"
         return failed("network", text)
 
 
@@ -147,6 +153,15 @@ def _without(text: str, key: str) -> str:
     text = text.replace(key, "[secret]")
     cut = next((n for n in range(len(key) - 1, _SHORTEST_KEY // 2, -1) if f"{key[:n]}…" in text), None)
     return text if cut is None else text.replace(f"{key[:cut]}…", "…")
+
+
+def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:
+    """Return what is due at the end of a stream; *rest* is its last event, which may have been cut."""
+    try:
+        said = fold.take(rest)
+    except _UNREADABLE:
+        said = []
+    return [*said, *fold.end()]
 
 
 async def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes]:
