@@ -1,0 +1,158 @@
+"""Real models from end to end: the server as a process, the vendors' SDKs, and the vendors' wires behind a socket."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from agent_core.failures import told
+from agent_core.providers.models import table
+from agent_core.testing import call, fail, say
+from agent_core.testing.models import FakeModels, status
+from tests.app.frames import frames
+from tests.app.processes import Serving, Shell, start
+
+# It looks like no vendor's key, so that only who knows it can take it out.
+KEY = "Zebra.7731/quagga+okapi"
+ECHO = json.dumps({"error": {"type": "authentication_error", "message": f"The key {KEY} is not known."}})
+ANSWERS = {"echo": [status(401, ECHO)], "break": [say("Well, "), fail("auth", message=f"No more for {KEY}.")]}
+
+
+def play(asked):
+    """Use a tool and answer, or fail as the message asks."""
+    if asked.text in ANSWERS:
+        return ANSWERS[asked.text]
+    return [say("It is ", "42.")] if asked.step else [say("Let me see."), call("calculate", expression="6 * 7")]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One provider: what is set for it, and the model that answers then."""
+
+    model: str
+    env: dict[str, str]
+
+
+CASES = {
+    "anthropic": Case(
+        f"anthropic:{table().defaults['anthropic']}", {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}
+    ),
+    "openai": Case(f"openai:{table().defaults['openai']}", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}),
+    "openai-compatible": Case(
+        "openai-compatible:qwen3",
+        {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "PARLEY_MODEL": "openai-compatible:qwen3"},
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request) -> Case:
+    return CASES[request.param]
+
+
+@pytest.fixture
+async def models() -> AsyncIterator[FakeModels]:
+    async with FakeModels(play) as models:
+        yield models
+
+
+@pytest.fixture
+async def serving(shell: Shell, models: FakeModels, case: Case) -> AsyncIterator[Serving]:
+    env = {name: value.format(url=models.url) for name, value in case.env.items()}
+    async with start(shell, **env) as serving:
+        yield serving
+
+
+class Person:
+    """A visitor of the demo page."""
+
+    def __init__(self, http: httpx.AsyncClient, session: str) -> None:
+        self._http, self.path = http, f"/v1/sessions/{session}"
+
+    async def ask(self, text: str) -> tuple[str, list]:
+        """Say *text*; return the run and its events."""
+        run = (await self._http.post(f"{self.path}/messages", json={"text": text})).json()["run_id"]
+        return run, frames((await self._http.get(f"/v1/runs/{run}/events")).text)
+
+
+@pytest.fixture
+async def person(serving: Serving) -> AsyncIterator[Person]:
+    async with httpx.AsyncClient(base_url=serving.url, timeout=30) as http:
+        token = (await http.get("/widget-demo/token")).json()["token"]
+        http.headers["Authorization"] = f"Bearer {token}"
+        session = (await http.post("/v1/sessions", json={})).json()
+        yield Person(http, session["id"])
+
+
+@pytest.fixture
+async def operator(serving: Serving) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"Authorization": f"Bearer {serving.key}"}
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=30) as http:
+        yield http
+
+
+async def test_a_person_is_answered_by_the_model(serving: Serving, person: Person, operator, models, case: Case):
+    """With a key alone the page names the model, and an answer with a tool call streams; the bill is the operator's."""
+    assert f"Model:   {case.model}" in serving.printed
+    assert f"Answers come from {case.model}." in (await operator.get("/widget-demo")).text
+    run, seen = await person.ask("What is 6 * 7?")
+    events = [frame.event for frame in seen]
+    assert {"tool.requested", "tool.completed", "text.delta"} <= set(events)
+    assert events[-1] == "run.completed"
+    found = (await operator.get(f"/v1/runs/{run}")).json()
+    assert (found["output"]["text"], found["steps"], models.calls) == ("It is 42.", 2, 2)
+    assert found["usage"]["input"] > 0
+    assert found["usage"]["output"] > 0
+    assert (found["cost"] is None) == case.model.startswith("openai-compatible")
+    result = next(each for each in frames(await events_of(operator, person)) if each.event == "tool.completed")
+    assert result.data["parts"] == [{"type": "text", "text": "42"}]
+
+
+async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell):
+    """A provider that echoes the key in its error, at once or in mid-stream, finds nobody who repeats it."""
+    await person.ask("What is 6 * 7?")
+    for text in ANSWERS:
+        run, seen = await person.ask(text)
+        assert (seen[-1].event, seen[-1].data["message"]) == ("run.failed", told("auth"))
+        error = (await operator.get(f"/v1/runs/{run}")).json()["error"]
+        assert error["message"] == told("auth")
+        assert "[secret]" in error["detail"]
+        shown = json.loads(await shell.said("runs", "show", run))
+        assert shown["error"]["detail"] == error["detail"]
+    whole = await events_of(operator, person)
+    assert whole.count("[secret]") >= 2
+    printed = serving.printed + await serving.rest()
+    kept = [path.read_bytes() for path in shell.data.rglob("*") if path.is_file()]
+    assert kept
+    for held in (whole.encode(), printed.encode(), *kept):
+        assert KEY.encode() not in held
+
+
+async def events_of(operator: httpx.AsyncClient, person: Person) -> str:
+    return (await operator.get(f"{person.path}/events?until=idle")).text
+
+
+async def test_ollama_needs_no_key(shell: Shell, models: FakeModels):
+    """A base URL and a model's name are enough for a compatible server."""
+    env = {"OPENAI_BASE_URL": f"{models.url}/v1", "PARLEY_MODEL": "openai-compatible:qwen3"}
+    async with start(shell, **env) as serving:
+        code, out, _ = await shell.run("chat", "What is 6 * 7?")
+        assert (code, out.endswith("It is 42.\n")) == (0, True)
+        assert "openai-compatible:qwen3" in serving.printed
+
+
+async def test_a_conversation_goes_on_without_a_server(shell: Shell, models: FakeModels):
+    """`parley chat` asks the model by itself while no server runs."""
+    env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": models.url}
+    code, out, err = await shell.run("chat", "What is 6 * 7?", **env)
+    assert (code, out.endswith("It is 42.\n")) == (0, True)
+    assert KEY not in out + err
+
+
+async def test_a_model_without_its_key_ends_the_start(shell: Shell):
+    """The one line names the setting, what is missing and the remedy."""
+    line = await shell.refused("serve", PARLEY_MODEL="anthropic:claude-opus-5-5", OPENAI_API_KEY=KEY)
+    assert "PARLEY_MODEL: `anthropic:claude-opus-5-5` needs ANTHROPIC_API_KEY" in line
+    assert KEY not in line
