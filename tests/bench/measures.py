@@ -14,7 +14,7 @@ from tests.bench.exchange import Exchange
 from tests.bench.sides import Side
 
 SHORT = Exchange(deltas=1)
-SLOW = Exchange(deltas=40, rate=20)
+SLOW = Exchange(deltas=30, rate=20)
 # While other streams are busy, so many conversations ask short questions with so long a pause.
 PROBES = 2
 PAUSE = 0.03

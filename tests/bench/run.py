@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
@@ -174,7 +175,8 @@ class Bench:
 
     async def kept(self) -> list[Row]:
         """Measure what an exchange leaves in the database, and whether the later ones leave more."""
-        scale, exchange, count = self._scale, self._scale.exchange, self._scale.exchanges
+        scale, count = self._scale, self._scale.exchanges
+        exchange = replace(scale.exchange, delay=0.0)
         early: list[float] = []
         late: list[float] = []
         for _ in range(scale.slow_rounds):
