@@ -1,0 +1,46 @@
+"""What tests of whole conversations say again and again: scripts by what was asked, tools, and what must hold."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from agent_core.testing.models import Asked
+from agent_core.tools.base import Tool
+from agent_core.tools.function import tool
+
+
+@tool(concurrency_safe=True)
+async def look(what: str) -> str:
+    """Look something up."""
+    return f"{what} is fine"
+
+
+@tool
+async def list_all() -> list[str]:
+    """List everything."""
+    return ["a", "b"]
+
+
+TOOLS: tuple[Tool, ...] = (look, list_all)
+
+
+def by_text(**answers: Sequence[Sequence[Any]]) -> Callable[[Asked], Sequence[Any]]:
+    """Return a script: the answers to a text, one per step of its run."""
+
+    def pick(asked: Asked) -> Sequence[Any]:
+        return answers[asked.text][asked.step]
+
+    return pick
+
+
+def extends(earlier: Asked, later: Asked, messages: Callable[[Asked], list[bytes]]) -> bool:
+    """Tell whether *later* is *earlier* with more messages behind it, byte for byte."""
+    before, after = messages(earlier), messages(later)
+    return head_of(earlier) == head_of(later) and after[: len(before)] == before and len(after) > len(before)
+
+
+def head_of(asked: Asked) -> Mapping[str, bytes]:
+    """Return what stands before the messages: the system's text and the tools, as they were sent."""
+    whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
+    return {name: bytes(whole[name]) for name in ("system", "instructions", "tools", "model") if name in whole}

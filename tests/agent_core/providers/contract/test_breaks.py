@@ -1,0 +1,116 @@
+"""Connections that stall, break and are let go: the loop hears of it in time, and nothing stays open."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from agent_core.providers.base import TextDelta
+from agent_core.testing import call, cut, fail, flat, say, sleep, think
+from agent_core.testing.models import split, stall
+from tests.agent_core.providers.contract.heard import heard, joined
+from tests.agent_core.providers.contract.wires import collect
+from tests.agent_core.scenes import until
+
+PATIENCE = 10.0
+RICH = [think("Hmm", ", "), say("Grüße ", "🙂🙂 "), call("look", what="ä"), call("list_all"), say("and so on.")]
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+async def test_pieces_of_any_size_give_the_same_answer(size, dial, wire):
+    """How the network cuts a stream changes nothing: pieces of 1, 7 and 4,096 bytes mean the same."""
+    line = await dial(wire, [RICH, [split(size), *RICH]])
+    whole, pieces = await line.deltas(), await line.deltas()
+    assert _without_ids(pieces) == _without_ids(whole)
+
+
+async def test_a_slow_first_byte_is_waited_for(dial, wire):
+    """A model that thinks for long before its first byte is waited for, up to the limit of silence."""
+    line = await dial(wire, [[sleep(0.3), say("Here.")]], idle=5.0)
+    assert (await line.hear()).parts == (("text", "Here."),)
+
+
+@pytest.mark.parametrize("before", [[], [say("Half an ans")]], ids=["before the first token", "after it"])
+async def test_silence_beyond_the_limit_is_a_broken_connection(before, dial, wire):
+    """A server that falls silent is given up after the limit, and the call may be tried again."""
+    line = await dial(wire, [[*before, stall()]], idle=0.4)
+    async with asyncio.timeout(PATIENCE):
+        found = await line.hear()
+        await until(lambda: line.models.open == 0)
+    assert found.end == "network"
+    assert found.failure is not None
+    assert found.failure.retryable
+    assert "silent" in found.failure.message
+
+
+async def test_silence_before_the_answer_is_a_broken_connection(dial, wire):
+    """A server that takes the request and answers nothing at all is given up after the limit."""
+    line = await dial(wire, [[sleep(60), say("Too late.")]], idle=0.4)
+    async with asyncio.timeout(PATIENCE):
+        found = await line.hear()
+    assert found.end == "network"
+
+
+async def test_a_connection_that_closes_without_an_answer_is_a_failure(ask):
+    """A server that hangs up at once is a failure of the network."""
+    assert (await ask([fail("network")])).end == "network"
+
+
+async def test_a_server_that_is_not_there_is_a_failure(wire, dial):
+    """A refused connection is a failure of the network, not an exception."""
+    line = await dial(wire, [])
+    gone = wire.provider("http://127.0.0.1:1")
+    try:
+        found = heard(await collect(gone.stream(wire.request(gone))))
+    finally:
+        await gone.close()
+    assert found.end == "network"
+    assert line.models.calls == 0
+
+
+async def test_letting_go_in_mid_stream_ends_the_model_call(dial, wire):
+    """When a run is stopped the server notices at once: no model goes on for nobody."""
+    line = await dial(wire, [[say("One "), stall()]])
+    async with asyncio.timeout(PATIENCE):
+        async with aclosing(line.provider.stream(wire.request(line.provider))) as stream:
+            async for batch in stream:
+                if any(isinstance(delta, TextDelta) for delta in batch):
+                    break
+            assert line.models.open == 1
+        await until(lambda: line.models.open == 0)
+
+
+async def test_letting_go_before_the_first_byte_ends_the_model_call(dial, wire):
+    """A stop while the model has said nothing yet reaches the server as well."""
+    line = await dial(wire, [[sleep(60), say("Too late.")]])
+    asking = asyncio.create_task(line.deltas())
+    async with asyncio.timeout(PATIENCE):
+        await line.models.reached(1)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await until(lambda: line.models.open == 0)
+    assert asking.cancelled()
+
+
+async def test_a_connection_serves_answer_after_answer(dial, wire):
+    """After whole, cut and failed answers the next call is answered, as if nothing had been."""
+    answers = [[say("one")], [say("x"), cut()], [fail("overloaded")], [say("x"), fail("error")], [say("two")]]
+    line = await dial(wire, answers)
+    ends = [(await line.hear()).end for _ in answers]
+    assert ends == ["done", "network", "overloaded", "error", "done"]
+
+
+async def test_many_calls_at_once_do_not_mix(dial, wire):
+    """Streams that run side by side on one client each get their own answer."""
+    line = await dial(wire, lambda asked: [say(f"{asked.step}", " deltas "), flat(200, text="x")])
+    answers = await asyncio.gather(*(line.hear() for _ in range(20)))
+    assert {answer.parts for answer in answers} == {(("text", "0 deltas " + "x" * 200),)}
+    assert line.models.calls == 20
+
+
+def _without_ids(deltas):
+    """Return what was said with the ids of the vendor's answer made the same: they differ from call to call."""
+    found = heard(deltas)
+    names = {id: f"call_{n}" for n, id in enumerate(found.ids)}
+    kinds = [type(delta).__name__ for delta in joined(deltas)]
+    return found.parts, found.end, found.raw, found.usage, found.refused, tuple(names.values()), kinds

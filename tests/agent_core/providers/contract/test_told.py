@@ -1,0 +1,67 @@
+"""A conversation through every error of the official servers: what the person sees, and what the operator reads."""
+
+import pytest
+
+from agent_core import MessageCompleted, RunFailed, StepFailed
+from agent_core.failures import KINDS, told
+from agent_core.providers.failing import _REMEDIES, RETRYABLE
+from agent_core.strategy import MAX_RETRIES
+from agent_core.testing import FakeClock, fail, say
+from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.wires import CHAT, KEY
+from tests.agent_core.stage import asleep
+
+
+@pytest.mark.parametrize("began", [False, True], ids=["at once", "in the stream"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_person_is_told_honestly_and_the_operator_what_to_do(kind, began, scene, wire):
+    """A run that an error ends tells the person no internals, the operator the remedy, and nobody the key."""
+    if kind == "stale_reasoning" and wire is CHAT:
+        pytest.skip("no compatible server checks earlier thinking")
+    if began and kind not in RETRYABLE - {"network"}:
+        pytest.skip("said before the answer begins")
+    clock = FakeClock()
+    stage = await scene(wire, lambda asked: [*([say("Half an ans")] if began else []), fail(kind)], clock=clock)
+    run = await stage.send("Go")
+    if kind in RETRYABLE:
+        for _ in range(MAX_RETRIES):
+            await asleep(clock, 3)
+            clock.advance(20)
+    assert (await stage.done(run)).status == "failed"
+    (end,) = await stage.said(RunFailed)
+    assert end.message == told(kind)
+    assert end.code == ("context_overflow" if kind == "context_overflow" else "provider_error")
+    assert end.retryable == (kind in RETRYABLE)
+    assert end.detail is not None
+    assert end.detail.endswith(_REMEDIES[kind])
+    assert f"`{wire.name}`" in end.detail
+    tries = MAX_RETRIES + 1 if kind in RETRYABLE else 2 if kind == "stale_reasoning" else 1
+    assert [failed.code for failed in await stage.said(StepFailed)] == [kind] * tries
+    assert stage.line.models.calls == tries
+    facts = await stage.log()
+    assert not any(KEY.encode() in fact.raw for fact in facts)
+    assert all(not message.parts for message in await stage.said(MessageCompleted))
+    check_log(facts)
+
+
+@pytest.mark.parametrize("kind", ["quota", "invalid", "context_overflow"])
+async def test_the_session_lives_on_after_an_error(kind, scene, wire):
+    """After a failed run the same session answers the next message, and the model reads both questions."""
+    answers = iter([[fail(kind)], [say("Here again.")]])
+    stage = await scene(wire, lambda asked: next(answers))
+    assert (await stage.play("One")).status == "failed"
+    assert (await stage.play("Two")).status == "completed"
+    assert b"One" in b"".join(stage.requests[1])
+
+
+async def test_a_run_that_fails_for_a_while_comes_through(scene, wire):
+    """Three failures of three kinds in a row do not end a run that then is answered."""
+    clock = FakeClock()
+    answers = iter([[fail("overloaded")], [fail("network")], [say("Ha"), fail("error")], [say("Through.")]])
+    stage = await scene(wire, lambda asked: next(answers), clock=clock)
+    run = await stage.send("Go")
+    for _ in range(3):
+        await asleep(clock, 3)
+        clock.advance(20)
+    assert (await stage.done(run)).status == "completed"
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["overloaded", "network", "error"]
