@@ -182,7 +182,7 @@ class AnthropicFold:
                 self._hear(block, change.text, out)
             case "thinking_delta" if block.kind == "thinking":
                 self._hear(block, change.thinking, out)
-            case "input_json_delta" if change.partial_json:
+            case "input_json_delta" if change.partial_json and block.kind not in ("text", "thinking"):
                 block.texts.append(change.partial_json)
                 if block.kind == "tool_use":
                     self._say(out)

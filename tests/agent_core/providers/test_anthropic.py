@@ -367,6 +367,7 @@ def test_what_nobody_knows_is_passed_over():
         {"type": "of_a_later_year", "index": 0, "delta": {"type": "text_delta", "text": "no"}},
         change(7, "text_delta", text="no"),
         change(0, "sound_delta", text="no", sound=[1]),
+        *[begin(1, TEXT), *arguments(1, "{}"), close(1)],
         {"type": "content_block_delta", "index": 0, "delta": None},
         {"type": "message_delta", "delta": None, "usage": None},
         {"type": "content_block_start", "index": 9, "content_block": None},
