@@ -41,6 +41,10 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "maximum context length",
             "exceed context limit",
             "exceeds the available context size",
+            "exceeds the context",
+            "max context length",
+            "maximum model length",
+            "loaded with context length",
             "input is too long",
             "model_context_window_exceeded",
         ),
@@ -67,7 +71,7 @@ _STATUSES: dict[int, FailureKind] = {
     529: "overloaded",
 }
 _SERVER_ERROR = 500
-_SECRET = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.…-]{6,}", re.IGNORECASE)
+_SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…-]{6,}", re.IGNORECASE)
 
 
 def classify(status: int | None, *said: str | None) -> FailureKind:
@@ -100,7 +104,9 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
 def in_stream(provider: str, body: object) -> Failed:
     """Return the failure that an error event in a stream of *provider* stands for."""
     type_, code, text = said_in(body)
-    kind = classify(None, type_, code, text)
+    # Gateways pass the status on as the code: the one of the HTTP answer had been sent when the error came.
+    status = int(code) if code and re.fullmatch("[45][0-9]{2}", code) else None
+    kind = classify(status, type_, code, text)
     named = " ".join(dict.fromkeys(word for word in (type_, code) if word)) or "an error"
     return failed(kind, f"`{provider}` broke off its answer with {named}: {text or 'no text'}")
 
