@@ -31,9 +31,13 @@ class Frames:
         return [data for event in events if (data := _data(event))]
 
     def end(self) -> list[bytes]:
-        """Return the data of a last event that no blank line ended: some servers end so."""
-        rest, self._rest = self._rest, b""
-        return [data] if (data := _data(rest)) else []
+        """Return the data of a last event that no blank line ended: some servers end so.
+
+        A plain JSON object is data as well: some servers answer with one whole thing, or with an error.
+        """
+        rest, self._rest = self._rest.strip(), b""
+        data = rest if rest.startswith(b"{") else _data(rest)
+        return [data] if data else []
 
 
 def _plain(text: bytes) -> tuple[bytes, bytes]:
