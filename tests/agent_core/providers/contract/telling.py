@@ -44,3 +44,11 @@ def head_of(asked: Asked) -> Mapping[str, bytes]:
     """Return what stands before the messages: the system's text and the tools, as they were sent."""
     whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
     return {name: bytes(whole[name]) for name in ("system", "instructions", "tools", "model") if name in whole}
+
+
+def thoughts(asked: Asked) -> int:
+    """Count the thinking that a request replays."""
+    if asked.wire == "responses":
+        return sum(item.get("type") == "reasoning" for item in asked.body["input"])
+    contents = [message["content"] for message in asked.body["messages"] if isinstance(message["content"], list)]
+    return sum(block["type"] in ("thinking", "redacted_thinking") for content in contents for block in content)

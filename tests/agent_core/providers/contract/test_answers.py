@@ -4,6 +4,7 @@ import pytest
 
 from agent_core.messages import Usage
 from agent_core.testing import call, cut, finish, raw_call, refuse, say, think, usage
+from agent_core.testing.models import raw
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES
 
 
@@ -30,20 +31,20 @@ async def test_parallel_calls_are_all_heard_in_order(ask):
     assert all(heard.ids)
 
 
-@pytest.mark.parametrize("raw", ["", "{}", "null", " "])
-async def test_a_call_without_arguments_is_a_call(ask, raw):
+@pytest.mark.parametrize("arguments", ["", "{}", "null", " "])
+async def test_a_call_without_arguments_is_a_call(ask, arguments):
     """A tool that takes nothing may be called with no text, with `{}` or with `null`."""
-    heard = await ask([raw_call("list_all", raw)])
+    heard = await ask([raw_call("list_all", arguments)])
     assert heard.parts == (("call", "list_all", {}),)
     assert heard.end == "tools"
 
 
-@pytest.mark.parametrize("raw", ['{"what": "a', '{"what": a}', "[1, 2]", '"text"', "{} {}", '{"what": NaN}'])
-async def test_arguments_that_are_no_json_object_are_told_as_they_came(ask, raw):
+@pytest.mark.parametrize("arguments", ['{"what": "a', '{"what": a}', "[1, 2]", '"text"', "{} {}", '{"what": NaN}'])
+async def test_arguments_that_are_no_json_object_are_told_as_they_came(ask, arguments):
     """Cut or bad JSON never becomes arguments; its text is kept for the error that the model is told."""
-    heard = await ask([raw_call("look", raw, cut=3)])
+    heard = await ask([raw_call("look", arguments, cut=3)])
     assert heard.parts == (("call", "look", None),)
-    assert heard.raw == (raw,)
+    assert heard.raw == (arguments,)
 
 
 async def test_arguments_in_many_pieces_are_whole(ask):
@@ -92,8 +93,6 @@ async def test_usage_comes_with_the_end(ask, wire):
 
 async def test_usage_that_is_missing_is_unknown(dial):
     """A server that counts nothing leaves the usage unknown, not zero."""
-    from agent_core.testing.models import raw  # noqa: PLC0415
-
     body = b'data: {"id":"1","model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
     line = await dial(CHAT, [[raw(body + b"data: [DONE]\n\n")]])
     heard = await line.hear()

@@ -21,7 +21,7 @@ from agent_core.testing.models import stall
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
+from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends, thoughts
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.stage import PATIENCE, asleep
 
@@ -101,7 +101,7 @@ async def test_a_stand_in_answers_before_the_first_token(scene, wire):
     def script(asked):
         if asked.model == wire.model and asked.text == "One":
             return [fail("quota")]
-        return [call("look", what="a")] if asked.step == 0 else [say("Done.")]
+        return [think("Hm."), call("look", what="a")] if asked.step == 0 else [think("So."), say("Done.")]
 
     stage = await scene(wire, script, tools=TOOLS, fallback_models=(wire.full_other,))
     one, two = await stage.play("One"), await stage.play("Two")
@@ -111,6 +111,25 @@ async def test_a_stand_in_answers_before_the_first_token(scene, wire):
     assert models[:2] == [wire.full, wire.full_other]
     assert (one.status, two.status) == ("completed", "completed")
     assert [failed.code for failed in await stage.said(StepFailed)] == ["quota"]
+
+
+async def test_a_stand_in_takes_over_in_the_middle_and_gives_back(scene, wire):
+    """Each model reads its own thinking again and of the other's words the plain ones, run after run."""
+
+    def script(asked):
+        if asked.model == wire.model and asked.step == 1 and asked.text != "Three":
+            return [fail("quota")]
+        return (
+            [think(f"{asked.model}."), call("look", what=asked.text)] if asked.step < 2 else [think("So."), say("Ok.")]
+        )
+
+    stage = await scene(wire, script, tools=TOOLS, fallback_models=(wire.full_other,))
+    runs = [await stage.play(text) for text in ("One", "Two", "Three")]
+    assert [run.status for run in runs] == ["completed"] * 3
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["quota"] * 2
+    last = stage.line.models.asked[-1]
+    assert last.model == wire.model
+    assert thoughts(last) == (0 if wire is CHAT else 4)
 
 
 async def test_a_stand_in_may_speak_another_wire(scene, dial, wire):
@@ -206,6 +225,7 @@ async def test_a_crash_in_the_middle_of_a_tool_loop_replays_the_thinking(scene, 
     assert (await again.done(run)).status == "completed"
     before, after = stage.line.models.asked[1:]
     assert extends(before, after, wire.sent)
+    assert (thoughts(before), thoughts(after)) == ((0, 0) if wire is CHAT else (1, 2))
     assert len(await again.said(ToolCompleted)) == 2
     assert await again.said(StepFailed) == []
 

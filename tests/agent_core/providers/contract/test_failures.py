@@ -7,7 +7,7 @@ from agent_core.providers.failing import RETRYABLE
 from agent_core.testing import fail, say
 from agent_core.testing.models import status
 from tests.agent_core.providers.contract import written as w
-from tests.agent_core.providers.contract.wires import KEY
+from tests.agent_core.providers.contract.wires import KEY, MESSAGES, RESPONSES
 
 EVERYWHERE = [kind for kind in KINDS if kind != "stale_reasoning"]
 ENDS = [kind for kind in EVERYWHERE if kind in RETRYABLE]
@@ -25,10 +25,9 @@ async def test_a_refused_request_is_classified(kind, ask):
     assert heard.parts == ()
 
 
+@pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 async def test_thinking_that_is_refused_is_classified(dial, wire):
     """Where a vendor checks earlier thinking, its refusal is told apart from other bad requests."""
-    if wire.name == "openai-compatible":
-        pytest.skip("no compatible server checks earlier thinking")
     heard = await (await dial(wire, [[fail("stale_reasoning")]])).hear()
     assert heard.end == "stale_reasoning", heard.failure
 

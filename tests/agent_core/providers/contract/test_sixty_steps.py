@@ -23,7 +23,7 @@ from agent_core.testing.models import Asked
 from agent_core.testing.models.items import Redacted, redacted
 from agent_core.testing.script import Think
 from tests.agent_core.laws import check_log
-from tests.agent_core.providers.contract.telling import TOOLS
+from tests.agent_core.providers.contract.telling import TOOLS, thoughts
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Model
 from tests.agent_core.stage import ANN
 
@@ -57,7 +57,7 @@ async def test_sixty_steps_never_break_the_prefix_of_thinking(scene):
     assert len(await stage.said(ContextCompacted)) >= 1
     assert [frozen.reason for frozen in await stage.said(SnapshotFrozen)].count("run") == 4
     check_log(await stage.log())
-    replayed = [_thoughts(asked) for asked in stage.line.models.asked]
+    replayed = [thoughts(asked) for asked in stage.line.models.asked]
     assert max(replayed) > STEPS, "thinking is replayed over runs"
     assert replayed[2 * STEPS] == 0, "none from before the new model"
 
@@ -72,7 +72,7 @@ async def test_thinking_from_before_a_cut_never_comes_back(scene):
     step = sum(isinstance(body, StepStarted) for body in bodies[: cuts[-1]])
     behind = stage.line.models.asked[step : step + 4]
     made = [sum(isinstance(item, Think | Redacted) for item in thoughtful(asked)) for asked in behind]
-    assert [_thoughts(asked) for asked in behind] == [sum(made[:n]) for n in range(4)]
+    assert [thoughts(asked) for asked in behind] == [sum(made[:n]) for n in range(4)]
 
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
@@ -94,8 +94,8 @@ async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_goes_on(sc
     assert [frozen.reason for frozen in await stage.said(SnapshotFrozen)] == ["opened", "repair"]
     asked = stage.line.models.asked
     place = asked.index(refused[0])
-    assert _thoughts(asked[place]) > 0
-    assert [_thoughts(each) for each in asked[place + 1 : place + 3]] == [0, 1]
+    assert thoughts(asked[place]) > 0
+    assert [thoughts(each) for each in asked[place + 1 : place + 3]] == [0, 1]
     check_log(await stage.log())
 
 
@@ -138,11 +138,3 @@ async def test_the_check_bites(scene):
     assert "bound to a different conversation" in failures[0].message
     assert len(failures) >= 4
     assert run.status == "completed", "every one is repaired"
-
-
-def _thoughts(asked: Asked) -> int:
-    """Count the thinking that a request replays."""
-    if asked.wire == "responses":
-        return sum(item.get("type") == "reasoning" for item in asked.body["input"])
-    blocks = [block for message in asked.body["messages"] for block in message["content"] if isinstance(block, dict)]
-    return sum(block["type"] in ("thinking", "redacted_thinking") for block in blocks)

@@ -1,0 +1,140 @@
+"""Conversations that go oddly: refusals, pauses, cut answers, quirks of small servers, and changes of the wire."""
+
+import pytest
+
+from agent_core import (
+    Limits,
+    Message,
+    MessageCompleted,
+    StepCompleted,
+    StepFailed,
+    Text,
+    ToolCompleted,
+    ToolResult,
+    text_of,
+)
+from agent_core.testing import call, finish, raw_call, refuse, say, think
+from agent_core.testing.models import Options, Quirks, native
+from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
+from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
+
+ONE_LOOK = by_text(
+    One=[[think("Hm."), say("Looking."), call("look", what="a"), call("look", what="b")], [say("Fine.")]],
+    Two=[[think("Again."), call("look", what="c")], [think("Oh."), say("Fine too.")]],
+    Three=[[call("list_all")], [say("All fine.")]],
+)
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+
+
+async def test_a_refusal_withdraws_the_text_and_stays_out_of_history(scene, wire):
+    """What a model said before it refused is not kept, and no later request repeats it."""
+    stage = await scene(wire, by_text(One=[[think("Hm."), say("Well, "), refuse("No.")]], Two=[[say("Yes.")]]))
+    run = await stage.play("One")
+    assert (run.status, run.stop_reason) == ("completed", "refused")
+    (message,) = await stage.said(MessageCompleted)
+    assert (message.parts, message.stop, message.native) == ((), "refused", None)
+    await stage.play("Two")
+    assert b"Well" not in b"".join(stage.requests[1])
+
+
+async def test_a_paused_answer_is_sent_back_unchanged(scene):
+    """After `pause_turn` the answer so far goes back as it is, with its server tools and thinking, and no word more."""
+    steps = [[think("Search."), native(SEARCH), finish("continue")], [native(FOUND), say("Found it.")]]
+    answers = iter([*steps, [say("You are welcome.")]])
+    stage = await scene(MESSAGES, lambda asked: next(answers))
+    assert (await stage.play("One")).status == "completed"
+    first, second = stage.line.models.asked
+    assert len(second.body["messages"]) == len(first.body["messages"]) + 1
+    content = second.body["messages"][-1]["content"]
+    assert [block["type"] for block in content] == ["thinking", "server_tool_use"]
+    assert content[1] == SEARCH
+    assert (await stage.play("Two")).status == "completed"
+    assert await stage.said(StepFailed) == []
+
+
+async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene, wire):
+    """An answer that reached its limit is continued; a call in it is not run, whole or not."""
+    cut = [think("Hm."), say("One, "), call("look", what="a"), raw_call("look", '{"wh'), finish("length")]
+    answers = iter([cut, [say("two.")], [say("You are welcome.")]])
+    stage = await scene(wire, lambda asked: next(answers), tools=TOOLS)
+    assert (await stage.play("One")).status == "completed"
+    assert (await stage.play("Two")).status == "completed"
+    assert await stage.said(ToolCompleted) == []
+    assert await stage.said(StepFailed) == []
+    said = [text_of(message.parts) for message in await stage.said(MessageCompleted)]
+    assert said == ["One, ", "two.", "You are welcome."]
+
+
+async def test_an_empty_answer_is_asked_for_again(scene, wire):
+    """A model that says nothing, or only thinks, is asked once more; nothing empty is sent back."""
+    answers = iter([[think("Hm.")], [say(" \n")], [say("You are welcome.")]])
+    stage = await scene(wire, lambda asked: next(answers))
+    await stage.play("One")
+    assert (await stage.play("Two")).status == "completed"
+    assert await stage.said(StepFailed) == []
+
+
+async def test_the_last_step_withholds_the_tools_and_keeps_the_prefix(scene, wire):
+    """In the last step a model may not call; only that is said, and what stands before it stays as it was."""
+    steps = [[think("Hm."), call("look", what="a")], [say("So far so good.")]]
+    stage = await scene(wire, lambda asked: steps[asked.step], tools=TOOLS)
+    assert (await stage.play("Go", max_steps=2)).status == "completed"
+    first, second = stage.line.models.asked
+    assert extends(first, second, wire.sent)
+    assert second.body["tool_choice"] != first.body.get("tool_choice")
+
+
+@pytest.mark.parametrize(
+    "quirks",
+    [
+        Quirks(index="zero"),
+        Quirks(index="none"),
+        Quirks(repeat=True),
+        Quirks(empty_ids=True, index="zero"),
+        Quirks(lump=True, index="zero", repeat=True),
+        Quirks(stop=True, reasoning="reasoning"),
+        Quirks(usage="each", done=False),
+        Quirks(usage="never"),
+    ],
+    ids=lambda quirks: " ".join(f"{name}={value}" for name, value in _differing(quirks).items()),
+)
+async def test_a_conversation_goes_well_with_a_server_of_quirks(scene, quirks):
+    """Compatible servers number, name and end things in their own ways; conversations go well all the same."""
+    stage = await scene(CHAT, ONE_LOOK, tools=TOOLS, server={"options": Options(quirks=quirks)})
+    runs = [await stage.play(text) for text in ("One", "Two", "Three")]
+    assert [run.status for run in runs] == ["completed"] * 3
+    assert [done.outcome for done in await stage.said(ToolCompleted)] == ["done"] * 4
+    assert await stage.said(StepFailed) == []
+    known = [step.usage.output is not None for step in await stage.said(StepCompleted)]
+    assert known == [quirks.usage != "never"] * 6
+
+
+@pytest.mark.parametrize(
+    ("wire", "other"), [(MESSAGES, RESPONSES), (RESPONSES, CHAT), (CHAT, MESSAGES)], ids=lambda wire: wire.name
+)
+async def test_a_session_may_change_its_wire_and_come_back(scene, dial, wire, other):
+    """A run with another provider's model reads the whole history, and so does the first one after it."""
+    guest = await dial(other, ONE_LOOK)
+    stage = await scene(wire, ONE_LOOK, tools=TOOLS, stand_in=guest, limits=Limits(None))
+    runs = [await stage.play("One"), await stage.play("Two", model=other.full), await stage.play("Three")]
+    assert [run.status for run in runs] == ["completed"] * 3
+    assert (stage.line.models.calls, guest.models.calls) == (4, 2)
+    assert b"Fine." in guest.models.asked[0].raw
+    assert b"Fine too." in stage.line.models.asked[-1].raw
+    assert await stage.said(StepFailed) == []
+    check_log(await stage.log())
+
+
+async def test_a_request_that_breaks_a_rule_would_be_refused(dial, wire):
+    """The server holds requests against the vendors' rules: what passes in this suite passes them."""
+    line = await dial(wire, [[say("Never.")]])
+    orphan = Message("tool", (ToolResult("call_1", "done", (Text("a result of no call"),)),))
+    assert (await line.hear(Message("user", (Text("Go"),)), orphan)).end == "invalid"
+
+
+def _differing(quirks: Quirks) -> dict[str, object]:
+    usual = Quirks()
+    names = Quirks.__dataclass_fields__
+    return {name: value for name in names if (value := getattr(quirks, name)) != getattr(usual, name)}
