@@ -1,0 +1,183 @@
+"""Failures of model calls: their kind by what servers say, the wait they ask for, and what the operator reads."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from agent_core.failures import KINDS, told
+from agent_core.providers.failing import (
+    MAX_SAID,
+    RETRYABLE,
+    classify,
+    failed,
+    in_stream,
+    refused,
+    said_in,
+    shown,
+    wait_of,
+)
+
+SAID = {
+    (400, "invalid_request_error", "prompt is too long: 1012345 tokens > 1000000 maximum"): "context_overflow",
+    (400, "context_length_exceeded", "Your input exceeds the context window of this model."): "context_overflow",
+    (400, "BadRequestError", "This model's maximum context length is 4096 tokens."): "context_overflow",
+    (
+        400,
+        None,
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    ): "context_overflow",
+    (400, None, "prompt too long; exceeded max context length by 3 tokens"): "context_overflow",
+    (400, None, "input length exceeds the context length"): "context_overflow",
+    (400, "exceed_context_size_error", "the request exceeds the available context size"): "context_overflow",
+    (413, "request_too_large", "Request exceeds the maximum size"): "context_overflow",
+    (429, "insufficient_quota", "You exceeded your current quota"): "quota",
+    (400, "invalid_request_error", "Your credit balance is too low to access the API."): "quota",
+    (402, None, "Insufficient Balance"): "quota",
+    (429, "rate_limit_exceeded", "Rate limit reached"): "rate_limited",
+    (429, None, None): "rate_limited",
+    (529, "overloaded_error", "Overloaded"): "overloaded",
+    (503, "server_error", "Slow Down"): "overloaded",
+    (None, "overloaded_error", "Overloaded"): "overloaded",
+    (401, "invalid_request_error", "invalid_api_key"): "auth",
+    (401, "authentication_error", "invalid x-api-key"): "auth",
+    (403, "permission_error", "Your key may not use this model"): "auth",
+    (403, "invalid_request_error", "Not allowed"): "auth",
+    (404, "not_found_error", "model: claude-9"): "misconfigured",
+    (404, None, 'model "x" not found, try pulling it first'): "misconfigured",
+    (400, "unsupported_parameter", "Unsupported parameter: 'max_tokens'"): "misconfigured",
+    (400, "invalid_request_error", "messages.0: odd"): "invalid",
+    (400, None, None): "invalid",
+    (422, None, "Unprocessable"): "invalid",
+    (408, None, None): "error",
+    (500, "api_error", "Internal server error"): "error",
+    (502, None, "<html>Bad Gateway</html>"): "error",
+    (504, "timeout_error", None): "error",
+    (None, None, None): "error",
+    (None, "server_error", None): "error",
+    (400, "invalid_request_error", "Invalid `signature` in `thinking` block."): "stale_reasoning",
+    (400, "invalid_encrypted_content", "The encrypted content could not be verified."): "stale_reasoning",
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_failure_is_classified_by_words_then_status(said):
+    """What a server says goes before its status, which many servers choose alike for different things."""
+    assert classify(*said) == SAID[said]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_remedy_and_words_for_the_person(kind):
+    """The operator reads what to do, the person what it means to them, and neither the other's."""
+    failure = failed(kind, "It broke.")
+    assert failure.message.startswith("It broke. ")
+    assert len(failure.message) > len("It broke. ") + 20
+    assert failure.retryable == (kind in RETRYABLE)
+    assert told(kind) not in failure.message
+    assert "It broke" not in told(kind)
+
+
+BODIES = [
+    ({"type": "error", "error": {"type": "t", "message": "m"}, "request_id": "r"}, ("t", None, "m")),
+    ({"error": {"message": "m", "type": "t", "param": None, "code": "c"}}, ("t", "c", "m")),
+    ({"message": "m", "type": "t", "code": "c"}, ("t", "c", "m")),
+    ({"error": {"message": "m", "code": 429}}, (None, "429", "m")),
+    ({"error": {"type": "t", "message": "m", "details": {"error_code": "c"}}}, ("t", "c", "m")),
+    ({"object": "error", "message": "m", "type": "t", "code": 400}, ("t", "400", "m")),
+    ({"error": "m"}, (None, None, "m")),
+    ({"detail": "m"}, (None, None, "m")),
+    ({"error": {"message": {"odd": 1}, "type": "", "details": []}}, (None, None, None)),
+    ({"error": None, "message": "m"}, (None, None, "m")),
+    ({"error": ["m"]}, (None, None, None)),
+    ("m", (None, None, "m")),
+    ("", (None, None, None)),
+    (None, (None, None, None)),
+    ([1], (None, None, None)),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), BODIES)
+def test_errors_are_read_in_every_shape(body, said):
+    """Type, code and text are found where the vendors, gateways and small servers put them."""
+    assert said_in(body) == said
+
+
+def test_the_operator_is_told_who_said_what_to_which_request():
+    """A refused request names the provider, the status, what it said and its id for the vendor's support."""
+    body = {"error": {"message": "No such model.", "type": "invalid_request_error", "code": "model_not_found"}}
+    failure = refused("openai", 404, body, {"x-request-id": "req_7"})
+    assert failure.kind == "misconfigured"
+    start = "`openai` answered 404 invalid_request_error model_not_found: No such model. (request req_7). "
+    assert failure.message.startswith(start)
+
+
+def test_a_refusal_without_words_is_told():
+    """A server that only hangs a status out is quoted as having said nothing."""
+    assert refused("x", 500, None, {}).message.startswith("`x` answered 500: no text. ")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(429, "rate_limited"), ("503", "overloaded"), (400, "invalid"), (7, "error")]
+)
+def test_a_status_as_code_counts_in_a_stream(code, kind):
+    """A gateway that has sent its 200 already gives the true status as the error's code."""
+    assert in_stream("x", {"error": {"message": "Odd", "code": code}}).kind == kind
+
+
+WAITS = {
+    (("retry-after-ms", "1500"), ("retry-after", "9")): 1.5,
+    (("retry-after", "9"),): 9.0,
+    (("retry-after", "0.25"),): 0.25,
+    (("retry-after-ms", "soon"), ("retry-after", "2")): 2.0,
+    (("retry-after", "Mon, 01 Jan 2024 00:00:00 GMT"),): 0.0,
+    (("retry-after", "soon"),): None,
+    (("retry-after", "-3"),): None,
+    (("retry-after", "inf"),): None,
+    (("retry-after", "nan"),): None,
+    (("retry-after", ""),): None,
+    (): None,
+}
+
+
+@pytest.mark.parametrize("headers", WAITS)
+def test_the_wait_is_read_from_the_headers(headers):
+    """Milliseconds go before seconds, a date in the past is no wait, and nonsense is none that was asked for."""
+    assert wait_of(dict(headers)) == WAITS[headers]
+
+
+def test_a_wait_may_be_a_date():
+    """A date is the time until then."""
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    wait = wait_of({"retry-after": date})
+    assert wait is not None
+    assert 80 < wait <= 90
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Incorrect API key provided: sk-proj-abcDEF123456.",
+        "Incorrect API key provided: sk-ant-ab***…xyz",
+        "Authorization: Bearer abcdef123456",
+        "key-abcdef123456 is unknown",
+    ],
+)
+def test_what_looks_like_a_key_is_not_repeated(said):
+    """Keys of any vendor's form are taken out of what a server says, and nothing of them is left."""
+    found = shown(said)
+    assert "[secret]" in found
+    assert not any(piece in found for piece in ("abcdef", "abcDEF", "ab***", "123456", "xyz"))
+
+
+def test_what_is_no_key_is_repeated():
+    """Sentences about keys stay whole: the operator needs them."""
+    said = "Incorrect API key provided; the key expired on 2026-01-01. Ask for a key in your organization."
+    assert shown(said) == said
+
+
+def test_a_long_text_is_short_and_on_one_line():
+    """A page in the place of an error fills no log."""
+    found = shown("<html>\n\n  <p>" + "x " * 4000)
+    assert len(found) == MAX_SAID
+    assert found.startswith("<html> <p>x x")
+    assert found.endswith("…")
