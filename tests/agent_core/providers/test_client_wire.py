@@ -1,0 +1,339 @@
+"""The byte pipe over real sockets, with both vendors' SDKs: failures, silence, cuts, and connections used again."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+from anthropic import AsyncAnthropic
+from anthropic import DefaultAioHttpClient as AnthropicHttp
+from openai import AsyncOpenAI
+from openai import DefaultAioHttpClient as OpenAIHttp
+
+from agent_core.providers.base import Delta, Failed, Finished, TextDelta
+from agent_core.providers.client import SdkClient
+from agent_core.providers.failing import failed
+
+KEY = "Zebra.7731/quagga+okapi"
+PATIENCE = 10
+WHOLE = b"data: one\n\ndata: two\n\ndata: end\n\n"
+SAID: list[Delta] = [TextDelta(0, "one"), TextDelta(0, "two"), Finished("done")]
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Words:
+    """A wire of words: each event is one, and `end` is the last."""
+
+    def __init__(self) -> None:
+        self.over = False
+
+    def take(self, events: Sequence[bytes]) -> list[Delta]:
+        self.over = self.over or b"end" in events
+        return [Finished("done") if event == b"end" else TextDelta(0, event.decode()) for event in events]
+
+    def end(self) -> list[Delta]:
+        return [] if self.over else [failed("network", "cut")]
+
+
+class Line:
+    """A client of one SDK, and the server it talks to; *bodies* are what was posted, *peers* from which ports."""
+
+    def __init__(self, client: SdkClient) -> None:
+        self.client = client
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        self.peers: list[int] = []
+
+    async def ask(self) -> list[Delta]:
+        async with asyncio.timeout(PATIENCE):
+            return [delta async for batch in self.client.stream("/words", b'{"a": 1}', Words()) for delta in batch]
+
+    async def failure(self) -> Failed:
+        [*_, last] = await self.ask()
+        assert isinstance(last, Failed)
+        assert KEY not in last.message
+        return last
+
+
+Dial = Callable[..., Awaitable[Line]]
+
+
+def made(sdk: str, url: str) -> Callable[[], Any]:
+    if sdk == "anthropic":
+        return lambda: AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0, http_client=AnthropicHttp())
+    return lambda: AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=OpenAIHttp())
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+async def dial(request: pytest.FixtureRequest) -> AsyncIterator[Dial]:
+    """Start a server that answers so, and return a line to it through each SDK in turn."""
+    async with AsyncExitStack() as stack:
+
+        async def start(answer: Answer, *, idle: float = 20.0) -> Line:
+            async def answered(asked: web.Request) -> web.StreamResponse:
+                assert asked.transport is not None
+                line.bodies.append(await asked.read())
+                line.headers.append(dict(asked.headers))
+                line.peers.append(asked.transport.get_extra_info("peername")[1])
+                return await answer(asked)
+
+            app = web.Application()
+            app.router.add_post("/words", answered)
+            runner = web.AppRunner(app, shutdown_timeout=0.1)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            line = Line(SdkClient("acme", made(request.param, f"http://127.0.0.1:{runner.addresses[0][1]}"), idle=idle))
+            stack.push_async_callback(line.client.close)
+            return line
+
+        yield start
+
+
+def stream(*pieces: bytes, headers: dict[str, str] | None = None) -> Answer:
+    """Answer with *pieces*, each in a chunk of its own."""
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", **(headers or {})})
+        await response.prepare(asked)
+        for piece in pieces:
+            await response.write(piece)
+        return response
+
+    return answer
+
+
+def refusal(status: int, body: object, headers: dict[str, str] | None = None) -> Answer:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=status, headers=headers)
+
+    return answer
+
+
+async def test_the_body_goes_out_as_it_is(dial):
+    """What was made ready is posted byte for byte, asked for as a plain stream of events."""
+    line = await dial(stream(WHOLE))
+    assert await line.ask() == SAID
+    assert line.bodies == [b'{"a": 1}']
+    assert line.headers[0]["Accept"] == "text/event-stream"
+    assert line.headers[0]["Accept-Encoding"] == "identity"
+
+
+SHAPES = {
+    "anthropic": ({"type": "error", "error": {"type": "rate_limit_error", "message": "Slow."}}, "rate_limit_error"),
+    "openai": ({"error": {"message": "Slow.", "type": "requests", "code": "rate_limit_exceeded"}}, "requests"),
+    "flat": ({"object": "error", "message": "Slow.", "type": "TooMany", "code": 429}, "TooMany"),
+    "plain": ({"error": "Slow."}, "429"),
+}
+DATE = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+WAITS = {"ms": {"retry-after-ms": "1500", "retry-after": "9"}, "seconds": {"retry-after": "300"}, "none": {}}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("wait", "seconds"), [("ms", 1.5), ("seconds", 300.0), ("none", None)])
+async def test_a_refusal_is_read_in_every_shape(dial, shape, wait, seconds):
+    """An error before the first byte is told with its words and the wait it asks for; nothing is asked twice."""
+    body, word = SHAPES[shape]
+    line = await dial(refusal(429, body, WAITS[wait]))
+    found = await line.failure()
+    assert (found.kind, found.retry_after) == ("rate_limited", seconds)
+    assert "Slow." in found.message
+    assert word in found.message
+    assert len(line.bodies) == 1
+
+
+async def test_a_wait_until_a_date_is_read(dial):
+    """A wait that is told as a date is one in seconds."""
+    found = await (await dial(refusal(503, {}, {"retry-after": DATE}))).failure()
+    assert found.kind == "overloaded"
+    assert found.retry_after is not None
+    assert 3000 < found.retry_after <= 3600
+
+
+async def test_a_key_that_is_repeated_is_not_told(dial):
+    """The key is in no text of a failure, neither before the stream nor within it."""
+    line = await dial(refusal(401, {"error": {"message": f"Unknown key {KEY}."}}))
+    assert (await line.failure()).kind == "auth"
+    assert "Unknown key [secret]" in (await line.failure()).message
+
+
+async def test_silence_is_a_failure(dial):
+    """A server that says nothing for longer than is allowed has broken off, and what it said is kept."""
+    gone = asyncio.Event()
+
+    async def silent(asked: web.Request) -> web.StreamResponse:
+        response = await stream(b"data: one\n\n")(asked)
+        await gone.wait()
+        return response
+
+    line = await dial(silent, idle=0.2)
+    said = await line.ask()
+    gone.set()
+    assert said[0] == TextDelta(0, "one")
+    assert isinstance(said[1], Failed)
+    assert (said[1].kind, "silent for 0.2 s" in said[1].message) == ("network", True)
+
+
+async def test_silence_before_the_answer_is_a_failure(dial):
+    """A server that takes the request and does not answer it has broken off as well."""
+    gone = asyncio.Event()
+
+    async def silent(_: web.Request) -> web.StreamResponse:
+        await gone.wait()
+        return web.Response()
+
+    found = await (await dial(silent, idle=0.2)).failure()
+    gone.set()
+    assert (found.kind, "silent for 0.2 s" in found.message) == ("network", True)
+
+
+async def test_pings_are_no_silence(dial):
+    """A server that shows that it is there may take longer than the longest silence."""
+
+    async def slow(asked: web.Request) -> web.StreamResponse:
+        response = await stream(b"data: one\n\n")(asked)
+        for _ in range(12):
+            await asyncio.sleep(0.1)  # the time it takes is what is tested
+            await response.write(b": ping\n\n")
+        await response.write(b"data: end\n\n")
+        return response
+
+    assert await (await dial(slow, idle=0.9)).ask() == [TextDelta(0, "one"), Finished("done")]
+
+
+@pytest.mark.parametrize("sdk", ["anthropic", "openai"])
+async def test_a_refused_connection_is_told_as_such(sdk):
+    """A server that is not there is no silent one: the operator is told what happened."""
+    client = SdkClient("acme", made(sdk, "http://127.0.0.1:1"), idle=20)
+    found = await Line(client).failure()
+    await client.close()
+    assert (found.kind, found.retryable) == ("network", True)
+    assert "ConnectionRefused" in found.message
+    assert "silent" not in found.message
+
+
+async def test_a_server_that_hangs_up_is_told_as_such(dial):
+    """A connection that is closed without an answer is no silence either."""
+
+    async def hang_up(asked: web.Request) -> web.StreamResponse:
+        assert asked.transport is not None
+        asked.transport.abort()
+        return web.Response()
+
+    found = await (await dial(hang_up)).failure()
+    assert found.kind == "network"
+    assert "broke" in found.message
+
+
+async def test_a_body_that_is_cut_is_a_failure(dial):
+    """A connection that breaks in the middle of a chunk fails the call; what came before is kept."""
+
+    async def cut(asked: web.Request) -> web.StreamResponse:
+        assert asked.transport is not None
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        asked.transport.write(head + b"b\r\ndata: one\n\n\r\nff\r\ndata: tw")
+        asked.transport.close()
+        return web.Response()
+
+    said = await (await dial(cut)).ask()
+    assert said[0] == TextDelta(0, "one")
+    assert isinstance(said[-1], Failed)
+    assert said[-1].kind == "network"
+    assert len(said) == 2
+
+
+async def test_a_stream_that_just_ends_is_asked_for_its_end(dial):
+    """Whether an answer is whole without its last event is for its wire to say."""
+    assert [type(delta) for delta in await (await dial(stream(b"data: one\n\n"))).ask()] == [TextDelta, Failed]
+    assert await (await dial(stream(WHOLE.rstrip()))).ask() == SAID
+
+
+async def test_a_compressed_stream_is_read(dial):
+    """A proxy that compresses though nobody asked is understood."""
+    packed = gzip.compress(WHOLE)
+    pieces = [packed[n : n + 5] for n in range(0, len(packed), 5)]
+    line = await dial(stream(*pieces, headers={"content-encoding": "gzip"}))
+    assert await line.ask() == SAID
+    assert await line.ask() == SAID
+
+
+async def test_letting_go_ends_the_servers_stream(dial):
+    """A run that is stopped ends its model call at the server, at once."""
+    ended = asyncio.Event()
+
+    async def endless(asked: web.Request) -> web.StreamResponse:
+        response = await stream()(asked)
+        try:
+            while True:
+                await response.write(b"data: one\n\n")
+                await asyncio.sleep(0.01)
+        finally:
+            ended.set()
+
+    line = await dial(endless)
+    async with asyncio.timeout(PATIENCE):
+        async with aclosing(line.client.stream("/words", b"{}", Words())) as answer:
+            await anext(answer)
+        await ended.wait()
+
+
+async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
+    """Connections are used again after whole answers, also when the end of the body comes behind the last event."""
+
+    async def late(asked: web.Request) -> web.StreamResponse:
+        response = await stream(WHOLE)(asked)
+        await asyncio.sleep(0.05)
+        return response
+
+    line = await dial(late)
+    for _ in range(3):
+        assert await line.ask() == SAID
+        await asyncio.gather(*line.client._leaving)
+    assert len(set(line.peers)) == 1
+
+
+async def test_a_connection_with_more_to_come_is_not_used_again(dial, monkeypatch):
+    """A server that does not end its body behind the last event loses the connection, and the next answer is clean."""
+    monkeypatch.setattr("agent_core.providers.client._LAST_SECONDS", 0.05)
+    gone = asyncio.Event()
+
+    async def lingering(asked: web.Request) -> web.StreamResponse:
+        response = await stream(WHOLE)(asked)
+        await gone.wait()
+        return response
+
+    line = await dial(lingering)
+    for _ in range(2):
+        assert await line.ask() == SAID
+        await asyncio.gather(*line.client._leaving)
+    gone.set()
+    assert len(set(line.peers)) == 2
+
+
+async def test_an_answer_of_one_json_object_reaches_the_wire(dial):
+    """A server that answers with JSON in the place of a stream is heard, its errors too."""
+    seen: list[bytes] = []
+
+    class Whole(Words):
+        def take(self, events: Sequence[bytes]) -> list[Delta]:
+            seen.extend(events)
+            return []
+
+    line = await dial(refusal(200, {"error": {"message": "No."}}))
+    async for _ in line.client.stream("/words", b"{}", Whole()):
+        continue
+    assert json.loads(seen[0]) == {"error": {"message": "No."}}
+
+
+async def test_a_client_is_made_once_and_asked_side_by_side(dial):
+    """Calls that come at once share one client, and none waits for another's answer."""
+    line = await dial(stream(WHOLE))
+    assert await asyncio.gather(*(line.ask() for _ in range(20))) == [SAID] * 20
+    assert await line.client.prepare() is await line.client.prepare()
