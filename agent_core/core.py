@@ -10,7 +10,7 @@ from agent_core.announce import finish
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.engine.local import MAX_RUNS, LocalEngine
-from agent_core.errors import IdempotencyMismatch, NotFound
+from agent_core.errors import IdempotencyMismatch
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
 from agent_core.inbound import Inbound
@@ -147,10 +147,7 @@ class Core:
         if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
             return known
         if session is not None:
-            home = await self._homes.get(session)
-            if home.agent.id != (await self.agents.get(agent)).id:
-                raise NotFound(f"session of agent `{agent}`", session)
-            return await self._receive(home, inbound)
+            return await self._receive(await self._homes.get(session), inbound, agent)
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
         try:
             receipt = await self._receive(await self._homes.get(opened.id), inbound)
@@ -222,8 +219,8 @@ class Core:
         """Return mime type and bytes of what is kept whole; raises `NotFound`."""
         return await self._store.get(id)
 
-    async def _receive(self, home: Home, inbound: Inbound) -> Receipt:
-        return await self._openings.receive(home, inbound, self._begin, self._engine.interrupt)
+    async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
+        return await self._openings.receive(home, inbound, self._begin, self._engine.interrupt, agent)
 
     def _begin(self, opened: Opened) -> None:
         segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)

@@ -78,10 +78,15 @@ class Openings:
         inbound: Inbound,
         begin: Callable[[Opened], None],
         interrupt: Callable[[int], bool],
+        owner: str | None = None,
     ) -> Receipt:
-        """Receive *inbound* in *home*'s session; *begin* is called with the run if it starts at once."""
+        """Receive *inbound* in *home*'s session; *begin* is called with the run if it starts at once.
+
+        *owner* is the agent whose session it must be, if that is in question.
+        """
         agent = self._agent(home, inbound)
         prepared, move = self._prepare(home, agent, inbound)
+        prepared = msgspec.structs.replace(prepared, agent=owner) if owner else prepared
 
         def committed(done: Received) -> None:
             if done.started is not None:
@@ -113,6 +118,7 @@ class Openings:
         owner = self._store.worker if self._store.has_room() else None
         prepared = Intake(
             inbound=inbound,
+            agent=None,
             run=new_id("run"),
             message=new_id("msg"),
             history=tuple(new_id("msg") for _ in inbound.history),

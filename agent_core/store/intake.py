@@ -5,7 +5,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from agent_core import events as e
 from agent_core.agents import Snapshot
-from agent_core.errors import IdempotencyMismatch, SessionBusy, SessionClosed
+from agent_core.errors import IdempotencyMismatch, NotFound, SessionBusy, SessionClosed
 from agent_core.events import Fact, FactBody
 from agent_core.inbound import Inbound
 from agent_core.messages import text_of
@@ -50,12 +50,14 @@ _SET_TITLE = Hot(
 class Intake(msgspec.Struct, frozen=True, kw_only=True):
     """A message to receive, prepared outside the transaction.
 
-    *run* and *message* are fresh ids; *owner* is this worker when it has room to drive another run. *snapshot* is what
-    the run will use, to be stored when it is *new_prefix*. *step* is the announcement of the first step, valid if the
-    run starts at once, nothing lies after *after*, and the prefix changes exactly if *freezes* says so.
+    *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
+    *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
+    it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, nothing lies
+    after *after*, and the prefix changes exactly if *freezes* says so.
     """
 
     inbound: Inbound
+    agent: str | None
     run: str
     message: str
     history: tuple[str, ...]
@@ -106,6 +108,8 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
     """
     home = sessions.find(connection, session)
     inbound = intake.inbound
+    if intake.agent is not None and catalog.find(connection, intake.agent).key != home.agent:
+        raise NotFound(f"session of agent `{intake.agent}`", session)
     if known := seen(connection, inbound, _key_owner(home, inbound)):
         return Received(receipt=known)
     if home.closed:
@@ -122,9 +126,9 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
         )
         busy = runs.active(connection, home.key)
     free = busy is None and runs.next_queued(connection, home.key) is None
-    received = _open_run(connection, sessions.find(connection, session), intake, free=free)
     if stopped is None:
-        return received
+        return _open_run(connection, home, intake, free=free)
+    received = _open_run(connection, sessions.find(connection, session), intake, free=free)
     return msgspec.structs.replace(received, facts=[*stopped.facts, *received.facts], interrupted=stopped.running)
 
 
