@@ -1,0 +1,128 @@
+"""The table of models: well-formed data, and what follows from it for effort and cost."""
+
+import re
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+
+from agent_core.agents import Effort
+from agent_core.messages import UNKNOWN_USAGE, Usage
+from agent_core.providers.models import UNKNOWN, Model, Price, cost, effort, find, table
+
+ORDER = get_args(Effort)
+MODELS = table().models
+PRICES = [
+    (name, price)
+    for name, model in MODELS.items()
+    for price in (model.price, model.above.price if model.above else None)
+    if price is not None
+]
+
+
+def usage(input: int | None = 0, output: int | None = 0, **given: int | None) -> Usage:
+    counts = {"reasoning": None, "cache_read": 0, "cache_write_short": 0, "cache_write_long": 0, **given}
+    return Usage(input, output, **counts)
+
+
+def test_the_table_has_a_day_and_its_defaults():
+    """The data says of which day it is, and the model of each provider that is named by itself is in it, priced."""
+    assert date(2026, 1, 1) < table().as_of < date(2100, 1, 1)
+    assert set(table().defaults) == {"anthropic", "openai"}
+    for provider, name in table().defaults.items():
+        model = MODELS[f"{provider}:{name}"]
+        assert model.price is not None
+        assert model.ends is None or model.ends > table().as_of
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_well_formed(name):
+    """Names have a provider and no day, limits are whole and possible, efforts are known and lowest first."""
+    model = MODELS[name]
+    assert re.fullmatch(r"(anthropic|openai):[a-z0-9.-]+", name)
+    assert find(f"{name}-20260101") is find(f"{name}-2026-01-01") is model
+    assert model.context is not None
+    assert model.max_output is not None
+    assert 1000 < model.max_output < model.context
+    places = [ORDER.index(level) for level in model.efforts]
+    assert places == sorted(set(places))
+    assert model.efforts or model.thinking in ("none", "budget")
+    assert model.above is None or (model.price is not None and 0 < model.above.tokens < model.context)
+
+
+@pytest.mark.parametrize(("name", "price"), PRICES)
+def test_a_price_is_sane(name, price):
+    """Reading a cache is cheaper than input, writing one no cheaper, and output is the dearest."""
+    dearer = [each for each in (price.read, price.input, price.write_short, price.write_long) if each is not None]
+    assert all(a < b for a, b in pairwise(dearer)), name
+    assert Decimal(0) < dearer[0]
+    assert price.input < price.output < Decimal(1000)
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.above])
+def test_a_long_prompt_costs_more(name):
+    """The price of a long prompt is above the common one in every kind of token that the vendor bills."""
+    model = MODELS[name]
+    assert model.price is not None
+    assert model.above is not None
+    for field in Price.__struct_fields__:
+        common, long = getattr(model.price, field), getattr(model.above.price, field)
+        assert (common is None) == (long is None), field
+        assert common is None or common < long, field
+
+
+@pytest.mark.parametrize("name", ["", "openai", "openai:none", "openai-compatible:gpt-5.5", "gpt-5.5", "anthropic:x-1"])
+def test_a_model_that_is_not_listed_is_unknown(name):
+    """Nothing is supposed of a model that is not in the table, and its cost is unknown."""
+    assert find(name) is UNKNOWN
+    assert cost(name, usage(100, 100)) is None
+
+
+COSTS = [
+    ("anthropic:claude-sonnet-5-5", usage(1_000_000), "2"),
+    ("anthropic:claude-sonnet-5-5", usage(0, 1_000_000), "10"),
+    ("anthropic:claude-sonnet-5-5", usage(0, 0, cache_read=1_000_000), "0.1"),
+    ("anthropic:claude-sonnet-5-5", usage(0, 0, cache_write_short=1_000_000), "2.5"),
+    ("anthropic:claude-sonnet-5-5", usage(0, 0, cache_write_long=1_000_000), "4"),
+    ("anthropic:claude-sonnet-5-5", usage(3, 1, reasoning=1_000), "0.000016"),
+    ("anthropic:claude-sonnet-5-5-20261101", usage(1_000_000), "2"),
+    ("anthropic:claude-sonnet-5-5", usage(), "0"),
+    ("anthropic:claude-haiku-5-5", usage(100_000), "0.01"),
+    ("anthropic:claude-haiku-5-5", usage(100_001), "0.0500005"),
+    ("anthropic:claude-haiku-5-5", usage(1, 10, cache_read=60_000, cache_write_short=40_000), "0.0280255"),
+    ("openai:gpt-6.1-sol", usage(200_000, 1_000, cache_read=72_000, cache_write_long=None), "0.4172"),
+    ("openai:gpt-6.1-sol", usage(200_001, 1_000, cache_read=72_000, cache_write_long=None), "0.829404"),
+    ("openai:gpt-5.5", usage(1_000_000, cache_write_short=None, cache_write_long=None), "10"),
+    ("openai:gpt-5.5", usage(0, 0, cache_write_short=100_000, cache_write_long=None), "0.5"),
+    ("anthropic:claude-sonnet-5-5", UNKNOWN_USAGE, None),
+    ("anthropic:claude-sonnet-5-5", usage(None, 5), None),
+    ("anthropic:claude-sonnet-5-5", usage(5, None), None),
+    ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_read=None), None),
+    ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_write_short=None), None),
+    ("openai:gpt-6.2-sol", usage(5, 5), None),
+]
+
+
+@pytest.mark.parametrize(("name", "used", "usd"), COSTS)
+def test_what_a_call_costs(name, used, usd):
+    """Each kind of token has its price, long prompts their own, thinking is output; what is unknown is no number."""
+    assert cost(name, used) == usd
+
+
+EFFORTS = [
+    (("low", "medium", "high"), "medium", "medium"),
+    (("low", "medium", "high"), "max", "high"),
+    (("low", "medium", "high"), "minimal", "low"),
+    (("low", "medium", "high"), "none", "low"),
+    (("low", "high", "max"), "xhigh", "high"),
+    (("low", "high", "max"), "medium", "low"),
+    ((), "xhigh", "xhigh"),
+]
+
+
+@pytest.mark.parametrize(("has", "wish", "level"), EFFORTS)
+def test_a_wish_becomes_the_nearest_effort(has, wish, level):
+    """A model without the wished level takes the nearest below, or its lowest; an unknown one is asked as wished."""
+    assert effort(Model(efforts=has), wish, ORDER) == level
