@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_core.providers.base import TextDelta
+from agent_core.providers.base import Failed, TextDelta
 from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import MAX_SAID, failed
 
@@ -17,6 +17,7 @@ async def discreet(said: str, key: str = KEY) -> str:
     await client.prepare()
     delta, failure = client._discreet([TextDelta(0, said), failed("auth", said)])
     assert delta == TextDelta(0, said)
+    assert isinstance(failure, Failed)
     return failure.message
 
 
