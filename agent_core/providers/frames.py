@@ -2,6 +2,8 @@
 
 MAX_EVENT = 32 * 1024 * 1024
 """Bytes of one event; the largest answers are far below it, and a server that never ends a line must not fill us."""
+_LONG = 64 * 1024
+"""Bytes from which an event that is not whole yet is no longer searched from its beginning at each read."""
 _DATA = b"data:"
 
 
@@ -15,19 +17,22 @@ class Frames:
     __slots__ = ("_rest",)
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the data of each event that *chunk* completes; raises `EventTooLarge`."""
-        whole = self._rest + chunk if self._rest else chunk
+        if len(self._rest) > _LONG and b"\n" not in chunk and b"\r" not in chunk:
+            return self._grow(chunk)
+        whole = bytes(self._rest) + chunk if self._rest else chunk
         if b"\r" in whole:
             whole, held = _plain(whole)
         else:
             held = b""
         events = whole.split(b"\n\n")
-        self._rest = events.pop() + held
-        if len(self._rest) > MAX_EVENT:
-            raise EventTooLarge(f"An event of more than {MAX_EVENT} bytes.")
+        rest = events.pop() + held
+        if rest or self._rest:
+            self._rest.clear()
+            self._grow(rest)
         return [data for event in events if (data := _data(event))]
 
     def end(self) -> list[bytes]:
@@ -35,9 +40,16 @@ class Frames:
 
         A plain JSON object is data as well: some servers answer with one whole thing, or with an error.
         """
-        rest, self._rest = self._rest.strip(), b""
+        rest = bytes(self._rest).strip()
+        self._rest.clear()
         data = rest if rest.startswith(b"{") else _data(rest)
         return [data] if data else []
+
+    def _grow(self, chunk: bytes) -> list[bytes]:
+        self._rest += chunk
+        if len(self._rest) > MAX_EVENT:
+            raise EventTooLarge(f"An event of more than {MAX_EVENT} bytes.")
+        return []
 
 
 def _plain(text: bytes) -> tuple[bytes, bytes]:

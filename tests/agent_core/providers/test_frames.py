@@ -55,6 +55,14 @@ def test_an_event_comes_with_its_last_byte():
     assert frames.end() == []
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b""])
+def test_a_long_event_is_read_in_pieces(end):
+    """An event of a megabyte in pieces of a kilobyte, with an end of any kind, is one event."""
+    first, second = b"x" * 1_000_000, b"y" * 200_000
+    data = b"data: " + first + b"\n\n: " + b"z" * 100_000 + b"\ndata: " + second + end
+    assert read(data, *range(1000, len(data), 1000)) == [first, second]
+
+
 def test_an_end_is_told_once():
     """The rest of a stream is given out once."""
     frames = Frames()
