@@ -16,6 +16,7 @@ from anthropic import DefaultAioHttpClient as AnthropicHttp
 from openai import AsyncOpenAI
 from openai import DefaultAioHttpClient as OpenAIHttp
 
+from agent_core.clock import SystemClock
 from agent_core.providers.base import Delta, Failed, Finished, TextDelta
 from agent_core.providers.client import SdkClient
 from agent_core.providers.failing import failed
@@ -200,7 +201,7 @@ async def test_pings_are_no_silence(dial):
     async def slow(asked: web.Request) -> web.StreamResponse:
         response = await stream(b"data: one\n\n")(asked)
         for _ in range(12):
-            await asyncio.sleep(0.1)  # the time it takes is what is tested
+            await SystemClock().sleep(0.1)  # real time: how long it takes is what is tested
             await response.write(b": ping\n\n")
         await response.write(b"data: end\n\n")
         return response
@@ -273,7 +274,7 @@ async def test_letting_go_ends_the_servers_stream(dial):
         try:
             while True:
                 await response.write(b"data: one\n\n")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         finally:
             ended.set()
 
@@ -287,14 +288,18 @@ async def test_letting_go_ends_the_servers_stream(dial):
 async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
     """Connections are used again after whole answers, also when the end of the body comes behind the last event."""
 
+    said = asyncio.Event()
+
     async def late(asked: web.Request) -> web.StreamResponse:
         response = await stream(WHOLE)(asked)
-        await asyncio.sleep(0.05)
+        await said.wait()
+        said.clear()
         return response
 
     line = await dial(late)
     for _ in range(3):
         assert await line.ask() == SAID
+        said.set()
         await asyncio.gather(*line.client._leaving)
     assert len(set(line.peers)) == 1
 

@@ -119,8 +119,8 @@ CALLS = {
         for i, piece in enumerate((args[:5], args[5:]))
     ],
     "an object instead of text": [
-        w.tool_call({"what": "a"}, index=0, id="1", name="look"),
-        w.tool_call({"what": "b"}, index=1, id="2", name="look"),
+        {"tool_calls": [{"index": n, "id": str(n), "function": {"name": "look", "arguments": {"what": what}}}]}
+        for n, what in enumerate("ab")
     ],
     "a name that comes late": [
         w.tool_call('{"what":', index=0, id="1"),
