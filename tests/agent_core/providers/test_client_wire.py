@@ -287,7 +287,6 @@ async def test_letting_go_ends_the_servers_stream(dial):
 
 async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
     """Connections are used again after whole answers, also when the end of the body comes behind the last event."""
-
     said = asyncio.Event()
 
     async def late(asked: web.Request) -> web.StreamResponse:
