@@ -1,0 +1,98 @@
+"""What the fake models answer when nobody wrote a script: they echo, use tools when asked to, and fail on demand."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from agent_core.failures import KINDS
+from agent_core.testing.models.asked import Asked
+from agent_core.testing.models.items import Answer
+from agent_core.testing.models.prefix import Json, dicts
+from agent_core.testing.models.rulefile import words
+from agent_core.testing.script import call, fail, flat, say, think
+
+_SUM = re.compile(r"\d[\d.]*(?:\s*[-+*/]\s*\(?\d[\d.]*\)?)+")
+_LONG = 400
+_SHOWN = 2000
+_SAMPLES: Mapping[str, object] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
+def builtin(asked: Asked) -> Answer:
+    """Answer *asked*.
+
+    `fail KIND` fails so; a sum, or `use TOOL {…}`, calls a tool that the request has; `think` thinks first, `at length`
+    is long; everything else is said back.
+    """
+    text = asked.text
+    if found := re.search(rf"\bfail ({'|'.join(KINDS)})\b", text):
+        return [fail(cast("Any", found[1]))]
+    thought = [think(*words("Somebody wants me to think, so I do."))] if "think" in text.lower() else []
+    if asked.step:
+        return [*thought, say(*words(f"The tools said: {'; '.join(_results(asked)) or 'nothing'}"))]
+    if (made := _called(text, dict(_tools(asked)))) is not None:
+        return [*thought, call(made[0], **made[1])]
+    if "at length" in text.lower():
+        return [*thought, flat(_LONG)]
+    return [*thought, say(*words(f"You said: {text[:_SHOWN]}" if text else "You said nothing."))]
+
+
+def _called(text: str, tools: Mapping[str, Json]) -> tuple[str, Json] | None:
+    """Return the tool that *text* asks for, with its arguments."""
+    for name, schema in tools.items():
+        if found := re.search(rf"\buse `?{re.escape(name)}\b`?(.*)", text, re.IGNORECASE | re.DOTALL):
+            return name, _arguments(found[1], schema)
+    found = _SUM.search(text)
+    fitting = (name for name, schema in tools.items() if "expression" in (schema.get("properties") or {}))
+    name = next(fitting, None)
+    return (name, {"expression": found[0]}) if found and name else None
+
+
+def _arguments(text: str, schema: Json) -> Json:
+    """Return the JSON object at the start of *text*, else something for each argument that *schema* requires."""
+    start = text.find("{")
+    if start >= 0:
+        try:
+            given, _ = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:
+            given = None
+        if isinstance(given, dict):
+            return cast("Json", given)
+    properties = cast("Json", schema.get("properties") or {})
+    return {name: _sample(cast("Json", properties.get(name) or {}), text) for name in schema.get("required") or ()}
+
+
+def _sample(schema: Json, text: str) -> object:
+    if values := schema.get("enum"):
+        return values[0]
+    return _SAMPLES.get(str(schema.get("type")), text.strip() or "something")
+
+
+def _tools(asked: Asked) -> Iterator[tuple[str, Json]]:
+    """Give name and schema of each tool of the request."""
+    for tool in dicts(asked.body.get("tools")):
+        function = cast("Json", tool.get("function") or tool)
+        if isinstance(name := function.get("name"), str):
+            yield name, cast("Json", function.get("input_schema") or function.get("parameters") or {})
+
+
+def _results(asked: Asked) -> list[str]:
+    """Return what the tools said since the newest text of the user."""
+    found: list[str] = []
+    for item in reversed(dicts(asked.body.get("input" if asked.wire == "responses" else "messages"))):
+        parts = dicts(item.get("content"))
+        if item.get("role") == "user" and not any(part.get("type") == "tool_result" for part in parts):
+            break
+        if item.get("type") == "function_call_output":
+            found.insert(0, _plain(item.get("output")))
+        elif item.get("role") == "tool":
+            found.insert(0, _plain(item.get("content")))
+        else:
+            found[:0] = [_plain(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+    return found
+
+
+def _plain(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(str(part.get("text")) for part in dicts(content) if part.get("text"))
