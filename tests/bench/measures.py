@@ -115,15 +115,15 @@ async def streams(side: Side, count: int, agent: str = "assistant") -> AsyncIter
 async def flat_out(side: Side, model: Side, exchange: Exchange, *, agent: str, count: int, runs: int) -> Window:
     """Measure *count* streams as fast as they go, *runs* exchanges each."""
 
-    async def talk(stream: Stream, times: int) -> None:
-        for _ in range(times):
+    async def talk(stream: Stream) -> None:
+        for _ in range(runs):
             await stream.run(exchange)
 
     async with streams(side, count, agent) as talks:
-        await asyncio.gather(*(talk(stream, 1) for stream in talks))
+        await asyncio.gather(*(stream.run(SHORT) for stream in talks))
         watch = Watch(side, model, talks)
         await watch.begin()
-        await asyncio.gather(*(talk(stream, runs) for stream in talks))
+        await asyncio.gather(*(talk(stream) for stream in talks))
         return await watch.end()
 
 

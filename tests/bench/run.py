@@ -101,7 +101,8 @@ class Bench:
             window = await m.flat_out(side, self._model, asked, agent=wire.agent, count=count, runs=runs)
             return self._seen(window, f"{title}: {side.name}").per_thousand
 
-        return Row(title, "ms", *await _by_turns(pair, self._scale.rounds, take), goal=goal)
+        rounds = self._scale.rounds if goal else self._scale.slow_rounds
+        return Row(title, "ms", *await _by_turns(pair, rounds, take), goal=goal)
 
     async def paced(self) -> list[Row]:
         """Measure streams at the pace of a model: their CPU, whether they keep it, and how late they are."""
