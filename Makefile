@@ -41,7 +41,7 @@ lint: install ## Check style, format and import floors
 typecheck: install ## Check types
 	@$(BIN)/pyright
 
-bench: install ## Measure this machine against a bare server
+bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
 widget: install ## Build the browser bundle (brings its own node)
