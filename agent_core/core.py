@@ -84,7 +84,7 @@ class Core:
 
     async def session(self, id: str) -> SessionObject:
         """Return a session; raises `NotFound`."""
-        return await self._store.read(lambda connection: sessions.get(connection, id))
+        return await self._store.peek(lambda connection: sessions.get(connection, id))
 
     async def sessions(
         self,

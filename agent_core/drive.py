@@ -6,17 +6,21 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
+
 from agent_core.agents import Agent
 from agent_core.announce import announce
 from agent_core.answer import Answer
 from agent_core.calls import Calls
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.events import LIVE_BODIES, FactBody, LiveBody
+from agent_core.events import LIVE_BODIES, FactBody, LiveBody, RunFailed
 from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.state import RunState
 from agent_core.store.log import Appended, RunRef
 from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait, react
+
+_log = structlog.get_logger("parley.drive")
 
 
 class RunLog(Protocol):
@@ -113,9 +117,16 @@ class Driver:
                     move = None
                     continue
                 if isinstance(move, (Finish, Wait)):
+                    self._report(move)
                     return written.started
             await self._act(move)
             move = None
+
+    def _report(self, move: Finish | Wait) -> None:
+        """Leave a line in the server's log of a run that failed: the person is told less than the operator needs."""
+        if isinstance(move, Finish) and isinstance(move.end, RunFailed):
+            end = move.end
+            _log.warning("run.failed", run=self._run.id, code=end.code, detail=end.detail or end.message)
 
     async def _decide(self) -> tuple[Move, Appended]:
         """Ask the strategy, and append what happened together with what it announces.

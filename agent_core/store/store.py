@@ -35,6 +35,9 @@ class Store:
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self.database.read(work)
 
+    async def peek(self, work: Callable[[Connection], T]) -> T:
+        return await self.database.peek(work)
+
     async def write(self, work: Callable[[Connection], T]) -> T:
         return await self.database.write(work)
 
