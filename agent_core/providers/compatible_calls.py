@@ -15,6 +15,8 @@ from agent_core.providers.openai_items import arguments, raw_of
 
 _PLACEHOLDER = "{}"
 """What some servers send with the name, before the arguments."""
+_SHORT = 4096
+"""Characters of arguments that may be read at each delta to see whether they are whole."""
 
 
 class Function(msgspec.Struct):
@@ -34,7 +36,10 @@ class CallDelta(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Call:
-    """A call as it grows; *index* and *id* are the server's own, *shown* the id under which it goes on."""
+    """A call as it grows; *index* and *id* are the server's own, *shown* the id under which it goes on.
+
+    *size* and *depth* are the characters of its arguments and their open braces, those within texts too.
+    """
 
     slot: int
     index: int | None
@@ -43,6 +48,8 @@ class _Call:
     name: str = ""
     started: bool = False
     said: list[str] = field(default_factory=list[str])
+    size: int = 0
+    depth: int = 0
 
     @property
     def raw(self) -> str:
@@ -50,8 +57,19 @@ class _Call:
 
     @property
     def whole(self) -> bool:
-        """Tell whether the arguments are complete; looked at only when they could be."""
-        return bool(self.said) and self.said[-1].rstrip().endswith("}") and arguments(self.raw) is not None
+        """Tell whether the arguments are complete; long ones are read only when their braces are even."""
+        if not self.said or not self.said[-1].rstrip().endswith("}"):
+            return False
+        return (self.depth == 0 or self.size < _SHORT) and arguments(self.raw) is not None
+
+    def add(self, more: str) -> None:
+        self.said.append(more)
+        self.size += len(more)
+        self.depth += more.count("{") - more.count("}")
+
+    def begins_again(self, more: str) -> bool:
+        """Tell whether *more* begins arguments behind whole ones; what cannot be is told without reading them."""
+        return more.lstrip().startswith("{") and self.whole
 
 
 class Calls:
@@ -109,9 +127,7 @@ def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
     if id_ and call.id and id_ != call.id:
         # Some servers make a new id for each delta; what truly begins has a name, or follows what is whole.
         return bool(name) or call.whole
-    if not more.lstrip().startswith("{") or not call.whole:
-        return False
-    if id_ and more == call.raw:
+    if not call.begins_again(more) or (id_ and more == call.raw):
         return False
     return bool(id_ or name) or call.raw.strip() != _PLACEHOLDER
 
@@ -120,11 +136,11 @@ def _grow(call: _Call, more: str) -> Iterator[Delta]:
     """Add *more* arguments, unless they only repeat what is whole; what follows a placeholder takes its place."""
     if not call.started and call.name:
         yield from _start(call)
-    if not more or (more == call.raw and call.whole):
+    if not more or (call.begins_again(more) and more == call.raw):
         return
     if call.said == [_PLACEHOLDER] and more.startswith('{"'):
         call.said.clear()
-    call.said.append(more)
+    call.add(more)
     if call.started:
         yield ToolArgsDelta(call.slot, more)
 

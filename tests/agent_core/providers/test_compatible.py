@@ -163,6 +163,14 @@ def test_calls_are_told_apart(case):
     assert len({*found.ids} - {""}) == 2
 
 
+def test_long_arguments_are_read_piece_by_piece():
+    """A call with the text of a book in it, a word at a time, is one call."""
+    words = [f'{{"n": {n}}} ' for n in range(20_000)]
+    pieces = ['{"text": "', *(json.dumps(word)[1:-1] for word in words), '"}']
+    found = hear(w.chat(*(w.tool_call(piece, index=0, id="1", name="look") for piece in pieces)))
+    assert found.parts == (("call", "look", {"text": "".join(words)}),)
+
+
 def test_different_names_are_different_calls():
     """Without ids and indexes a new name begins a new call."""
     found = hear(w.chat(w.tool_call(name="list_all"), w.tool_call(ARGS_A, name="look")))
