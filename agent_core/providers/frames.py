@@ -1,10 +1,14 @@
 """Server-sent events as bytes: network reads in, the data of whole events out."""
 
+import re
+
 MAX_EVENT = 32 * 1024 * 1024
 """Bytes of one event; the largest answers are far below it, and a server that never ends a line must not fill us."""
 _LONG = 64 * 1024
 """Bytes from which an event that is not whole yet is no longer searched from its beginning at each read."""
 _DATA = b"data:"
+# An escaped backslash (what follows it is no escape), a pair of surrogates, or one without its other half.
+_ESCAPES = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(\\u[dD][89a-fA-F]\w\w)")
 
 
 class EventTooLarge(ValueError):
@@ -33,7 +37,8 @@ class Frames:
         if rest or self._rest:
             self._rest.clear()
             self._grow(rest)
-        return [data for event in events if (data := _data(event))]
+        found = [data for event in events if (data := _data(event))]
+        return [_legible(data) for data in found] if b"\\ud" in whole or b"\\uD" in whole else found
 
     def end(self) -> list[bytes]:
         """Return the data of a last event that no blank line ended: some servers end so.
@@ -43,7 +48,7 @@ class Frames:
         rest = bytes(self._rest).strip()
         self._rest.clear()
         data = rest if rest.startswith(b"{") else _data(rest)
-        return [data] if data else []
+        return [_legible(data)] if data else []
 
     def _grow(self, chunk: bytes) -> list[bytes]:
         self._rest += chunk
@@ -69,3 +74,8 @@ def _data(event: bytes) -> bytes:
         return event[start + 5 :].strip()
     lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(_DATA)]
     return b"\n".join(lines).strip()
+
+
+def _legible(data: bytes) -> bytes:
+    """Return JSON with lone surrogates as question marks: servers that cut text by UTF-16 units split characters."""
+    return _ESCAPES.sub(lambda found: b"?" if found[1] else found[0], data)
