@@ -7,9 +7,10 @@ import pytest
 
 from agent_core.providers.base import TextDelta
 from agent_core.testing import cut, fail, flat, pause, say
-from agent_core.testing.models import stall
+from agent_core.testing.models import raw, stall
+from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.heard import heard
-from tests.agent_core.providers.contract.wires import collect
+from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, collect
 from tests.agent_core.scenes import until
 
 PATIENCE = 10.0
@@ -54,6 +55,16 @@ async def test_a_server_that_is_not_there_is_a_failure(wire, dial):
         await gone.close()
     assert found.end == "network"
     assert line.models.calls == 0
+
+
+async def test_an_answer_is_over_with_its_last_event(dial, wire):
+    """A server that has said all and keeps the connection open makes nobody wait, and is let go."""
+    ends = {MESSAGES: w.messages(*w.text_block(0, "Hi")), RESPONSES: w.responses(*w.text_item(0, "Hi"))}
+    line = await dial(wire, [[raw(ends.get(wire) or w.chat({"content": "Hi"})), stall()]], idle=60.0)
+    async with asyncio.timeout(PATIENCE):
+        found = await line.hear()
+        await until(lambda: line.models.open == 0)
+    assert (found.parts, found.end) == ((("text", "Hi"),), "done")
 
 
 async def test_letting_go_in_mid_stream_ends_the_model_call(dial, wire):

@@ -1,5 +1,7 @@
 """Conversations that go oddly: refusals, pauses, cut answers, quirks of small servers, and changes of the wire."""
 
+import asyncio
+
 import pytest
 
 from agent_core import (
@@ -15,9 +17,11 @@ from agent_core import (
 )
 from agent_core.testing import call, finish, raw_call, refuse, say, think
 from agent_core.testing.models import Options, Quirks, native
+from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
+from tests.agent_core.stage import PATIENCE
 
 ONE_LOOK = by_text(
     One=[[think("Hm."), say("Looking."), call("look", what="a"), call("look", what="b")], [say("Fine.")]],
@@ -73,6 +77,31 @@ async def test_an_empty_answer_is_asked_for_again(scene, wire):
     stage = await scene(wire, lambda asked: next(answers))
     await stage.play("One")
     assert (await stage.play("Two")).status == "completed"
+    assert await stage.said(StepFailed) == []
+
+
+async def test_a_message_in_the_middle_of_a_tool_loop_is_read_in_the_next_step(scene, wire):
+    """A steered message goes behind the results of the calls, and the thinking before it stays valid."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work for a while."""
+        begun.set()
+        await go_on.wait()
+        return "worked"
+
+    answers = iter([[think("Hm."), call("work")], [think("Oh, blue."), call("work")], [think("So."), say("Blue.")]])
+    stage = await scene(wire, lambda asked: next(answers), tools=[work])
+    run = await stage.send("Paint it")
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+    assert await stage.send("In blue", overlap="steer") == run
+    go_on.set()
+    assert (await stage.done(run)).status == "completed"
+    assert b"In blue" in stage.requests[1][-1]
+    before, after = stage.line.models.asked[1:]
+    assert extends(before, after, wire.sent)
     assert await stage.said(StepFailed) == []
 
 

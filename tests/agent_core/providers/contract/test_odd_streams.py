@@ -155,6 +155,15 @@ async def test_an_event_of_any_size_is_whole(wire, ask):
     assert heard.end == "done"
 
 
+async def test_half_a_character_spoils_no_answer(wire, ask):
+    """Servers that cut a text in the middle of a character beyond the 16-bit plane lose it alone; whole ones stay."""
+    pieces = ("a\ud83d", "\ude00b \\ud83d ", "🙂")
+    streams = {MESSAGES: w.messages(*w.text_block(0, *pieces)), CHAT: w.chat(*({"content": each} for each in pieces))}
+    heard = await ask([w.stream(streams.get(wire) or w.responses(*w.text_item(0, *pieces)))])
+    assert heard.parts == (("text", "a??b \\ud83d 🙂"),)
+    assert heard.end == "done"
+
+
 CALLS = {
     "no index at all": [
         w.tool_call('{"what": "a"}', id="t_1", name="look"),
