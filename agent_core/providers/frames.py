@@ -38,7 +38,9 @@ class Frames:
             self._rest.clear()
             self._grow(rest)
         found = [data for event in events if (data := _data(event))]
-        return [_legible(data) for data in found] if b"\\ud" in whole or b"\\uD" in whole else found
+        if b"\\" in whole and b"\\ud" in whole.lower():  # most reads have no escape at all
+            return [_legible(data) for data in found]
+        return found
 
     def end(self) -> list[bytes]:
         """Return the data of a last event that no blank line ended: some servers end so.
