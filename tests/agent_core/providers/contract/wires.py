@@ -77,10 +77,9 @@ class Wire:
         )
 
     def sent(self, asked: Asked) -> list[bytes]:
-        """Return the messages of a request as they were sent, byte for byte, without what only guides the cache."""
+        """Return the messages of a request as they were sent, byte for byte."""
         whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
-        history = [bytes(each) for each in msgspec.json.decode(whole[self.history], type=list[msgspec.Raw])]
-        return [piece for piece in history if b'"cache_control"' not in piece] if self.name == "anthropic" else history
+        return [bytes(each) for each in msgspec.json.decode(whole[self.history], type=list[msgspec.Raw])]
 
 
 MESSAGES = Wire("anthropic", "claude-sonnet-5-5", "claude-opus-5-5", "messages")
