@@ -12,7 +12,7 @@ from agent_core.testing.models.prefix import Json, dicts
 from agent_core.testing.models.rulefile import words
 from agent_core.testing.script import call, fail, flat, say, think
 
-_SUM = re.compile(r"\d[\d.]*(?:\s*[-+*/]\s*\(?\d[\d.]*\)?)+")
+_SUM = re.compile(r"(?=[\d(])[\d\s.()]*\d[\s)]*[-+*/][-+*/\s\d.()]*[\d)]")
 _LONG = 400
 _SHOWN = 2000
 _SAMPLES: Mapping[str, object] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}

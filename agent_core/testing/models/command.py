@@ -3,9 +3,9 @@
 import argparse
 import asyncio
 import gc
+import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import uvloop
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cache=not fast,
         options=options,
     )
-    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(fake))
 
 
@@ -65,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _serve(fake: FakeModels) -> None:
+    over = asyncio.Event()
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(stop, over.set)
     try:
         async with fake:
             sys.stdout.write(_SETTINGS.format(url=fake.url))
@@ -72,7 +75,7 @@ async def _serve(fake: FakeModels) -> None:
             # What the imports made stays: looking through it again and again costs the slowest deltas.
             gc.collect()
             gc.freeze()
-            await asyncio.get_running_loop().create_future()
+            await over.wait()
     except OSError as error:
         sys.stderr.write(f"parley-fake-models: {error.strerror or error}; take another --port.\n")
         raise SystemExit(1) from None

@@ -29,6 +29,8 @@ from agent_core.testing.scripted import ScriptExhausted
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a request; the vendors take 32 MB and less."""
+_GRACE = 0.01
+"""Seconds that running streams have when the server ends; 0 would be for ever."""
 WIRES: dict[str, Wire] = {"/v1/messages": "messages", "/v1/responses": "responses", "/v1/chat/completions": "chat"}
 
 
@@ -111,7 +113,7 @@ class FakeModels:
         app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id}", self._models)
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=_GRACE)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()
         self._port = self._runner.addresses[0][1]
