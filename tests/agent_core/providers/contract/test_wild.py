@@ -1,0 +1,105 @@
+"""Wild conversations: whatever a model says and people do, no later request breaks a rule of its wire."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from agent_core import Controls, Inbound, Limits, Overlap, RunFailed, StepFailed, Text
+from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
+from agent_core.testing.models import Asked, native, redacted
+from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.telling import TOOLS
+from tests.agent_core.providers.contract.wires import MESSAGES, Wire
+from tests.agent_core.stage import ANN, PATIENCE
+
+RUNS = 12
+SEEDS = range(6)
+OVERLAPS: tuple[Overlap, ...] = ("queue", "steer", "interrupt")
+PAUSE = [native({"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {}}), finish("continue")]
+
+
+class Wild:
+    """A model that says anything, and people who do anything; the same for the same *seed*."""
+
+    def __init__(self, wire: Wire, seed: int) -> None:
+        self.wire, self.random = wire, random.Random(f"{wire.name} {seed}")  # noqa: S311 - no secret
+        self.limit = self.random.choice([6, 12, 30, None])
+
+    def answer(self, asked: Asked) -> list[Any]:
+        dice = self.random
+        if dice.random() < 0.1:
+            return [fail(dice.choice(["overloaded", "rate_limited", "error"]), retry_after=0)]
+        said = [self._item() for _ in range(dice.randint(0, 5))]
+        calls = [self._call() for _ in range(dice.choice([0, 0, 1, 1, 2, 3] if asked.step < 8 else [0]))]
+        ends = [[finish("length")], [finish("refused")], *([PAUSE] if self.pauses else [])]
+        last = dice.choice(ends) if dice.random() < 0.15 else []
+        if last is PAUSE:  # a vendor that pauses asks for no tool of ours
+            return [*said, *PAUSE]
+        return [*said, *calls, *([self._item()] if dice.random() < 0.2 else []), *last]
+
+    @property
+    def pauses(self) -> bool:
+        """Tell whether answers pause: Anthropic's do, and a cut must not come between."""
+        return self.wire is MESSAGES and self.limit is None
+
+    def _item(self) -> Any:
+        n = self.random.randint(0, 99)
+        texts = [f"Text {n}.", "", " ", "\n\n", "ü🙂\u2028", "x" * n]
+        return self.random.choice(
+            [think(f"Thought {n}."), think(""), redacted(), say(*self.random.sample(texts, 3)), say(f"Say {n}.", cut=3)]
+            + ([refuse("No.")] if n < 3 else [])
+        )
+
+    def _call(self) -> Any:
+        n = self.random.randint(0, 999)
+        return self.random.choice(
+            [
+                call("look", what=f"{n} ü"),
+                call("look", what=f"{n}"),
+                raw_call("list_all", self.random.choice(["", "null", "{}", " { } "])),
+                raw_call("look", f'{{"what": "{n}'),
+                raw_call("look", f"[{n}]"),
+                call("nobody", n=n),
+                call("odd.name ü", n=n),
+            ]
+        )
+
+    def inbound(self, n: int) -> Inbound:
+        dice = self.random
+        model = dice.choice([None, None, None, self.wire.full_other])
+        instructions = dice.choice([None, None, None, None, "Be wordy."])
+        texts = dice.sample([f"Message {n}", " ", "More"], dice.randint(1, 2))
+        overlap = dice.choice(OVERLAPS)
+        parts = tuple(Text(text) for text in ["Hello", *texts])
+        return Inbound(
+            parts=parts,
+            actor=ANN,
+            overlap=overlap,
+            instructions=instructions,
+            controls=Controls(model=model, max_steps=10),
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_no_conversation_leads_to_a_request_that_is_refused(seed, scene, wire):
+    """Over runs, stops, steering, cuts, other models and bad calls, the vendor's rules and its check hold."""
+    wild = Wild(wire, seed)
+    stage = await scene(wire, wild.answer, tools=TOOLS, limits=Limits(wild.limit))
+    runs: list[str] = []
+    for n in range(RUNS):
+        runs.append((await stage.core.receive(stage.session, wild.inbound(n))).run)
+        if wild.random.random() < 0.2:
+            await stage.core.cancel(runs[-1], by=ANN)
+        if wild.random.random() < 0.7:
+            await stage.core.settled(runs[-1], timeout=PATIENCE)
+        else:
+            await asyncio.sleep(0)
+    for run in runs:
+        await stage.done(run)
+    facts = await stage.log()
+    failures = [failed for failed in await stage.said(StepFailed) if failed.code in ("invalid", "stale_reasoning")]
+    assert failures == []
+    assert {failed.code for failed in await stage.said(RunFailed)} <= {"provider_error", "doom_loop"}
+    check_log(facts)
