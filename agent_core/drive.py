@@ -187,7 +187,10 @@ class Driver:
                 raise AssertionError("A wait or an end has no effects.")
 
     async def _ask(self, move: Ask) -> AsyncGenerator[FactBody | LiveBody]:
-        """Call the model once; what was shown when a cancel comes is kept as a partial answer."""
+        """Call the model once; what was shown when a cancel comes is kept as a partial answer.
+
+        Text is shown from here: it comes by the thousand, and each further generator costs every delta a microsecond.
+        """
         answer = Answer(move, self._run.epoch)
         try:
             if move.delay and not self._interrupt.called:
@@ -196,7 +199,7 @@ class Driver:
                 async with aclosing(await self._stream(move)) as stream:
                     async for batch in stream:
                         for delta in answer.take(batch):
-                            yield delta
+                            self._log.show(self._run, delta)
                         if answer.ended or self._interrupt.called:
                             break
         except asyncio.CancelledError:

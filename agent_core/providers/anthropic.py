@@ -10,7 +10,7 @@ from agent_core.providers import models
 from agent_core.providers.anthropic_encode import encoder_of
 from agent_core.providers.anthropic_fold import AnthropicFold
 from agent_core.providers.base import Delta, Encode, Entry, Request
-from agent_core.providers.client import SdkClient
+from agent_core.providers.client import Sdk, SdkClient
 
 PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
@@ -27,10 +27,11 @@ _BETWEEN_TOOLS = "claude-sonnet-5-5"
 def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 120.0) -> "AnthropicProvider":
     """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
 
-    def make() -> Any:
+    def make() -> Sdk:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - a second of imports
 
-        return AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient())
+        http = DefaultAioHttpClient()
+        return Sdk(AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
 
     return AnthropicProvider(SdkClient("anthropic", make, idle=idle))
 

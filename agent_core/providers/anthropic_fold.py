@@ -34,6 +34,7 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "refused",
 }
 _WINDOW_FULL = "model_context_window_exceeded"
+_PLAIN = {"text": frozenset({"type", "text"}), "tool_use": frozenset({"type", "id", "name", "input"})}
 _THINKING = ("thinking", "redacted_thinking")
 
 
@@ -113,6 +114,11 @@ class _Block:
     def raw(self) -> str:
         """Return the arguments as they came: in deltas, or whole at the start."""
         return "".join(self.texts) or self.members.get("input", "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the neutral form says all there is: text, or a call, and nothing with it."""
+        return _PLAIN.get(self.kind, frozenset()) >= self.members.keys() and not self.citations
 
     def native(self) -> tuple[str | int, ...]:
         """Return the block as it must be sent back; nothing when the API would not take it.
@@ -281,8 +287,11 @@ class AnthropicFold:
         """Give the blocks as they must be sent back.
 
         An answer must not end with thinking. So thinking goes with what follows it, a call too, which may be dropped
-        when the answer was cut; only an answer that is to be continued goes back *whole*.
+        when the answer was cut; only an answer that is to be continued goes back *whole*. One of plain text and plain
+        calls needs no native form: the neutral one says the same.
         """
+        if not whole and all(block.is_plain for block in self._blocks):
+            return
         held: list[tuple[str | int, ...]] = []
         for block in self._blocks:
             if pieces := block.native():

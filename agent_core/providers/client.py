@@ -7,9 +7,9 @@ the history. So a ready body goes in, and the data of the events of each network
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import aiohttp
 import httpx2
@@ -46,31 +46,41 @@ class Fold(Protocol):
         ...
 
 
+class Sdk(NamedTuple):
+    """An SDK's client, and the HTTP client that it was given."""
+
+    client: Any
+    http: Any
+
+
 class SdkClient:
     """One client of an SDK, made in a thread when first needed: importing an SDK takes a second.
 
-    *idle* is the seconds without a byte after which a stream counts as broken; pings are bytes.
+    The first request of a kind is made by the SDK; its URL and headers are kept, and the ones after it are sent by the
+    same HTTP client without being put together anew, which costs a quarter of a millisecond each. An answer that is an
+    error forgets them. *idle* is the seconds without a byte after which a stream counts as broken; pings are bytes.
     """
 
-    def __init__(self, provider: str, make: Callable[[], Any], *, idle: float) -> None:
+    def __init__(self, provider: str, make: Callable[[], Sdk], *, idle: float) -> None:
         self._provider, self._make, self._idle = provider, make, idle
-        self._client: Any = None
-        self._making: asyncio.Future[Any] | None = None
+        self._timeout = httpx2.Timeout(idle, connect=CONNECT_SECONDS)
+        self._sdk: Sdk | None = None
+        self._making: asyncio.Future[Sdk] | None = None
+        self._heads: dict[str, tuple[httpx2.URL, list[tuple[bytes, bytes]]]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def prepare(self) -> Any:
+    async def prepare(self) -> Sdk:
         """Import the SDK and make its client, once."""
-        if self._client is None:
-            if self._making is None:
-                self._making = _in_thread(self._make)
-            self._client = await asyncio.shield(self._making)
-        return self._client
+        if self._making is None:
+            self._making = _in_thread(self._make)
+        self._sdk = sdk = await asyncio.shield(self._making)
+        return sdk
 
     async def close(self) -> None:
         """Close every connection; an import under way is not waited for."""
         await asyncio.gather(*self._leaving, return_exceptions=True)
         if self._making is not None and self._making.done() and self._making.exception() is None:
-            await self._making.result().close()
+            await self._making.result().client.close()
 
     async def stream(self, path: str, body: bytes, fold: Fold) -> AsyncGenerator[Sequence[Delta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `Failed`."""
@@ -81,9 +91,13 @@ class SdkClient:
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
             yield self._discreet([self._refusal(error)])
             return
+        if isinstance(response, Failed):
+            yield self._discreet([response])
+            return
+        reading = _bytes(response)
         try:
             frames = Frames()
-            async for chunk in _bytes(response):
+            async for chunk in reading:
                 if (events := frames.feed(chunk)) and (batch := fold.take(events)):
                     yield self._discreet(batch) if fold.over else batch
                 if fold.over:
@@ -96,28 +110,55 @@ class SdkClient:
         except _BROKEN as error:
             yield [self._broken(error)]
         finally:
-            self._leave(response, whole=fold.over)
+            self._leave(response, reading, whole=fold.over)
 
-    def _leave(self, response: httpx2.Response, *, whole: bool) -> None:
+    def _leave(self, response: httpx2.Response, reading: AsyncGenerator[bytes], *, whole: bool) -> None:
         """Let the connection go: read to its end when the answer is *whole*, so that it can be used again."""
-        task = asyncio.create_task(_read_out(response) if whole else response.aclose())
+        task = asyncio.create_task(_left(response, reading, whole=whole))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _post(self, path: str, body: bytes) -> httpx2.Response:
-        client = self._client or await self.prepare()
-        timeout = httpx2.Timeout(self._idle, connect=CONNECT_SECONDS)
+    async def _post(self, path: str, body: bytes) -> httpx2.Response | Failed:
+        sdk = self._sdk or await self.prepare()
+        head = self._heads.get(path)
+        if head is None:
+            response = await self._first(sdk, path, body)
+            sent = response.request
+            headers = [(name, value) for name, value in sent.headers.raw if name.lower() != b"content-length"]
+            self._heads[path] = (sent.url, headers)
+            return response
+        request = httpx2.Request(
+            "POST", head[0], headers=head[1], content=body, extensions={"timeout": self._timeout.as_dict()}
+        )
+        response = await sdk.http.send(request, stream=True)
+        if not response.is_error:
+            return response
+        del self._heads[path]
+        return await self._refused(response)
+
+    async def _first(self, sdk: Sdk, path: str, body: bytes) -> httpx2.Response:
+        """Ask by the SDK's own low-level call; raises its typed errors."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Accept-Encoding": "identity"}
-        given = await client.post(
+        given = await sdk.client.post(
             path,
             cast_to=httpx2.Response,
             content=body,
             stream=True,
-            options={"headers": headers, "timeout": timeout, "max_retries": 0},
+            options={"headers": headers, "timeout": self._timeout, "max_retries": 0},
         )
         return getattr(given, "response", given)
 
+    async def _refused(self, response: httpx2.Response) -> Failed:
+        """Read an error answer and say what it means."""
+        text = (await response.aread()).decode("utf-8", "replace")
+        try:
+            body = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            body = text
+        return refused(self._provider, response.status_code, body, response.headers)
+
     def _refusal(self, error: Exception) -> Failed:
+        """Say what an error that the SDK raised means."""
         response = getattr(error, "response", None)
         if isinstance(response, httpx2.Response):
             return refused(self._provider, response.status_code, getattr(error, "body", None), response.headers)
@@ -127,7 +168,7 @@ class SdkClient:
 
     def _discreet(self, batch: Sequence[Delta]) -> Sequence[Delta]:
         """Take the key out of failures: some servers repeat it."""
-        key = getattr(self._client, "api_key", None)
+        key = getattr(self._sdk and self._sdk.client, "api_key", None)
         if not isinstance(key, str) or len(key) < _SHORTEST_KEY:
             return batch
         return [replace(d, message=_without(d.message, key)) if isinstance(d, Failed) else d for d in batch]
@@ -162,7 +203,7 @@ def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:
     return [*said, *fold.end()]
 
 
-def _in_thread(make: Callable[[], Any]) -> asyncio.Future[Any]:
+def _in_thread(make: Callable[[], Sdk]) -> asyncio.Future[Sdk]:
     """Run *make* in a thread that holds up no exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -186,20 +227,19 @@ def _in_thread(make: Callable[[], Any]) -> asyncio.Future[Any]:
     return future
 
 
-async def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    """Yield the body as it comes, one network read at a time."""
-    if response.headers.get("content-encoding", "identity") == "identity":
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        async for chunk in response.stream:
-            yield chunk
-        return
-    async for chunk in response.aiter_bytes():
-        yield chunk
+def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    """Return the body as it comes, one network read at a time."""
+    plain = response.headers.get("content-encoding", "identity") == "identity"
+    stream: Any = response.stream if plain else response.aiter_bytes()
+    return aiter(stream)
 
 
-async def _read_out(response: httpx2.Response) -> None:
-    with suppress(*_BROKEN):
-        async with asyncio.timeout(_LAST_SECONDS), aclosing(_bytes(response)) as rest:
-            async for _ in rest:
-                continue
+async def _left(response: httpx2.Response, reading: AsyncGenerator[bytes], *, whole: bool) -> None:
+    """Read what is left of a *whole* answer: its connection can then be used again; another one is closed."""
+    if whole:
+        with suppress(*_BROKEN):
+            async with asyncio.timeout(_LAST_SECONDS):
+                async for _ in reading:
+                    continue
     await response.aclose()
+    await reading.aclose()

@@ -9,7 +9,7 @@ import msgspec
 from agent_core.agents import Controls, Effort, Snapshot
 from agent_core.providers import models
 from agent_core.providers.base import Delta, Encode, Request
-from agent_core.providers.client import SdkClient
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible_encode import encode
 from agent_core.providers.compatible_fold import ChatFold
 
@@ -29,10 +29,11 @@ def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0
     """
     url = base_url or OPENAI_URL
 
-    def make() -> Any:
+    def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - importing the SDK takes a second
 
-        return AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=DefaultAioHttpClient())
+        http = DefaultAioHttpClient()
+        return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
     return CompatibleProvider(SdkClient(NAME, make, idle=idle), official=official)

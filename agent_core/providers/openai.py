@@ -9,7 +9,7 @@ import msgspec
 from agent_core.agents import Controls, Snapshot
 from agent_core.providers import models
 from agent_core.providers.base import Delta, Encode, Request
-from agent_core.providers.client import SdkClient
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.openai_encode import encode
 from agent_core.providers.openai_fold import ResponsesFold
 
@@ -23,10 +23,11 @@ _HEADS = 64
 def openai(*, api_key: str, base_url: str | None = None, idle: float = 120.0) -> "OpenAIProvider":
     """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
 
-    def make() -> Any:
+    def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - importing the SDK takes a second
 
-        return AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient())
+        http = DefaultAioHttpClient()
+        return Sdk(AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
 
     return OpenAIProvider(SdkClient(NAME, make, idle=idle))
 

@@ -83,13 +83,14 @@ class _Call:
 
 @dataclass(slots=True)
 class _Item:
-    """One output item; *pieces* are its native form once it is *done*."""
+    """One output item; *pieces* are its native form once it is *done*, needed unless it is *plain*."""
 
     index: int
     texts: dict[Place, _Text] = field(default_factory=dict[Place, _Text])
     call: _Call | None = None
     reasoning: bool = False
     done: bool = False
+    plain: bool = True
     pieces: tuple[str | int, ...] = ()
 
     def slots(self) -> Slots:
@@ -237,7 +238,7 @@ class ResponsesFold:
         data = items.read(raw)
         if item.done or data.type is None:
             return
-        item.done, item.reasoning = True, data.type == "reasoning"
+        item.done, item.reasoning, item.plain = True, data.type == "reasoning", items.is_plain(data, raw)
         for place, final in items.texts(data, raw):
             kind = TextDelta if data.type == "message" else ReasoningDelta
             yield from self._text_at(item, place, kind).rest(final)
@@ -304,8 +305,11 @@ class ResponsesFold:
     def _native(self) -> Iterator[NativeItem]:
         """Return the native items in the order of the response.
 
-        Reasoning is refused when the item it led to does not follow: it goes with that item, and with its call.
+        Reasoning is refused when the item it led to does not follow: it goes with that item, and with its call. A
+        response of plain items needs no native form: the neutral one says the same.
         """
+        if all(item.plain for item in self._items):
+            return
         waiting: list[_Item] = []
         for item in sorted(self._items, key=attrgetter("index")):
             if item.reasoning:

@@ -20,6 +20,7 @@ class Item(msgspec.Struct):
     call_id: str | None = None
     name: str | None = None
     status: str | None = None
+    phase: str | None = None
     arguments: Any = None
     input: Any = None
     encrypted_content: Any = None
@@ -45,6 +46,13 @@ _LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
 def read(raw: msgspec.Raw) -> Item:
     """Return what *raw* says; an item without a type when there is none."""
     return (_ITEM.decode(raw) if memoryview(raw).nbytes else None) or Item()
+
+
+def is_plain(item: Item, raw: msgspec.Raw) -> bool:
+    """Tell whether the neutral form says all there is: a call, or text without a phase or an annotation."""
+    if item.type == "message":
+        return not item.phase and b'"annotations":[{' not in bytes(raw)
+    return item.type == "function_call"
 
 
 def texts(item: Item, raw: msgspec.Raw) -> Iterator[tuple[Place, str]]:

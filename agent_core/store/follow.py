@@ -134,7 +134,10 @@ async def follow(
                 await subscriber.wait()
                 if subscriber.over:
                     return
-                if batch := list(watch.see(await reader.whole(subscriber.take()))):
+                events = subscriber.take()
+                if not all(event.live for event in events):
+                    events = await reader.whole(events)
+                if batch := list(watch.see(events)):
                     yield batch
     finally:
         store.hub.unsubscribe(session, subscriber)

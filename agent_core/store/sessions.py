@@ -101,7 +101,7 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
 
 def get(connection: Connection, session: str) -> SessionObject:
     """Return the session as clients read it; raises `NotFound`."""
-    row = connection.execute(_OBJECT, {"b_id": session}).first()
+    row = _OBJECT.run(connection, b_id=session).first()
     if row is None:
         raise NotFound("session", session)
     return _object(row)
@@ -240,13 +240,15 @@ def _objects() -> Select[Any]:
 
 
 def _object(row: Any) -> SessionObject:
+    """Return the session of *row*; a statement that is run hot gives its JSON as text."""
+    about = msgspec.json.decode(row.about) if isinstance(row.about, str) else row.about
     return SessionObject(
         id=row.id,
         agent=row.agent_id,
-        actor=msgspec.convert(row.about["actor"], Actor),
+        actor=msgspec.convert(about["actor"], Actor),
         title=row.title,
         status="closed" if row.closed else row.status or "idle",
-        metadata=row.about["metadata"],
+        metadata=about["metadata"],
         created_at=row.created_at,
         last_activity_at=row.active_at,
     )
@@ -267,4 +269,4 @@ def _ref(row: Any) -> SessionRef:
     )
 
 
-_OBJECT = _objects().where(SESSION.c.id == bindparam("b_id"))
+_OBJECT = Hot(_objects().where(SESSION.c.id == bindparam("b_id")))

@@ -25,65 +25,20 @@ from agent_core.providers.base import (
     UsageReport,
 )
 from agent_core.providers.frames import Frames
-
-START_USAGE = {
-    "input_tokens": 12,
-    "cache_creation_input_tokens": 100,
-    "cache_read_input_tokens": 2_000,
-    "cache_creation": {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 70},
-    "output_tokens": 1,
-}
-TEXT = {"type": "text", "text": ""}
-THINKING = {"type": "thinking", "thinking": "", "signature": ""}
-
-
-def sse(event: dict) -> bytes:
-    return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
-
-
-def start(**usage) -> dict:
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "claude-opus-5"}
-    return {"type": "message_start", "message": {**message, "stop_reason": None, "usage": {**START_USAGE, **usage}}}
-
-
-def begin(index: int, block: dict) -> dict:
-    return {"type": "content_block_start", "index": index, "content_block": block}
-
-
-def change(index: int, type_: str, **members) -> dict:
-    return {"type": "content_block_delta", "index": index, "delta": {"type": type_, **members}}
-
-
-def words(index: int, *texts: str) -> list[dict]:
-    return [change(index, "text_delta", text=text) for text in texts]
-
-
-def arguments(index: int, *texts: str) -> list[dict]:
-    return [change(index, "input_json_delta", partial_json=text) for text in texts]
-
-
-def close(index: int) -> dict:
-    return {"type": "content_block_stop", "index": index}
-
-
-def text(index: int, *texts: str) -> list[dict]:
-    return [begin(index, TEXT), *words(index, *texts), close(index)]
-
-
-def thinking(index: int, *texts: str, signature: str = "c2ln") -> list[dict]:
-    thoughts = [change(index, "thinking_delta", thinking=each) for each in texts]
-    signed = [change(index, "signature_delta", signature=signature)] if signature else []
-    return [begin(index, THINKING), *thoughts, *signed, close(index)]
-
-
-def call(index: int, *texts: str, **more) -> list[dict]:
-    block = {"type": "tool_use", "id": f"toolu_{index}", "name": "search", "input": {}, **more}
-    return [begin(index, block), *arguments(index, *texts), close(index)]
-
-
-def stop(reason: str | None, **delta) -> list[dict]:
-    ended = {"stop_reason": reason, "stop_sequence": None, **delta}
-    return [{"type": "message_delta", "delta": ended, "usage": {"output_tokens": 9}}, {"type": "message_stop"}]
+from tests.agent_core.providers.messages_events import (
+    TEXT,
+    arguments,
+    begin,
+    call,
+    change,
+    close,
+    sse,
+    start,
+    stop,
+    text,
+    thinking,
+    words,
+)
 
 
 def played(stream: bytes, cuts: Iterable[int] = ()) -> list[Delta]:
@@ -102,6 +57,17 @@ def deltas(*events: dict | list[dict]) -> list[Delta]:
 
 def answered(*blocks: list[dict], reason: str = "end_turn") -> list[Delta]:
     return deltas(start(), *blocks, stop(reason))
+
+
+def replayed(*blocks: list[dict], reason: str = "end_turn") -> list[Delta]:
+    """Return the deltas of *blocks*; a thought at their end, which does not go back, asks for their native form."""
+    return answered(*blocks, [begin(90, {"type": "redacted_thinking", "data": "eA=="}), close(90)], reason=reason)
+
+
+def test_a_plain_answer_has_no_native_form():
+    """Text and calls with nothing about them are replayed in the neutral form: nothing is stored of them twice."""
+    assert native(deltas(start(), text(0, "Hi."), call(1, "{}"), stop("tool_use"))) == []
+    assert len(native(deltas(start(), text(0, "Hi."), thinking(1, "Hm."), call(2, "{}"), stop("tool_use")))) == 3
 
 
 def of(kind: type | UnionType, found: Sequence[Delta]) -> list:
@@ -184,7 +150,7 @@ def test_the_wire_may_be_cut_anywhere():
 @pytest.mark.parametrize("blank", ["", " ", "\n\n"])
 def test_blank_text_is_not_sent_back(blank):
     """A text block without a word is no item: replaying it would be refused."""
-    found = answered(text(0, blank), call(1, "{}"), reason="tool_use")
+    found = replayed(text(0, blank), call(1, "{}"), reason="tool_use")
     assert [item["type"] for item in native(found)] == ["tool_use"]
 
 
@@ -193,7 +159,7 @@ def test_blank_text_is_not_sent_back(blank):
 )
 def test_a_call_without_arguments_has_none(texts, raw):
     """No delta, empty text, null and an empty object all are a call without arguments."""
-    found = answered(call(0, *texts), reason="tool_use")
+    found = replayed(call(0, *texts), reason="tool_use")
     assert of(ToolEnd, found) == [ToolEnd(0, raw, {})]
     assert native(found)[0]["input"] == {}
 
@@ -201,21 +167,21 @@ def test_a_call_without_arguments_has_none(texts, raw):
 @pytest.mark.parametrize("raw", ['{"q": "a', '{"q" 1}', "[1]", '"text"', "7", "[" * 5_000, '{"q":"\\ud800"}'])
 def test_bad_arguments_are_told_and_replayed_as_none(raw):
     """Arguments that are cut or no JSON object are not run, and what is sent back is still JSON."""
-    found = answered(call(0, raw), reason="tool_use")
+    found = replayed(call(0, raw), reason="tool_use")
     assert of(ToolEnd, found) == [ToolEnd(0, raw, None)]
     assert native(found)[0]["input"] == {}
 
 
 def test_arguments_may_come_whole():
     """A server that sends the arguments with the start of the call, and not in deltas, is understood."""
-    found = answered(call(0, input={"q": [1]}), reason="tool_use")
+    found = replayed(call(0, input={"q": [1]}), reason="tool_use")
     assert of(ToolEnd, found)[0].arguments == {"q": [1]}
     assert native(found)[0]["input"] == {"q": [1]}
 
 
 def test_text_may_begin_with_its_block():
     """Text that comes with the start of a block is its first text."""
-    found = answered([begin(0, {"type": "text", "text": "He"}), *words(0, "llo"), close(0)])
+    found = replayed([begin(0, {"type": "text", "text": "He"}), *words(0, "llo"), close(0)])
     assert of(TextDelta, found) == [TextDelta(0, "Hello")]
     assert native(found) == [{"type": "text", "text": "Hello"}]
 
@@ -223,7 +189,7 @@ def test_text_may_begin_with_its_block():
 def test_blocks_may_be_interleaved():
     """Deltas belong to the block of their index, whatever came between."""
     two = [begin(0, TEXT), begin(1, {"type": "tool_use", "id": "a", "name": "f", "input": {}}), *words(0, "a")]
-    found = answered([*two, *arguments(1, '{"x":'), *words(0, "b"), *arguments(1, "1}"), close(1), close(0)])
+    found = replayed([*two, *arguments(1, '{"x":'), *words(0, "b"), *arguments(1, "1}"), close(1), close(0)])
     assert "".join(delta.text for delta in of(TextDelta, found)) == "ab"
     assert of(ToolEnd, found) == [ToolEnd(1, '{"x":1}', {"x": 1})]
     assert [item["type"] for item in native(found)] == ["text", "tool_use"]
@@ -235,7 +201,7 @@ def test_an_index_may_come_twice_or_not_at_all():
     events = [*text(0, "a"), begin(0, first), *arguments(0, '{"x":1}'), begin(0, first), *arguments(0, '{"x":2}')]
     for each in events:
         del each["index"]
-    found = answered(events, reason="tool_use")
+    found = replayed(events, reason="tool_use")
     assert [end.arguments for end in of(ToolEnd, found)] == [{"x": 1}, {"x": 2}]
     ids = [begun.call_id for begun in of(ToolStart, found)]
     assert len(set(ids)) == 2

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_core.providers.base import Failed, TextDelta
-from agent_core.providers.client import SdkClient
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import MAX_SAID, failed
 
 KEY = "Zebra.7731/quagga+okapi"
@@ -13,7 +13,7 @@ KEY = "Zebra.7731/quagga+okapi"
 
 async def discreet(said: str, key: str = KEY) -> str:
     """Return the operator's text of a failure in which a server said so."""
-    client = SdkClient("acme", lambda: SimpleNamespace(api_key=key), idle=1)
+    client = SdkClient("acme", lambda: Sdk(SimpleNamespace(api_key=key), None), idle=1)
     await client.prepare()
     delta, failure = client._discreet([TextDelta(0, said), failed("auth", said)])
     assert delta == TextDelta(0, said)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -18,7 +17,7 @@ from openai import DefaultAioHttpClient as OpenAIHttp
 
 from agent_core.clock import SystemClock
 from agent_core.providers.base import Delta, Failed, Finished, TextDelta
-from agent_core.providers.client import SdkClient
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import failed
 
 KEY = "Zebra.7731/quagga+okapi"
@@ -65,10 +64,14 @@ class Line:
 Dial = Callable[..., Awaitable[Line]]
 
 
-def made(sdk: str, url: str) -> Callable[[], Any]:
-    if sdk == "anthropic":
-        return lambda: AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0, http_client=AnthropicHttp())
-    return lambda: AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=OpenAIHttp())
+def made(sdk: str, url: str) -> Callable[[], Sdk]:
+    client, http_of = (AsyncAnthropic, AnthropicHttp) if sdk == "anthropic" else (AsyncOpenAI, OpenAIHttp)
+
+    def make() -> Sdk:
+        http = http_of()
+        return Sdk(client(api_key=KEY, base_url=url, max_retries=0, http_client=http), http)
+
+    return make
 
 
 @pytest.fixture(params=["anthropic", "openai"])

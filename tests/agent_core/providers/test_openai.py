@@ -175,8 +175,16 @@ def test_what_deltas_left_out_is_told(events):
 
 def test_a_text_that_ends_otherwise_is_replayed_as_it_ended():
     """When the end of a text is not what was streamed, the model reads its own words again."""
-    deltas = fold(created(), delta("output_text", 0, "Helo", content_index=0), done(0, **message("Hello")), completed())
-    assert (said(deltas, p.TextDelta), native(deltas)) == ("Helo", [message("Hello")])
+    whole = message("Hello", phase="final_answer")
+    deltas = fold(created(), delta("output_text", 0, "Helo", content_index=0), done(0, **whole), completed())
+    assert (said(deltas, p.TextDelta), native(deltas)) == ("Helo", [whole])
+
+
+def test_a_plain_answer_has_no_native_form():
+    """Text and calls with nothing about them are replayed in the neutral form: nothing is stored of them twice."""
+    plain = [done(0, **message("Hi.")), done(1, **call("c", "{}"))]
+    assert native(fold(created(), *plain, completed())) == []
+    assert len(native(fold(created(), *plain, done(2, **reasoning()), done(3, **call("d", "{}")), completed()))) == 4
 
 
 @pytest.mark.parametrize(
@@ -197,7 +205,8 @@ def test_an_incomplete_call_has_no_arguments():
 
 def test_a_call_is_answered_under_its_call_id():
     """The id of a call is its `call_id`, not the id of its item; one that is missing is made up and kept."""
-    deltas = fold(created(), done(0, **call("call_1", "{}")), done(1, **call("", "{}", id=None)), completed())
+    calls = [done(0, **call("call_1", "{}")), done(1, **call("", "{}", id=None))]
+    deltas = fold(created(), *calls, done(2, **reasoning()), completed())
     ids = [each.call_id for each in deltas if isinstance(each, p.ToolStart)]
     assert ids[0] == "call_1"
     assert ids[1].startswith("call_1_")
