@@ -24,13 +24,15 @@ from agent_core.testing.models.rules import check_request
 from agent_core.testing.models.score import Beats, Bill, End, Score, Sign, Take, tokens
 from agent_core.testing.models.seals import Chain, sign_item
 from agent_core.testing.models.sending import Sender
-from agent_core.testing.script import Pause, Sleep, fail
+from agent_core.testing.script import Pause, Sleep, fail, finish
 from agent_core.testing.scripted import ScriptExhausted
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a request; the vendors take 32 MB and less."""
 _GRACE = 0.01
 """Seconds that running streams have when the server ends; 0 would be for ever."""
+_WARMED: Answer = (finish("length"),)
+"""The answer to a request that only writes the cache: it takes none of the script."""
 WIRES: dict[str, Wire] = {"/v1/messages": "messages", "/v1/responses": "responses", "/v1/chat/completions": "chat"}
 
 
@@ -136,7 +138,7 @@ class FakeModels:
             self._level.set(self.calls + 1)
             try:
                 call = self._prepare(request, asked, head, name.removeprefix("req_"))
-                answer = self._answer(asked)
+                answer = self._answer(asked, head)
             except Refused as refused:
                 return _response(refusal(wire, refused, name))
             self.open += 1
@@ -162,7 +164,9 @@ class FakeModels:
         take = Take(head, own.encode(), self._clock.now() // 1000, bill, sign)
         return _Call(request, asked, head, take, begun)
 
-    def _answer(self, asked: Asked) -> Answer:
+    def _answer(self, asked: Asked, head: Head) -> Answer:
+        if asked.wire == "messages" and head.max_tokens == 0:
+            return _WARMED
         if callable(self._script):
             try:
                 return self._script(asked)

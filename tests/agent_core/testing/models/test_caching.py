@@ -165,6 +165,15 @@ async def test_an_entry_can_be_read_once_its_answer_has_begun():
         assert (await used(asker, other))[1] == 0
 
 
+async def test_a_cache_can_be_warmed():
+    """A request for no tokens writes the cache, says nothing, and takes no answer of the script."""
+    async with asking([[say("Yes.")]]) as asker:
+        body = marked(block(mark=FIVE))
+        warmed = (await asker.ask({**body, "max_tokens": 0})).json
+        assert (warmed["content"], warmed["stop_reason"]) == ([], "max_tokens")
+        assert (await used(asker, body))[1] == warmed["usage"]["cache_creation_input_tokens"] > 0
+
+
 @pytest.mark.parametrize("wire", ["responses", "chat"])
 async def test_newer_models_bill_what_they_write(wire):
     """From GPT 5.6 on a prefix is written and billed, read to its exact end, and forgotten after half an hour."""
