@@ -56,10 +56,12 @@ class Core:
     async def start(self) -> None:
         """Take up what an earlier process left, and go on looking for what is due."""
         await self._store.write(catalog.ensure_project)
+        self._segments.pressure.start()
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
         """Stop driving within *grace* seconds and close the database; every run goes on at the next start."""
+        self._segments.pressure.stop()
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait((self._work,))

@@ -15,6 +15,7 @@ from agent_core.calls import Calls
 from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.events import LIVE_BODIES, FactBody, LiveBody, RunFailed
+from agent_core.pressure import Pressure
 from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.state import RunState
 from agent_core.store.log import Appended, RunRef
@@ -82,6 +83,7 @@ class Ports:
     calls: Calls
     clock: Clock
     read_file: Callable[[str], Awaitable[bytes | None]]
+    pressure: Pressure
 
 
 class Driver:
@@ -202,6 +204,8 @@ class Driver:
                             self._log.show(self._run, delta)
                         if answer.ended or self._interrupt.called:
                             break
+                        if pause := self._ports.pressure.pause:
+                            await asyncio.sleep(pause)
         except asyncio.CancelledError:
             if not self._interrupt.called:
                 raise

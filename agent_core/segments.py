@@ -12,6 +12,7 @@ from agent_core.engine.base import Segment
 from agent_core.errors import NotFound
 from agent_core.homes import Home, Homes
 from agent_core.inbound import RunOptions
+from agent_core.pressure import Pressure
 from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
 from agent_core.roster import Roster
 from agent_core.state import RunState
@@ -30,6 +31,7 @@ class Segments:
     ) -> None:
         self._store, self._homes, self._roster = store, homes, roster
         self._providers, self._toolbox = providers, toolbox
+        self.pressure = Pressure()
 
     async def due(self) -> list[tuple[int, str | None]]:
         now = self._store.clock.now()
@@ -74,6 +76,7 @@ class Segments:
             calls=calls,
             clock=self._store.clock,
             read_file=self._file,
+            pressure=self.pressure,
         )
         return Driver(run, agent, state=state, window=home.window, ports=ports, interrupt=interrupt)
 

@@ -1,0 +1,48 @@
+"""Pressure: whether the event loop has more to do than it can. Then text is passed on in larger pieces, not later."""
+
+import asyncio
+
+_EVERY = 0.05
+_LATE = 0.002
+"""Seconds by which the timers of a loop with time to spare may be late."""
+_GAIN = 4
+_RELIEF = 0.002
+_LONGEST = 0.2
+"""Seconds: text that comes five times a second still reads as a stream."""
+
+
+class Pressure:
+    """Measures by how much timers of this loop come late, twenty times a second.
+
+    *pause* is the seconds that whoever passes text on should let pass between two pieces: none while the loop keeps up,
+    and the later it is the longer. A piece that waited brings what came meanwhile for the price of one.
+    """
+
+    def __init__(self) -> None:
+        self.pause = 0.0
+        self._before = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Measure from now on."""
+        self._wait(asyncio.get_running_loop())
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def note(self, late: float) -> None:
+        """Take in that a timer came *late* by so many seconds.
+
+        The pause grows as long as timers are late, twice in a row at least, and shrinks when they are in time again.
+        """
+        lasting, self._before = min(late, self._before), late
+        self.pause = min(_LONGEST, max(0.0, self.pause + max(-_RELIEF, _GAIN * (lasting - _LATE))))
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(_EVERY, self._look, loop, loop.time() + _EVERY)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self.note(max(0.0, loop.time() - due))
+        self._wait(loop)
