@@ -200,11 +200,12 @@ class Driver:
             if not self._interrupt.called:
                 async with aclosing(await self._stream(move)) as stream:
                     async for batch in stream:
-                        for delta in answer.take(batch):
+                        shown = answer.take(batch)
+                        for delta in shown:
                             self._log.show(self._run, delta)
                         if answer.ended or self._interrupt.called:
                             break
-                        if pause := self._ports.pressure.pause:
+                        if shown and (pause := self._ports.pressure.pause):
                             await asyncio.sleep(pause)
         except asyncio.CancelledError:
             if not self._interrupt.called:
