@@ -99,7 +99,7 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.services = Services(core, tokens, Readers() if readers is None else readers)
-    for routes in (agents, sessions, runs, health):
+    for routes in (runs, sessions, agents, health):  # as often as they are asked for: the first that fits answers
         app.include_router(routes.router)
     described = Answers(
         token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),

@@ -20,7 +20,7 @@ from tests.bench.exchange import TOKEN, Exchange
 from tests.bench.scale import Scale
 from tests.bench.sides import Side, limit, model, parley, served
 from tests.bench.table import Goal, Row, Unit
-from tests.bench.wires import MESSAGES, WIRES, Wire
+from tests.bench.wires import MESSAGES, RESPONSES, WIRES, Wire
 
 T = TypeVar("T")
 # Above this share of its core the model server or the client is what limits a figure.
@@ -193,12 +193,17 @@ class Bench:
 
     async def start(self) -> list[Row]:
         """Measure a start from nothing to a first answer."""
-        found: list[float] = []
+        found: dict[Wire, list[float]] = {MESSAGES: [], RESPONSES: []}
         base: list[float] = []
         for _ in range(self._scale.slow_rounds):
             base.append(await m.start(limit(self._model.url)))
-            found.append(await m.start(served(self._fresh(), self._model.url)))
-        return [Row("process start to first text (`parley serve`)", "s", found, base, goal=s.START)]
+            for wire, starts in found.items():
+                starts.append(await m.start(served(self._fresh(), self._model.url, wire)))
+        title = "process start to first text (`parley serve`)"
+        return [
+            Row(title, "s", found[MESSAGES], base, goal=s.START),
+            Row(f"{title}, with the SDK of `openai`", "s", found[RESPONSES], base),
+        ]
 
     async def memory(self) -> list[Row]:
         """Measure the memory of a server, idle and under streams."""

@@ -73,8 +73,8 @@ def parley(database: Path, url: str, wires: Sequence[Wire] = (MESSAGES,)) -> Abs
     )
 
 
-def served(database: Path, url: str) -> AbstractAsyncContextManager[Side]:
-    """Start Parley as people do, with the model server at *url*; it takes no orders."""
+def served(database: Path, url: str, wire: Wire = MESSAGES) -> AbstractAsyncContextManager[Side]:
+    """Start Parley as people do, with the model server at *url* behind *wire*; it takes no orders."""
     environment = {
         "ANTHROPIC_API_KEY": "any",
         "ANTHROPIC_BASE_URL": url,
@@ -82,7 +82,9 @@ def served(database: Path, url: str) -> AbstractAsyncContextManager[Side]:
         "PARLEY_AGENTS": str(ROOT / "agents"),
         "PARLEY_API_KEY": KEY,
         "PARLEY_DATA": str(database.parent),
-        "PARLEY_MODEL": MESSAGES.model,
+        "OPENAI_API_KEY": "any",
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "PARLEY_MODEL": wire.model,
         "PORT": "0",
     }
     return _started("served", [str(Path(sys.executable).with_name("parley")), "serve"], environment)
