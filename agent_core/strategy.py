@@ -174,7 +174,8 @@ def _next(state: RunState, agent: Agent) -> Move:
     cut = state.stop == "length" and state.continuations <= MAX_CONTINUATIONS
     mute = state.empty and state.nudges <= MAX_NUDGES
     if (wants_more or cut or mute) and n <= agent.max_steps:
-        if compact := _compact(state, agent, more=len(state.untaken) + cut + mute):
+        # A paused answer is continued as it is: without its own items the model would have nothing to go on from.
+        if state.stop != "continue" and (compact := _compact(state, agent, more=len(state.untaken) + cut + mute)):
             return compact
         note = CONTINUE_NOTE if cut else EMPTY_NOTE if mute and not state.untaken else None
         return _ask(state, agent, n=n, attempt=1, note=note, model=state.model)

@@ -151,7 +151,8 @@ async def test_bodies_that_are_no_message(server: Server):
             {"text": "a", "overlap": "shout"},
             {"text": "a", "idempotency_key": "k" * 201},
             {"text": "a", "controls": {"max_steps": 0}},
-            {"text": "a", "controls": {"temperature": 2}},
+            {"text": "a", "controls": {"temperature": 3}},
+            {"text": "a", "controls": {"effort": "hard"}},
             {"text": "a", "__proto__": {}},
         ]:
             refused(await client.post(path, json=body), 422, "invalid_request")
