@@ -20,8 +20,6 @@ _EFFORTS = get_args(Effort)
 # Thinking of the 4.5 generation is asked for in tokens: at least 1,024, and fewer than `max_tokens`.
 _BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
 _LEAST_BUDGET = 1_024
-# Refuses `disabled`; this is its lowest setting (platform.claude.com, what's new in Claude Sonnet 5.5).
-_BETWEEN_TOOLS = "claude-sonnet-5-5"
 
 
 def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 120.0) -> "AnthropicProvider":
@@ -114,8 +112,10 @@ def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any
     wish = request.controls.effort
     match known.thinking:
         case "adaptive" if wish == "none":
-            return {"type": "between_tools" if request.model.startswith(_BETWEEN_TOOLS) else "disabled"}
-        case "adaptive" | "always":
+            return {"type": "disabled"}
+        case "between_tools" if wish == "none":
+            return {"type": "between_tools"}
+        case "adaptive" | "between_tools" | "always":
             return {"type": "adaptive", "display": "summarized"}
         case "budget" if wish and wish != "none":
             budget = min(_BUDGETS[wish], room // 2)
