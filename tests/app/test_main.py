@@ -1,9 +1,10 @@
 """The server on a real socket: streams, readers who leave, and a stop that loses nothing."""
 
 import asyncio
+import gc
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import httpx
@@ -12,7 +13,7 @@ from fastapi import FastAPI
 
 from agent_core import ConfigError
 from app.api.readers import Readers
-from app.main import Server, config, listening, url_of
+from app.main import Server, _settle, config, listening, url_of
 from app.settings import Settings
 from tests.app.conftest import KEY, Model
 from tests.app.frames import frames
@@ -157,3 +158,30 @@ def test_a_host_that_is_not_here_is_named(settings: Settings):
     for host in ("192.0.2.1", "no.such.host.invalid"):
         with pytest.raises(ConfigError, match=r"HOST: "), listening(settings.model_copy(update={"host": host})):
             pass
+
+
+@pytest.fixture
+def starting() -> Iterator[None]:
+    """The collector as it is while a server starts."""
+    threshold = gc.get_threshold()
+    gc.disable()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*threshold)
+    gc.enable()
+
+
+async def test_what_the_model_needs_is_kept_from_the_collector(starting):
+    """The collector works again after the default model's imports, never looks at them, and the loop waits for none."""
+    up, imported = asyncio.Event(), []
+
+    async def prepare():
+        imported.append([gc.isenabled()])
+
+    up.set()
+    before = gc.get_stats()
+    await _settle(up, prepare)
+    assert gc.get_stats() == before
+    assert gc.isenabled()
+    assert imported == [[False]]
+    assert not any(each is imported[0] for each in gc.get_objects())

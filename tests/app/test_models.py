@@ -8,8 +8,10 @@ import pytest
 import structlog
 
 from agent_core import Definition, SystemClock
+from agent_core.providers import models as known
 from agent_core.providers.models import table
 from app import models
+from app.compose import running_core
 from app.logs import configure
 from app.models import Connected, models_of, running_models, warn_of_end
 from app.settings import Settings
@@ -77,6 +79,15 @@ async def test_a_model_that_cannot_be_prepared_ends_nothing(monkeypatch, told):
     assert "provider=anthropic" in line
     assert "hush" not in line
     assert broken.closed
+
+
+async def test_the_table_of_models_is_read_before_the_first_question(database_path, tmp_path, monkeypatch):
+    """A core that is ready need not read the table while somebody waits for an answer."""
+    read = []
+    monkeypatch.setattr(known, "table", lambda: read.append(True) or table())
+    settings = given(data=tmp_path, agents=tmp_path)
+    async with running_models(settings, SystemClock()) as found, running_core(settings, found):
+        assert read
 
 
 @pytest.mark.parametrize(
