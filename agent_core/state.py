@@ -12,6 +12,8 @@ from agent_core.events import Fact, FactBody
 from agent_core.messages import CallOutcome, Reasoning, Usage
 
 TOOLS_WITHHELD = "tools_withheld"
+UNCOUNTED = frozenset({TOOLS_WITHHELD, "stale_reasoning"})
+"""Failed tries that are mended in a way of their own, and leave a step its tries."""
 REPAIR = "repair"
 """Why a snapshot is frozen anew with nothing changed: a model refused its earlier thinking, so that is left out."""
 RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
@@ -58,6 +60,7 @@ class RunState(msgspec.Struct, frozen=True):
     stop: e.Stop | None = None
     failures: int = 0
     failure: e.StepFailed | None = None
+    shown: bool = False
     repaired: bool = False
     empty: bool = False
     nudges: int = 0
@@ -190,6 +193,7 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 stop=None,
                 failures=0 if moved else s.failures,
                 failure=None,
+                shown=s.shown and not fresh,
                 repaired=s.repaired and not fresh,
                 controls=body.controls or s.controls,
                 untaken=_beyond(s.untaken, taken),
@@ -198,8 +202,8 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 calls=() if fresh else s.calls,
             )
         case e.StepFailed():
-            counted = body.code != TOOLS_WITHHELD
-            s = replace(s, failures=s.failures + counted, failure=body, usage=_added(s.usage, body.usage))
+            s = replace(s, failures=s.failures + (body.code not in UNCOUNTED), failure=body)
+            s = replace(s, shown=s.shown or body.partial, usage=_added(s.usage, body.usage))
             return s if body.usage is None else replace(s, cost=_paid(s.cost, body.cost))
         case e.StepCompleted():
             s = replace(s, usage=_added(s.usage, body.usage), cost=_paid(s.cost, body.cost))

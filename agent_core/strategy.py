@@ -19,8 +19,8 @@ MAX_NUDGES = 1
 LONGEST_PAUSE = 120.0
 LONGEST_PATIENCE = 5.0
 """Seconds that a model with a stand-in is waited for, once, before the stand-in answers."""
-STAYS = frozenset({"context_overflow", "invalid", "stale_reasoning", TOOLS_WITHHELD})
-"""Failures that another model would share."""
+STAYS = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD})
+"""Failures that another model would share; one that is full may be followed by one with a larger window."""
 EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
 CONTINUE_NOTE = (
     "Your answer was cut at the output limit. Continue exactly where it stops, without repeating anything; "
@@ -137,10 +137,14 @@ def _again(state: RunState, agent: Agent) -> Move:
 
 
 def _pause(state: RunState, failure: e.StepFailed) -> float:
-    """Return the seconds to wait before the next try: what the provider asks, or growing ones, spread by run."""
-    if failure.retry_after is not None:
-        return failure.retry_after
-    return backoff(state.run, state.failures, longer=failure.code == "overloaded")
+    """Return the seconds to wait before the next try: what the provider asks, or growing ones, spread by run.
+
+    A provider that asks for no pause at all is taken at its word once.
+    """
+    growing = backoff(state.run, state.failures, longer=failure.code == "overloaded")
+    if failure.retry_after is None:
+        return growing
+    return failure.retry_after if state.failures <= 1 else max(failure.retry_after, growing)
 
 
 def backoff(run: str, failures: int, *, longer: bool = False) -> float:
@@ -155,7 +159,7 @@ def backoff(run: str, failures: int, *, longer: bool = False) -> float:
 def _stand_in(state: RunState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
     """Return the fallback model that takes over, if it is time for one: never once something of an answer was shown."""
     waits = failure.retryable and state.failures <= 1 and pause <= LONGEST_PATIENCE
-    if failure.partial or failure.code in STAYS or waits:
+    if state.shown or failure.code in STAYS or waits:
         return None
     models = (agent.snapshot.model, *agent.definition.fallback_models)
     place = models.index(state.model) if state.model in models else 0

@@ -22,7 +22,7 @@ _BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xh
 _LEAST_BUDGET = 1_024
 
 
-def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 120.0) -> "AnthropicProvider":
+def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "AnthropicProvider":
     """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
 
     def make() -> Sdk:

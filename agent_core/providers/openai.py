@@ -20,7 +20,7 @@ MIN_OUTPUT_TOKENS = 16
 _HEADS = 64
 
 
-def openai(*, api_key: str, base_url: str | None = None, idle: float = 120.0) -> "OpenAIProvider":
+def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "OpenAIProvider":
     """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
 
     def make() -> Sdk:

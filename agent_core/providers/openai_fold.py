@@ -1,7 +1,7 @@
 """The Responses stream: events in, neutral deltas out.
 
 State is kept by output index and content or summary index, never by item id: gateways give an item another id in
-each event. What `.done` events and the end of the response say is final, whatever came in deltas before.
+each event. What deltas left out is taken from `.done` events and from the end of the response.
 """
 
 from collections.abc import Iterator, Sequence

@@ -168,6 +168,7 @@ class _Reader:
         more = True
         while more and not watch.done:
             facts, open_runs = await self._read(self._page)
+            self._read = self._store.read
             more = len(facts) == _PAGE
             self._seq = facts[-1].seq if facts else self._seq
             self._page_read = facts or self._page_read

@@ -78,12 +78,22 @@ async def test_when_no_stand_in_is_left_the_last_failure_counts(make_core: MakeC
     assert (run.error.code, run.error.message, run.error.detail) == ("provider_error", told("quota"), "Pay the bill.")
 
 
-@pytest.mark.parametrize("kind", ["context_overflow", "invalid"])
-async def test_what_any_model_would_refuse_is_not_passed_on(make_core: MakeCore, kind):
+async def test_what_any_model_would_refuse_is_not_passed_on(make_core: MakeCore):
     """A request that is itself at fault is not tried on one model after the other."""
-    stage = await set_stage(make_core, [(fail(kind, retryable=False),)], stand_ins=STAND_INS)
+    stage = await set_stage(make_core, [(fail("invalid", retryable=False),)], stand_ins=STAND_INS)
     assert (await stage.play()).status == "failed"
     assert await models(stage) == [""]
+
+
+async def test_a_conversation_too_long_for_one_model_is_passed_on(make_core: MakeCore):
+    """A stand-in may have a larger window; when none has, the run fails as what it is."""
+    full = (fail("context_overflow", retryable=False),)
+    stage = await set_stage(make_core, [full, (say("It fits."),), full, full, full], stand_ins=STAND_INS)
+    assert (await stage.play()).text == "It fits."
+    run = await stage.play("More")
+    assert run.error
+    assert run.error.code == "context_overflow"
+    assert await models(stage) == ["", "second", "", "second", "third"]
 
 
 async def test_no_stand_in_takes_over_an_answer_that_was_shown(make_core: MakeCore):
@@ -98,6 +108,39 @@ async def test_no_stand_in_takes_over_an_answer_that_was_shown(make_core: MakeCo
     assert await models(stage) == ["", ""]
     (failed,) = await stage.said(StepFailed)
     assert failed.partial
+
+
+async def test_what_was_shown_counts_for_the_whole_step(make_core: MakeCore):
+    """A later try that fails before its first word does not hand the step on either: half of it was read already."""
+    cold = (fail("overloaded", retry_after=60.0),)
+    script = [(say("Half an"), fail(retry_after=0.0)), cold, (say("A whole answer."),)]
+    clock = FakeClock()
+    stage = await set_stage(make_core, script, clock=clock, stand_ins=STAND_INS)
+    run = await stage.send()
+    await stage.asked(2)
+    await asleep(clock, IDLE + 1)
+    clock.advance(60)
+    assert (await stage.done(run)).text == "A whole answer."
+    assert await models(stage) == ["", "", ""]
+
+
+async def test_a_repair_leaves_the_model_its_second_try(make_core: MakeCore):
+    """Thoughts that were refused and mended are no failure of the model: the hiccup after it is its first."""
+    stale, hiccup = fail("stale_reasoning", retryable=False), fail("network", retry_after=0.0)
+    stage = await set_stage(make_core, [(stale,), (hiccup,), (say("Hi."),)], stand_ins=STAND_INS)
+    assert (await stage.play()).text == "Hi."
+    assert await models(stage) == ["", "", ""]
+
+
+async def test_no_pause_is_granted_once(make_core: MakeCore):
+    """A provider that asks to be asked again at once, again and again, is given growing pauses all the same."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(fail(retry_after=0.0),)] * 2 + [(say("Hi."),)], clock=clock)
+    run = await stage.send()
+    await stage.asked(2)
+    await asleep(clock, IDLE + 1)
+    clock.advance(backoff(run, 2, longer=True))
+    assert (await stage.done(run)).text == "Hi."
 
 
 async def test_refused_thoughts_are_left_out_for_good(make_core: MakeCore):
