@@ -63,7 +63,8 @@ async def running_models(settings: Settings, clock: Clock) -> AsyncIterator[Mode
 def _connected(settings: Settings) -> Iterator[Connected]:
     """Build what has a key; nothing is imported for a provider that has none.
 
-    Keys and addresses are given always: what an SDK finds in the environment by itself is not what was checked.
+    Keys and addresses are given always, so that they are the ones that were checked. The rest of what an SDK looks for
+    in the environment it still finds and sends: `ANTHROPIC_CUSTOM_HEADERS`, `OPENAI_ORG_ID` and the like.
     """
     anthropic_url, openai_url = settings.anthropic_base_url or ANTHROPIC_URL, settings.openai_base_url or OPENAI_URL
     if "anthropic" in settings.providers:

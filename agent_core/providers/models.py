@@ -13,7 +13,8 @@ import msgspec
 
 from agent_core.messages import Usage
 
-Thinking = Literal["none", "budget", "adaptive", "between_tools", "always", "effort"]
+Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
+"""How a model of Anthropic's is asked to think."""
 _MILLION = Decimal(1_000_000)
 _DAY = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 

@@ -1,16 +1,19 @@
 """The table of models: well-formed data, and what follows from it for effort and cost."""
 
 import re
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from agent_core.agents import Effort
 from agent_core.messages import UNKNOWN_USAGE, Usage
-from agent_core.providers.models import UNKNOWN, Model, Price, cost, effort, find, table
+from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table
 
 ORDER = get_args(Effort)
 MODELS = table().models
@@ -50,6 +53,35 @@ def test_a_model_is_well_formed(name):
     assert places == sorted(set(places))
     assert model.efforts or model.thinking in ("none", "budget")
     assert model.above is None or (model.price is not None and 0 < model.above.tokens < model.context)
+
+
+def test_every_way_of_thinking_is_a_models():
+    """The table has no way to ask for thinking that no model of Anthropic's takes, and OpenAI's take none of them."""
+    asked = {model.thinking for name, model in MODELS.items() if name.startswith("anthropic:")}
+    assert asked == set(get_args(Thinking)) - {"none"}
+    assert {model.thinking for name, model in MODELS.items() if name.startswith("openai:")} == {"none"}
+
+
+def shutdowns() -> Iterator[tuple[str, date]]:
+    """Give OpenAI's models that end, and their days, as the docstring of the installed SDK tells them."""
+    spec = find_spec("openai")
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).with_name("types").joinpath("shared", "chat_model.py").read_text("utf-8")
+    for entry in source.partition("Deprecated values:")[2].split("\n- "):
+        if day := re.search(r"shutdown\s+date:\s+(\S+)\. ", " ".join(entry.split())):
+            yield from ((f"openai:{name}", date.fromisoformat(day[1])) for name in re.findall(r'"([^"]+)"', entry))
+
+
+def test_openais_models_end_when_its_sdk_says():
+    """The day on which a model of OpenAI ends is the one its SDK names, and a model about to end is in the table."""
+    told = dict(shutdowns())
+    assert told["openai:o3"] == date(2026, 12, 11)
+    assert {name: model.ends for name, model in MODELS.items() if name.startswith("openai:")} == {
+        name: told.get(name) for name in MODELS if name.startswith("openai:")
+    }
+    ending = {name for name, day in told.items() if day > table().as_of and "audio" not in name}
+    assert {name for name in ending if find(name) is UNKNOWN} == set()
 
 
 @pytest.mark.parametrize(("name", "price"), PRICES)
@@ -102,6 +134,7 @@ COSTS = [
     ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_read=None), None),
     ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_write_short=None), None),
     ("openai:gpt-6.2-sol", usage(5, 5), None),
+    ("openai:gpt-4o-2024-11-20", usage(5, 5), None),
 ]
 
 
