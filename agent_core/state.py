@@ -42,7 +42,9 @@ class RunState(msgspec.Struct, frozen=True):
     and notes that no step took; *owed* are those of them that a next run must answer if this one ends first (the
     run's own input is not owed), *questions* those that a person asked. In a preview, facts that are not yet in the log
     have negative seqs: `-k` is the k-th from the end. *size* and *border* describe the window: its entries, and how
-    many lie before the newest place where it may be cut.
+    many lie before the newest place where it may be cut. *failures* are those in a row of the model that the open step
+    asks, *shown* tells whether something of one of its tries was seen, *repaired* whether its earlier thinking was
+    left out already. *empty* tells whether the last answer said nothing, *nudges* how often in a row.
     """
 
     run: str
