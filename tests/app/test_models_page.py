@@ -41,7 +41,7 @@ def test_a_row_says_what_happens(kind):
 def test_the_numbers_are_those_of_the_code():
     """Tries, pauses and days on the page are the constants."""
     assert f"tried up to {WORDS[MAX_RETRIES]} times" in PAGE
-    assert f"`retry-after`, up to {WORDS[int(LONGEST_PAUSE)]}" in PAGE
+    assert f"(`retry-after`) gets it, up to {WORDS[int(LONGEST_PAUSE)]}" in PAGE
     assert f"if the pause is at most {LONGEST_PATIENCE:g} s" in PAGE
     assert re.search(rf"continued, up to\s+{WORDS[MAX_CONTINUATIONS]} times", PAGE)
     assert f"ends within {NOTICE_DAYS} days" in PAGE
