@@ -8,23 +8,22 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import aiohttp
 import httpx2
 import msgspec
 
 from agent_core.providers.base import Delta, Failed
-from agent_core.providers.failing import failed, refused
+from agent_core.providers.failing import SECRET, failed, refused
 from agent_core.providers.frames import EventTooLarge, Frames
 
+P = ParamSpec("P")
+T = TypeVar("T")
 CONNECT_SECONDS = 5.0
 """The SDKs' own limit for a connection."""
 _LAST_SECONDS = 1.0
 """How long the end of a stream may take behind its last event; after it the connection is closed."""
-_SHORTEST_KEY = 8
-"""What is shorter is no key that anybody gave out, and may be a word of the text."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -89,26 +88,26 @@ class SdkClient:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
-            yield self._discreet([self._refusal(error)])
+            yield [self._discreet(self._refusal, error)]
             return
         if isinstance(response, Failed):
-            yield self._discreet([response])
+            yield [response]
             return
         reading = _bytes(response)
         try:
             frames = Frames()
             async for chunk in reading:
-                if (events := frames.feed(chunk)) and (batch := fold.take(events)):
-                    yield self._discreet(batch) if fold.over else batch
+                if (events := frames.feed(chunk)) and (batch := self._discreet(fold.take, events)):
+                    yield batch
                 if fold.over:
                     return
-            if last := _ending(fold, frames.end()):
-                yield self._discreet(last)
+            if last := self._discreet(_ending, fold, frames.end()):
+                yield last
         except _UNREADABLE as error:
             text = f"`{self._provider}` sent what cannot be read: {error}"
-            yield [failed("error", text)]
+            yield [self._discreet(failed, "error", text)]
         except _BROKEN as error:
-            yield [self._broken(error)]
+            yield [self._discreet(self._broken, error)]
         finally:
             self._leave(response, reading, whole=fold.over)
 
@@ -119,6 +118,15 @@ class SdkClient:
         task.add_done_callback(self._leaving.discard)
 
     async def _post(self, path: str, body: bytes) -> httpx2.Response | Failed:
+        response = await self._sent(path, body)
+        if isinstance(response, Failed) or not response.headers.get("content-type", "").startswith("text/html"):
+            return response
+        self._heads.pop(path, None)
+        await response.aclose()
+        text = f"`{self._provider}` answered {response.status_code} with a web page: the base URL is not its API's"
+        return failed("misconfigured", text)
+
+    async def _sent(self, path: str, body: bytes) -> httpx2.Response | Failed:
         sdk = self._sdk or await self.prepare()
         head = self._heads.get(path)
         if head is None:
@@ -133,7 +141,7 @@ class SdkClient:
         response = await sdk.http.send(request, stream=True)
         if not response.is_error:
             return response
-        del self._heads[path]
+        self._heads.pop(path, None)  # a call beside this one may have been faster
         return await self._refused(response)
 
     async def _first(self, sdk: Sdk, path: str, body: bytes) -> httpx2.Response:
@@ -155,7 +163,7 @@ class SdkClient:
             body = msgspec.json.decode(text)
         except msgspec.DecodeError:
             body = text
-        return refused(self._provider, response.status_code, body, response.headers)
+        return self._discreet(refused, self._provider, response.status_code, body, response.headers)
 
     def _refusal(self, error: Exception) -> Failed:
         """Say what an error that the SDK raised means."""
@@ -166,12 +174,14 @@ class SdkClient:
             return self._broken(error.__cause__ or error)
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
 
-    def _discreet(self, batch: Sequence[Delta]) -> Sequence[Delta]:
-        """Take the key out of failures: some servers repeat it."""
+    def _discreet(self, tell: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what *tell* makes; the failures in it do not hold the key, which some servers repeat."""
         key = getattr(self._sdk and self._sdk.client, "api_key", None)
-        if not isinstance(key, str) or len(key) < _SHORTEST_KEY:
-            return batch
-        return [replace(d, message=_without(d.message, key)) if isinstance(d, Failed) else d for d in batch]
+        before = SECRET.set(key if isinstance(key, str) else "")
+        try:
+            return tell(*args, **kwargs)
+        finally:
+            SECRET.reset(before)
 
     def _broken(self, error: BaseException) -> Failed:
         """Tell how a connection ended, by what lies at its root: the SDKs call many a broken one a timeout."""
@@ -185,13 +195,6 @@ class SdkClient:
         else:
             text = f"The connection to `{self._provider}` broke: {type(root).__name__}: {root}"
         return failed("network", text)
-
-
-def _without(text: str, key: str) -> str:
-    """Return *text* without *key*, nor its beginning where the text was cut in the middle of it."""
-    text = text.replace(key, "[secret]")
-    cut = next((n for n in range(len(key) - 1, _SHORTEST_KEY // 2, -1) if f"{key[:n]}…" in text), None)
-    return text if cut is None else text.replace(f"{key[:cut]}…", "…")
 
 
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
@@ -12,12 +13,17 @@ from agent_core.providers.base import Failed
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
 """Characters of what a provider said that are kept."""
+SECRET: ContextVar[str] = ContextVar("secret", default="")
+"""The key of whoever is asked, while what it said is read: `shown` takes it out, whatever a key looks like."""
+_LOOKED_AT = 8 * MAX_SAID
+_SHORTEST_KEY, _SHORTEST_PIECE, _SHORTEST_END = 8, 8, 6
+"""A shorter key is none that anybody gave out; of a key, pieces and ends that are shorter may be words of the text."""
 
 _REMEDIES: dict[FailureKind, str] = {
-    "overloaded": "It is tried again; an agent with `fallback_models` answers meanwhile.",
-    "rate_limited": "It is tried again; ask the provider for a higher limit, or give the agent `fallback_models`.",
-    "network": "It is tried again; check the way to the provider if this goes on.",
-    "error": "It is tried again; the provider's status page may tell more.",
+    "overloaded": "Usually this passes; an agent with `fallback_models` answers meanwhile.",
+    "rate_limited": "Ask the provider for a higher limit, or give the agent `fallback_models`.",
+    "network": "Check the way to the provider if this goes on.",
+    "error": "The provider's status page may tell more.",
     "context_overflow": "Lower the agent's `limits.max_context_messages`, or begin a new session.",
     "quota": "Add credit or raise the spending limit with the provider, or give the agent `fallback_models`.",
     "auth": "Check the key: is it set, whole, and allowed to use this model?",
@@ -25,8 +31,24 @@ _REMEDIES: dict[FailureKind, str] = {
     "invalid": "The provider refuses this request as it is; its own text says which part.",
     "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
 }
-# Words of a provider that say more than its status; the first that is found in type, code or text decides.
+# Words of a type or a code that say more than the status; the first that is found decides.
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
+    ("stale_reasoning", ("invalid_encrypted_content",)),
+    ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "billing_hard_limit_reached")),
+    ("context_overflow", ("context_length_exceeded", "exceed_context_size", "model_context_window_exceeded")),
+    ("context_overflow", ("request_too_large",)),
+    ("overloaded", ("overloaded", "compaction_unavailable", "slow_down", "slow down")),
+    ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
+    ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
+    ("misconfigured", ("model_not_found", "not_found_error", "unsupported_parameter", "unsupported_value")),
+)
+# Types and codes that say less than the status and the text.
+_GENERAL: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
+    ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
+    ("invalid", ("invalid_request_error", "invalid_prompt", "policy", "data_residency_mismatch", "image_", "_image")),
+)
+# Whole phrases of a text, which may quote anything: they count where the rest leaves the question open.
+_PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("stale_reasoning", ("bound to a different conversation", "`signature` in `thinking`")),
     ("stale_reasoning", ("invalid_encrypted_content", "encrypted content could not be")),
     # OpenAI, of reasoning or the item that it led to without the other, and of reasoning that is no more than an id.
@@ -47,16 +69,13 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "loaded with context length",
             "input is too long",
             "model_context_window_exceeded",
+            "request_too_large",
         ),
     ),
-    ("context_overflow", ("request_too_large",)),
-    ("overloaded", ("overloaded", "compaction_unavailable", "slow down")),
+    ("overloaded", ("overloaded", "overloaded_error", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
-    ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
-    ("misconfigured", ("model_not_found", "not_found_error", "unsupported_parameter", "unsupported_value")),
-    ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
-    ("invalid", ("invalid_request_error", "invalid_prompt", "policy", "data_residency_mismatch", "image_", "_image")),
 )
+_OF_REQUESTS: tuple[FailureKind, ...] = ("stale_reasoning", "quota", "context_overflow")
 _STATUSES: dict[int, FailureKind] = {
     401: "auth",
     402: "quota",
@@ -71,18 +90,48 @@ _STATUSES: dict[int, FailureKind] = {
     529: "overloaded",
 }
 _SERVER_ERROR = 500
-_SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…-]{6,}", re.IGNORECASE)
+_SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…/+=:-]{6,}", re.IGNORECASE)
 
 
-def classify(status: int | None, *said: str | None) -> FailureKind:
-    """Return what kind of failure a provider speaks of: its words first, then the HTTP *status*."""
-    words = " ".join(text for text in said if text).lower()
-    for kind, marks in _CODES:
-        if any(mark in words for mark in marks) and not (kind == "invalid" and status in _STATUSES):
-            return kind
+def classify(status: int | None, named: str | None, text: str | None) -> FailureKind:
+    """Return what kind of failure a provider speaks of.
+
+    The type and code that it *named* go first, then phrases of its *text* where they can be trusted, then the status.
+    """
+    named = (named or "").lower()
+    code: FailureKind | None = next((kind for kind, marks in _CODES if any(mark in named for mark in marks)), None)
+    if code and (status != 401 or code == "quota"):  # noqa: PLR2004 - without a valid key there is no other answer
+        return code
+    if phrase := _phrase((text or "").lower(), _trusted(status, named)):
+        return phrase
     if status in _STATUSES:
         return _STATUSES[status]
-    return "error" if status is None or status >= _SERVER_ERROR else "invalid"
+    if status is not None and status >= _SERVER_ERROR:
+        return "error"
+    general: FailureKind | None = next((kind for kind, marks in _GENERAL if any(mark in named for mark in marks)), None)
+    return general or ("error" if status is None else "invalid")
+
+
+def _trusted(status: int | None, named: str) -> Collection[FailureKind]:
+    """Return the kinds that a text may tell of beside this status and what was *named*."""
+    match status:
+        case None:
+            return (*_OF_REQUESTS, "overloaded", "rate_limited")
+        case 400 | 413 | 422:
+            return _OF_REQUESTS
+        case 403 | 429:
+            return ("quota",)
+        case _ if status in _STATUSES or re.search("[a-z]", named):
+            return ()
+        case _:
+            return (*_OF_REQUESTS, "overloaded") if status >= _SERVER_ERROR else _OF_REQUESTS
+
+
+def _phrase(text: str, kinds: Collection[FailureKind]) -> FailureKind | None:
+    for kind, phrases in _PHRASES:
+        if kind in kinds and any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) for phrase in phrases):
+            return kind
+    return None
 
 
 def failed(kind: FailureKind, said: str, *, retry_after: float | None = None) -> Failed:
@@ -94,7 +143,7 @@ def failed(kind: FailureKind, said: str, *, retry_after: float | None = None) ->
 def refused(provider: str, status: int, body: object, headers: Mapping[str, str]) -> Failed:
     """Return the failure that an HTTP error answer of *provider* stands for; *body* is its JSON, or its text."""
     type_, code, text = said_in(body)
-    kind = classify(status, type_, code, text)
+    kind = classify(status, f"{type_ or ''} {code or ''}", text)
     request = headers.get("request-id") or headers.get("x-request-id")
     named = " ".join(word for word in (str(status), type_, code if code != type_ else None) if word)
     told = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
@@ -106,7 +155,7 @@ def in_stream(provider: str, body: object) -> Failed:
     type_, code, text = said_in(body)
     # Gateways pass the status on as the code: the one of the HTTP answer had been sent when the error came.
     status = int(code) if code and re.fullmatch("[45][0-9]{2}", code) else None
-    kind = classify(status, type_, code, text)
+    kind = classify(status, f"{type_ or ''} {code or ''}", text)
     named = " ".join(dict.fromkeys(word for word in (type_, code) if word)) or "an error"
     return failed(kind, f"`{provider}` broke off its answer with {named}: {text or 'no text'}")
 
@@ -143,9 +192,29 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
 
 
 def shown(text: str) -> str:
-    """Return *text* short, on one line, and without anything that looks like a key."""
-    line = _SECRET.sub("[secret]", " ".join(text.split()))
+    """Return *text* short, on one line, and without the key or anything that looks like one."""
+    line = " ".join(text.split())[:_LOOKED_AT]
+    # The known key goes first: what only looks like one may be a part of it.
+    line = _SECRET.sub("[secret]", _without(line, SECRET.get()))
     return line if len(line) <= MAX_SAID else line[: MAX_SAID - 1] + "…"
+
+
+def _without(text: str, key: str) -> str:
+    """Return *text* without *key*, nor long pieces of it, nor its beginning or end."""
+    if len(key) < _SHORTEST_KEY:
+        return text
+    kept: list[str] = []
+    at = 0
+    while at < len(text):
+        size = 0
+        while at + size < len(text) and text[at : at + size + 1] in key:
+            size += 1
+        piece = text[at : at + size]
+        begins = key.startswith(piece[:_SHORTEST_END]) or key.endswith(piece)
+        secret = size >= _SHORTEST_PIECE or (size >= _SHORTEST_END and begins)
+        kept.append("[secret]" if secret else text[at])
+        at += size if secret else 1
+    return "".join(kept)
 
 
 def _word(value: object) -> str | None:

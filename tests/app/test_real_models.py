@@ -16,8 +16,18 @@ from tests.app.processes import Serving, Shell, start
 
 # It looks like no vendor's key, so that only who knows it can take it out.
 KEY = "Zebra.7731/quagga+okapi"
-ECHO = json.dumps({"error": {"type": "authentication_error", "message": f"The key {KEY} is not known."}})
-ANSWERS = {"echo": [status(401, ECHO)], "break": [say("Well, "), fail("auth", message=f"No more for {KEY}.")]}
+KEYS = (KEY, "sk-abcdef12/SECRETRESTOFKEY+more==", "sk-abcdef12:SECRETREST99", "my-very-secret-key-998877")
+
+
+def refusals(echo: str) -> list[list]:
+    """Return the answers that repeat *echo*: before the stream, and within it."""
+    said = json.dumps({"error": {"type": "authentication_error", "message": f"The key {echo} is not known."}})
+    return [[status(401, said)], [say("Well, "), fail("auth", message=f"No more for {echo}.")]]
+
+
+# By number: a message is kept, and must not hold the key itself.
+ECHOES = [echo for key in KEYS for echo in (key, key[:-4])]
+ANSWERS = {f"fail {n}-{m}": answer for n, echo in enumerate(ECHOES) for m, answer in enumerate(refusals(echo))}
 
 
 def play(asked):
@@ -59,8 +69,13 @@ async def models() -> AsyncIterator[FakeModels]:
 
 
 @pytest.fixture
-async def serving(shell: Shell, models: FakeModels, case: Case) -> AsyncIterator[Serving]:
-    env = {name: value.format(url=models.url) for name, value in case.env.items()}
+def key() -> str:
+    return KEY
+
+
+@pytest.fixture
+async def serving(shell: Shell, models: FakeModels, case: Case, key: str) -> AsyncIterator[Serving]:
+    env = {name: value.replace(KEY, key).format(url=models.url) for name, value in case.env.items()}
     async with start(shell, **env) as serving:
         yield serving
 
@@ -110,10 +125,12 @@ async def test_a_person_is_answered_by_the_model(serving: Serving, person: Perso
     assert result.data["parts"] == [{"type": "text", "text": "42"}]
 
 
-async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell):
+@pytest.mark.parametrize("key", KEYS)
+async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell, key: str):
     """A provider that echoes the key in its error, at once or in mid-stream, finds nobody who repeats it."""
     await person.ask("What is 6 * 7?")
-    for text in ANSWERS:
+    first = 2 * KEYS.index(key)
+    for text in (f"fail {n}-{m}" for n in (first, first + 1) for m in (1, 0, 0)):
         run, seen = await person.ask(text)
         assert (seen[-1].event, seen[-1].data["message"]) == ("run.failed", told("auth"))
         error = (await operator.get(f"/v1/runs/{run}")).json()["error"]
@@ -122,12 +139,14 @@ async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator
         shown = json.loads(await shell.said("runs", "show", run))
         assert shown["error"]["detail"] == error["detail"]
     whole = await events_of(operator, person)
-    assert whole.count("[secret]") >= 2
+    assert whole.count("[secret]") >= 4
     printed = serving.printed + await serving.rest()
     kept = [path.read_bytes() for path in shell.data.rglob("*") if path.is_file()]
     assert kept
     for held in (whole.encode(), printed.encode(), *kept):
-        assert KEY.encode() not in held
+        assert key[:-4].encode() not in held
+    left = {key[n : n + 6] for n in range(len(key) - 5)} - {"secret"}
+    assert not [piece for piece in left if piece in whole + printed]
 
 
 async def events_of(operator: httpx.AsyncClient, person: Person) -> str:

@@ -15,7 +15,7 @@ async def discreet(said: str, key: str = KEY) -> str:
     """Return the operator's text of a failure in which a server said so."""
     client = SdkClient("acme", lambda: Sdk(SimpleNamespace(api_key=key), None), idle=1)
     await client.prepare()
-    delta, failure = client._discreet([TextDelta(0, said), failed("auth", said)])
+    delta, failure = client._discreet(lambda: [TextDelta(0, said), failed("auth", said)])
     assert delta == TextDelta(0, said)
     assert isinstance(failure, Failed)
     return failure.message
@@ -34,6 +34,20 @@ async def test_a_key_that_the_text_cuts_is_taken_out():
     for begin in range(MAX_SAID - len(KEY), MAX_SAID - len(KEY) // 2):
         found = await discreet("x" * (begin - 1) + " " + KEY + " and so on" * 9)
         assert KEY[:5] not in found, begin
+
+
+KEYS = ["sk-abcdef12/SECRETRESTOFKEY+more==", "sk-abcdef12:SECRETREST99", "my-very-secret-key-998877"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("cut", [0, 4])
+@pytest.mark.parametrize("said", ["Unknown key: {}.", "token={}", "{}", "Bearer {}{}", "wrapped {}\\n", "<{}>"])
+async def test_no_piece_of_a_key_is_left(key, cut, said):
+    """What looks like a key is masked after the key is taken out, so that neither leaves a part of it."""
+    echo = key[: len(key) - cut]
+    found = await discreet(said.format(echo, echo), key)
+    left = {key[n : n + 6] for n in range(len(key) - 5)} - {"secret"}
+    assert not [piece for piece in left if piece in found], found
 
 
 async def test_a_word_is_no_key():

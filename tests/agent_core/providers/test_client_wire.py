@@ -168,6 +168,16 @@ async def test_a_key_that_is_repeated_is_not_told(dial):
     assert "Unknown key [secret]" in (await line.failure()).message
 
 
+async def test_a_page_is_a_wrong_base_url(dial):
+    """A web page with status 200 is no broken connection: it is told as a setting, first and later."""
+    page = stream(b"<!doctype html><title>Sign in</title>", headers={"content-type": "text/html; charset=utf-8"})
+    line = await dial(page)
+    for _ in range(2):
+        found = await line.failure()
+        assert (found.kind, found.retryable) == ("misconfigured", False)
+        assert "web page" in found.message
+
+
 async def test_silence_is_a_failure(dial):
     """A server that says nothing for longer than is allowed has broken off, and what it said is kept."""
     gone = asyncio.Event()

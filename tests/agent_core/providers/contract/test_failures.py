@@ -100,7 +100,7 @@ GARBAGE = {
 async def test_garbage_is_a_failure_that_is_tried_again(case, ask):
     """What cannot be read fails the call as the provider's fault; it raises nothing."""
     heard = await ask([w.stream(GARBAGE[case])])
-    assert heard.end in ("error", "network"), heard.failure
+    assert heard.end == "misconfigured", heard.failure
     assert heard.failure is not None
     assert heard.failure.retryable
 
@@ -108,7 +108,7 @@ async def test_garbage_is_a_failure_that_is_tried_again(case, ask):
 async def test_a_page_in_the_place_of_an_answer_is_a_failure(ask):
     """A login page with status 200 is no answer."""
     heard = await ask([w.stream(b"<!doctype html><title>Sign in</title>", content_type="text/html")])
-    assert heard.end in ("error", "network"), heard.failure
+    assert heard.end == "misconfigured", heard.failure
 
 
 async def test_an_event_without_end_is_given_up(dial, wire, monkeypatch):
