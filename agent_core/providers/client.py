@@ -22,6 +22,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 CONNECT_SECONDS = 5.0
 """The SDKs' own limit for a connection."""
+_OWN = (b"content-length", b"cookie")
+"""Headers that each request has of its own."""
 _LAST_SECONDS = 1.0
 """How long the end of a stream may take behind its last event; after it the connection is closed."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
@@ -131,8 +133,8 @@ class SdkClient:
         head = self._heads.get(path)
         if head is None:
             response = await self._first(sdk, path, body)
-            sent = response.request
-            headers = [(name, value) for name, value in sent.headers.raw if name.lower() != b"content-length"]
+            sent = response.history[0].request if response.history else response.request
+            headers = [(name, value) for name, value in sent.headers.raw if name.lower() not in _OWN]
             self._heads[path] = (sent.url, headers)
             return response
         request = httpx2.Request(
