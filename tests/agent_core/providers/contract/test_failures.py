@@ -100,7 +100,7 @@ GARBAGE = {
 async def test_garbage_is_a_failure_that_is_tried_again(case, ask):
     """What cannot be read fails the call as the provider's fault; it raises nothing."""
     heard = await ask([w.stream(GARBAGE[case])])
-    assert heard.end == "misconfigured", heard.failure
+    assert heard.end in ("error", "network"), heard.failure
     assert heard.failure is not None
     assert heard.failure.retryable
 
