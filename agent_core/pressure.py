@@ -7,8 +7,8 @@ _LATE = 0.002
 """Seconds by which the timers of a loop with time to spare may be late."""
 _GAIN = 4
 _RELIEF = 0.002
-_LONGEST = 0.2
-"""Seconds: text that comes five times a second still reads as a stream."""
+_LONGEST = 0.1
+"""Seconds: text that comes ten times a second reads as a stream."""
 
 
 class Pressure:

@@ -96,14 +96,15 @@ class SdkClient:
             yield [response]
             return
         reading = _bytes(response)
+        SECRET.set(self._key)  # for the rest of this task: once per answer, not per read
         try:
             frames = Frames()
             async for chunk in reading:
-                if (events := frames.feed(chunk)) and (batch := self._discreet(fold.take, events)):
+                if (events := frames.feed(chunk)) and (batch := fold.take(events)):
                     yield batch
                 if fold.over:
                     return
-            if last := self._discreet(_ending, fold, frames.end()):
+            if last := _ending(fold, frames.end()):
                 yield last
         except _UNREADABLE as error:
             text = f"`{self._provider}` sent what cannot be read: {error}"
@@ -176,10 +177,14 @@ class SdkClient:
             return self._broken(error.__cause__ or error)
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
 
+    @property
+    def _key(self) -> str:
+        key = getattr(self._sdk and self._sdk.client, "api_key", None)
+        return key if isinstance(key, str) else ""
+
     def _discreet(self, tell: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *tell* makes; the failures in it do not hold the key, which some servers repeat."""
-        key = getattr(self._sdk and self._sdk.client, "api_key", None)
-        before = SECRET.set(key if isinstance(key, str) else "")
+        before = SECRET.set(self._key)
         try:
             return tell(*args, **kwargs)
         finally:

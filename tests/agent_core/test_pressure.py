@@ -25,10 +25,10 @@ def test_a_loop_in_time_makes_no_pause():
 
 
 def test_a_loop_that_stays_late_makes_a_growing_pause():
-    """The pause grows as long as timers are late, up to a fifth of a second, and no further."""
+    """The pause grows as long as timers are late, up to a tenth of a second, and no further."""
     pauses = [pressed(*[LATE] * n).pause for n in (1, 2, 3)]
     assert pauses[0] == 0 < pauses[1] < pauses[2]
-    assert pressed(*[1.0] * 100).pause == 0.2
+    assert pressed(*[1.0] * 100).pause == 0.1
 
 
 def test_a_loop_that_is_in_time_again_makes_none():
