@@ -17,6 +17,7 @@ from agent_core.errors import (
     SessionClosed,
     SessionOpen,
     TooLarge,
+    Unavailable,
     UnknownCursor,
 )
 from agent_core.events import (
@@ -80,7 +81,8 @@ from agent_core.objects import (
     SessionObject,
     SessionStatus,
 )
-from agent_core.store.database import Database, SqliteDatabase
+from agent_core.store.database import Database
+from agent_core.store.sqlite import SqliteDatabase
 
 __all__ = [
     "Actor",
@@ -160,6 +162,7 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "ToolStarted",
+    "Unavailable",
     "UnknownCursor",
     "Usage",
     "Web",

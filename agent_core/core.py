@@ -1,7 +1,7 @@
 """The core: what every channel and the API call. Receive a message, follow a session, cancel a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -9,7 +9,8 @@ from agent_core import events as e
 from agent_core.announce import finish
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
-from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.engine.base import Engine, Runs
+from agent_core.engine.local import LocalEngine
 from agent_core.errors import IdempotencyMismatch
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
@@ -22,6 +23,7 @@ from agent_core.roster import Roster, cursor_key
 from agent_core.segments import Segments, provider_for
 from agent_core.state import RunState
 from agent_core.store import catalog, readings, sessions
+from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Hub
@@ -40,22 +42,27 @@ class Core:
         tools: Toolbox,
         default_model: str,
         clock: Clock | None = None,
-        max_runs: int = MAX_RUNS,
+        engine: Callable[[Runs, Clock], Engine] = LocalEngine,
+        bus: Bus | None = None,
     ) -> None:
+        """*engine* builds what drives the runs; *bus* passes on what happens where several processes work."""
         clock = clock or SystemClock()
-        self._providers = providers
-        self._store = Store(database, Hub(), clock)
+        self._providers, self._bus = providers, bus
+        self._store = Store(database, Hub(), clock, bus)
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock)
         self._homes = Homes(self._store, self.agents, self._encode_for)
         self._segments = Segments(self._store, self._homes, self.agents, providers, tools)
-        self._engine = LocalEngine(self._segments, clock, max_runs=max_runs)
+        self._engine = engine(self._segments, clock)
         self._store.serve(self._engine.worker, self._engine.has_room)
         self._openings = Openings(self._store, self._homes, self.agents, self._finish)
         self._work: asyncio.Task[None] | None = None
+        self._ringing: set[asyncio.Future[None]] = set()
 
     async def start(self) -> None:
         """Take up what an earlier process left, and go on looking for what is due."""
         await self._store.write(catalog.ensure_project)
+        if self._bus is not None:
+            await self._bus.start(self._store.hub, self._rung, self._engine.interrupt)
         self._segments.pressure.start()
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
@@ -66,6 +73,8 @@ class Core:
             self._work.cancel()
             await asyncio.wait((self._work,))
         await self._engine.stop(grace)
+        if self._bus is not None:
+            await self._bus.stop()
         await self._store.database.close()
 
     @property
@@ -115,19 +124,19 @@ class Core:
 
     async def close_session(self, id: str) -> SessionObject:
         """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
-        await self._store.write(lambda connection: sessions.close(connection, sessions.find(connection, id)))
+        await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
         return await self.session(id)
 
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
-        await self._store.write(lambda connection: sessions.delete(connection, sessions.find(connection, id)))
+        await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)))
         self._homes.forget(id)
         self._store.hub.forget(id)
 
     async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
         """Copy a session up to seq *at* into a new one; raises `NotFound`, `SessionBusy`, `InvalidInput`."""
         name = await self._store.write(
-            lambda connection: sessions.fork(connection, sessions.find(connection, id), at=at, actor=actor)
+            lambda connection: sessions.fork(connection, sessions.hold(connection, id), at=at, actor=actor)
         )
         return await self.session(name)
 
@@ -189,6 +198,8 @@ class Core:
         """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
         done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish)
         if done.running is not None and not self._engine.interrupt(done.running.key):
+            if self._bus is not None:
+                self._bus.interrupt(done.running.key)
             await self._engine.ring(done.running.key)
         if done.started is not None:
             self._engine.begin(done.started, self._segments.segment(done.started))
@@ -223,6 +234,12 @@ class Core:
 
     async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
         return await self._openings.receive(home, inbound, self._begin, self._engine.interrupt, agent)
+
+    def _rung(self, run: int) -> None:
+        """Look at a run that another process asks for."""
+        ringing = asyncio.ensure_future(self._engine.ring(run))
+        self._ringing.add(ringing)
+        ringing.add_done_callback(self._ringing.discard)
 
     def _begin(self, opened: Opened) -> None:
         segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)

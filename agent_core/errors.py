@@ -14,6 +14,7 @@ ParleyError
 │   ├── AlreadyDecided
 │   └── ManagedByFile
 ├── Forbidden
+├── Unavailable            the database cannot be reached now; nothing is known to be wrong with what was asked
 └── LostRun                another worker owns the run now; this one must stop
 """
 
@@ -91,6 +92,12 @@ class ManagedByFile(Conflict):
 
 class Forbidden(ParleyError):
     code = "forbidden"
+
+
+class Unavailable(ParleyError):
+    """The database cannot be reached, or was lost on the way; the same may work in a moment."""
+
+    code = "unavailable"
 
 
 class LostRun(ParleyError):

@@ -50,11 +50,11 @@ class Hot:
     """A Core statement that is compiled at its first use per dialect and run without SQLAlchemy's result machinery.
 
     Values are bound by name (`bindparam`); values that the statement holds itself keep their place. Neither values nor
-    rows are converted: columns hold what the driver gives.
+    rows are converted: columns hold what the driver gives. *postgresql* is its form for that database, if it differs.
     """
 
-    def __init__(self, statement: ClauseElement) -> None:
-        self._statement = statement
+    def __init__(self, statement: ClauseElement, *, postgresql: ClauseElement | None = None) -> None:
+        self._statement, self._postgresql = statement, postgresql
         self._compiled: dict[str, tuple[str, tuple[str, ...] | None, dict[str, Any]]] = {}
         self._row: Callable[[Any], Row[Any]] | None = None
 
@@ -81,7 +81,8 @@ class Hot:
     def _sql(self, connection: Connection) -> tuple[str, tuple[str, ...] | None, dict[str, Any]]:
         dialect = connection.dialect
         if dialect.name not in self._compiled:
-            compiled: Any = self._statement.compile(dialect=dialect)
+            own = self._postgresql if dialect.name == "postgresql" else None
+            compiled: Any = (self._statement if own is None else own).compile(dialect=dialect)
             order = tuple(compiled.positiontup) if compiled.positional else None
             fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
             self._compiled[dialect.name] = (str(compiled), order, fixed)

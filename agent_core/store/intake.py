@@ -106,7 +106,7 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
 
     Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`.
     """
-    home = sessions.find(connection, session)
+    home = sessions.hold(connection, session)
     inbound = intake.inbound
     if intake.agent is not None and catalog.find(connection, intake.agent).key != home.agent:
         raise NotFound(f"session of agent `{intake.agent}`", session)

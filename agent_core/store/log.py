@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, Select, Table, bindparam, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, exists, insert, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from agent_core import events as e
 from agent_core.errors import LostRun
@@ -67,19 +68,25 @@ _TAKE_SEQS = Hot(
     .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
     .returning(SESSION.c.next_seq)
 )
-_CLAIM = Hot(
-    update(SESSION)
-    .where(
-        SESSION.c.key == bindparam("b_session"),
-        exists(
-            select(RUN.c.key).where(
-                RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == word("running")
-            )
-        ),
-    )
-    .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
-    .returning(SESSION.c.next_seq)
-)
+_FENCE = (RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == word("running"))
+
+
+def _claimed(fence: ColumnElement[bool]) -> ReturningUpdate[tuple[int]]:
+    """Take the seqs if *fence* lets the run's driver through."""
+    taken = update(SESSION).where(SESSION.c.key == bindparam("b_session"), fence)
+    return taken.values(next_seq=SESSION.c.next_seq + bindparam("b_n")).returning(SESSION.c.next_seq)
+
+
+def _claimed_beside_others() -> ReturningUpdate[tuple[int]]:
+    """Lock the session's row, then the run's: the fence reads the run as the last commit left it, not the snapshot."""
+    place = select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update().cte("place")
+    held = select(RUN.c.key).join(place, place.c.key == RUN.c.session).where(*_FENCE)
+    return _claimed(exists(select(held.with_for_update(of=RUN).cte("held").c.key)))
+
+
+_CLAIM = Hot(_claimed(exists(select(RUN.c.key).where(*_FENCE))), postgresql=_claimed_beside_others())
+# SQLite has one writer at a time and no such lock: the words are left out there.
+_LOCK = Hot(select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update())
 _INSERT = Hot(
     insert(EVENT).values({name: bindparam(name) for name in ("session", "seq", "run", "type", "time", "data")})
 )
@@ -111,6 +118,14 @@ _OF_TYPE = Hot(
     .limit(bindparam("b_limit"))
 )
 MAX_SEQ = 2**62
+
+
+def lock(connection: Connection, session: int) -> None:
+    """Let no other transaction write to this session before this one ends.
+
+    Whoever writes to a session begins with it, or with what takes its seqs, before it reads what it decides by.
+    """
+    _LOCK.run(connection, b_session=session)
 
 
 def take_seqs(connection: Connection, session: int, n: int) -> int:

@@ -105,6 +105,22 @@ class Due(msgspec.Struct, frozen=True):
     owner: str | None
 
 
+def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
+    """Return the run named *run*, its session locked as `log.lock` does, and its status; raises `NotFound`."""
+    row = _held(connection, _BY_ID.run(connection, b_id=run, b_project=project).first())
+    if row is None:
+        raise NotFound("run", run)
+    return _ref(row), row.status
+
+
+def _held(connection: Connection, row: Any) -> Any:
+    """Return the run of *row* as it is once nobody else can write to its session."""
+    if row is None:
+        return None
+    log.lock(connection, row.session)
+    return _BY_KEY.run(connection, b_key=row.key).first()
+
+
 def find(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
     """Return the run named *run* and its status; raises `NotFound`."""
     row = _BY_ID.run(connection, b_id=run, b_project=project).first()
@@ -228,7 +244,7 @@ def resume(connection: Connection, key: int, *, owner: str, cause: str, now: int
 
     Every resume that gets nowhere lengthens the pause before the next one (`due_at`); progress or a ring ends it.
     """
-    row = _BY_KEY.run(connection, b_key=key).first()
+    row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
     if row is None or row.status in ENDED:
         return Ended([])
     place = Place(row.session, row.session_id)

@@ -16,7 +16,7 @@ from agent_core.store import log
 from agent_core.store.blobs import BLOB
 from agent_core.store.catalog import AGENT
 from agent_core.store.codes import CODES
-from agent_core.store.hot import Hot, words
+from agent_core.store.hot import Hot, Rows, words
 from agent_core.store.log import EVENT, RUN, SESSION, Place
 from agent_core.store.tables import DEFAULT_PROJECT
 
@@ -43,12 +43,22 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _INSERT = insert(SESSION)
-_BY_ID = Hot(select(SESSION).where(SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")))
+_FIND = select(SESSION).where(SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project"))
+_BY_ID, _HOLD = Hot(_FIND), Hot(_FIND.with_for_update())
 
 
 def find(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
     """Return the session named *session*; raises `NotFound`."""
-    row = _BY_ID.run(connection, b_id=session, b_project=project).first()
+    return _found(_BY_ID.run(connection, b_id=session, b_project=project), session)
+
+
+def hold(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
+    """Return the session named *session*, locked as `log.lock` does; raises `NotFound`."""
+    return _found(_HOLD.run(connection, b_id=session, b_project=project), session)
+
+
+def _found(rows: Rows, session: str) -> SessionRef:
+    row = rows.first()
     if row is None:
         raise NotFound("session", session)
     return _ref(row)

@@ -10,6 +10,7 @@ from agent_core.clock import Clock
 from agent_core.events import Fact, FactBody, Live, LiveBody
 from agent_core.messages import Actor
 from agent_core.store import blobs, catalog, intake, runs, sessions
+from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub
 from agent_core.store.intake import Intake, Received
@@ -23,8 +24,8 @@ T = TypeVar("T")
 class Store:
     """Everything that is kept, and everything that happens now."""
 
-    def __init__(self, database: Database, hub: Hub, clock: Clock) -> None:
-        self.database, self.hub, self.clock = database, hub, clock
+    def __init__(self, database: Database, hub: Hub, clock: Clock, bus: Bus | None = None) -> None:
+        self.database, self.hub, self.clock, self.bus = database, hub, clock, bus
         self.worker = ""
         self.has_room: Callable[[], bool] = lambda: False
 
@@ -58,11 +59,20 @@ class Store:
                 connection, run, record, announcement, after=after, now=now, orphans=orphans, owner=owner
             )
 
-        return await self.database.write(work, lambda done: self.hub.publish(done.fresh))
+        return await self.database.write(work, lambda done: self.publish(done.fresh))
 
     def show(self, run: RunRef, body: LiveBody) -> None:
         """Show a live event of *run*: no await, nothing kept."""
-        self.hub.show(Live(session=run.session_id, run=run.id, parent_run=run.parent, time=self.clock.now(), body=body))
+        event = Live(session=run.session_id, run=run.id, parent_run=run.parent, time=self.clock.now(), body=body)
+        self.hub.show(event)
+        if self.bus is not None:
+            self.bus.live(run, event)
+
+    def publish(self, facts: Sequence[Fact]) -> None:
+        """Pass on *facts*, just committed, to the readers here and at other processes."""
+        self.hub.publish(facts)
+        if self.bus is not None and facts:
+            self.bus.facts(facts)
 
     async def open_session(self, opening: Opening, snapshot: Snapshot) -> tuple[SessionRef, list[Fact]]:
         """Open a session, or find the one at its address (no facts then)."""
@@ -74,14 +84,14 @@ class Store:
             catalog.keep_snapshot(connection, snapshot)
             return sessions.open_session(connection, opening)
 
-        return await self.database.write(work, lambda done: self.hub.publish(done[1]))
+        return await self.database.write(work, lambda done: self.publish(done[1]))
 
     async def receive(self, session: str, wanted: Intake, finish: Finish, then: Callable[[Received], None]) -> Received:
         """Take a message in, see `intake.receive`; *then* runs at the commit, before anybody else hears of it."""
 
         def committed(done: Received) -> None:
             then(done)
-            self.hub.publish(done.facts)
+            self.publish(done.facts)
 
         return await self.database.write(
             lambda connection: intake.receive(connection, session, wanted, finish), committed
@@ -91,17 +101,17 @@ class Store:
         now = self.clock.now()
         return await self.database.write(
             lambda connection: runs.resume(connection, run, owner=self.worker, cause=cause, now=now),
-            lambda done: self.hub.publish(done.facts),
+            lambda done: self.publish(done.facts),
         )
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None, finish: Finish) -> Cancelled:
         now, owner = self.clock.now(), self.worker if self.has_room() else None
 
         def work(connection: Connection) -> Cancelled:
-            found = runs.find(connection, run)
+            found = runs.hold(connection, run)
             return runs.cancel(connection, *found, by=by, reason=reason, finish=finish, owner=owner, now=now)
 
-        return await self.database.write(work, lambda done: self.hub.publish(done.facts))
+        return await self.database.write(work, lambda done: self.publish(done.facts))
 
     async def put(self, session: int, mime: str, data: bytes) -> str:
         """Keep bytes whole and return their blob id."""

@@ -188,3 +188,37 @@ class BlobRow(SQLModel, table=True):
     session: int | None = _ref("session.key", nullable=True)
     mime: str = Field(sa_column=Column(String(100), nullable=False))
     data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class WorkerRow(SQLModel, table=True):
+    """A process on Postgres that lives: *beat_at* is when it last said so, by the database's clock.
+
+    *kind* is `web` (drives nothing), `worker` (serves nothing) or `both`; *room* is how many more runs it may drive and
+    *protocol* the newest way of keeping runs that it knows.
+    """
+
+    __tablename__ = "worker"
+    id: str = Field(sa_column=Column(String(40), primary_key=True))
+    host: str = Field(sa_column=Column(String(200), nullable=False))
+    pid: int = Field(sa_column=Column(Integer, nullable=False))
+    kind: str = Field(sa_column=Column(String(8), nullable=False))
+    protocol: int = Field(sa_column=Column(Integer, nullable=False))
+    room: int = Field(sa_column=Column(Integer, nullable=False))
+    running: int = Field(sa_column=Column(Integer, nullable=False))
+    started_at: int = _big()
+    beat_at: int = _big()
+
+
+class LiveRow(SQLModel, table=True):
+    """Live events of an open message, for readers at other processes; gone with the message's end.
+
+    One row per run and flush; *n* grows within an epoch. The table is not written to Postgres's own log: what a crash
+    takes is unfinished text, whose step is repeated.
+    """
+
+    __tablename__ = "live"
+    session: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    run: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    epoch: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    n: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))

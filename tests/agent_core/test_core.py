@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 
 import pytest
 from sqlalchemy import event
@@ -20,6 +21,7 @@ from agent_core import (
     Text,
     text_of,
 )
+from agent_core.engine.local import LocalEngine
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.function import tool
@@ -231,7 +233,9 @@ async def test_controls_that_cannot_be_followed_leave_no_trace(make_core: MakeCo
 async def test_without_room_a_message_waits_in_the_queue(make_core: MakeCore):
     """A worker that is full queues the message; the sweep starts its run when there is room."""
     hold, clock = asyncio.Event(), FakeClock()
-    core = await make_core(ScriptedProvider(lambda _: [pause(hold), say("Hi.")]), clock=clock, max_runs=1)
+    core = await make_core(
+        ScriptedProvider(lambda _: [pause(hold), say("Hi.")]), clock=clock, engine=partial(LocalEngine, max_runs=1)
+    )
     full, other = await open_session(core), await open_session(core)
     first = await send(core, full, "Hello")
     second = await send(core, other, "Hello")

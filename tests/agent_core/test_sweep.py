@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from agent_core import Core, Definition, Fact, Heartbeat, SqliteDatabase
+from agent_core.engine.local import LocalEngine
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import SAFETY, idle, log_of, open_session, ref_of, send, types, until
@@ -166,7 +168,7 @@ async def test_a_start_takes_no_more_than_there_is_room_for(make_core: MakeCore)
         await send(first, session, "Hello")
     await first.stop()
     provider = ScriptedProvider(lambda _: [pause(hold), say("Hi.")])
-    second = await make_core(provider, clock=clock, max_runs=2)
+    second = await make_core(provider, clock=clock, engine=partial(LocalEngine, max_runs=2))
     async with asyncio.timeout(SAFETY):
         await provider.asked(2)
         await clock.slept(2)

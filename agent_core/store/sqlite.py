@@ -1,0 +1,176 @@
+"""SQLite: one writer thread runs whole transactions.
+
+Those that wait share a commit, each under its savepoint, and their results reach the event loop with one wake-up. Reads
+run beside it, on connections of their own.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import NullPool
+
+T = TypeVar("T")
+_BATCH = 64
+_READERS = 2
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[Connection], Any]
+    then: Callable[[Any], None] | None
+    future: "asyncio.Future[Any]"
+    result: Any = None
+    error: BaseException | None = None
+
+
+class SqliteDatabase:
+    """One SQLite file in WAL mode, owned by this process."""
+
+    def __init__(self, path: Path) -> None:
+        self._engine = _engine(path)
+        self._writes: SimpleQueue[_Job | None] = SimpleQueue()
+        self._reads: SimpleQueue[_Job | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._threads = [threading.Thread(target=self._write_forever, name="parley-write", daemon=True)]
+        self._threads += [
+            threading.Thread(target=self._read_forever, name=f"parley-read-{n}", daemon=True) for n in range(_READERS)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._closed = False
+        self._near: Connection | None = None
+
+    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+        if self._closed:
+            raise RuntimeError("The database is closed.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._writes.put(_Job(work, then, future))
+        return await future
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        if self._closed:
+            raise RuntimeError("The database is closed.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._reads.put(_Job(work, None, future))
+        return await future
+
+    async def peek(self, work: Callable[[Connection], T]) -> T:
+        """Read on the event loop itself: some 50 microseconds, a fifth of the way to a reader's thread and back."""
+        if self._closed:
+            raise RuntimeError("The database is closed.")
+        self._near = self._near or self._engine.connect()
+        return _within(self._near, work)
+
+    async def close(self) -> None:
+        """Finish what is queued, then close every connection."""
+        if self._closed:
+            return
+        self._closed = True
+        self._writes.put(None)
+        for _ in range(_READERS):
+            self._reads.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+        if self._near is not None:
+            self._near.close()
+        self._engine.dispose()
+
+    def _read_forever(self) -> None:
+        with self._engine.connect() as connection:
+            while (job := self._reads.get()) is not None:
+                _look(connection, job)
+                self._loop.call_soon_threadsafe(_deliver, [job])
+
+    def _write_forever(self) -> None:
+        with self._engine.connect() as connection:
+            while True:
+                batch = [self._writes.get()]
+                while len(batch) < _BATCH and not self._writes.empty():
+                    batch.append(self._writes.get())
+                jobs = [job for job in batch if job is not None]
+                if jobs:
+                    _commit(connection, jobs)
+                    self._loop.call_soon_threadsafe(_deliver, jobs)
+                if None in batch:
+                    return
+
+
+def _look(connection: Connection, job: _Job) -> None:
+    try:
+        job.result = _within(connection, job.work)
+    except BaseException as error:  # noqa: BLE001 - handed to the task that asked
+        job.error = error
+
+
+def _within(connection: Connection, work: Callable[[Connection], T]) -> T:
+    """Run *work* in a transaction that leaves nothing."""
+    connection.exec_driver_sql("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        connection.exec_driver_sql("ROLLBACK")
+
+
+def _commit(connection: Connection, jobs: list[_Job]) -> None:
+    """Run *jobs* in one transaction, each under its own savepoint when there are several."""
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        for job in jobs:
+            _run(connection, job, alone=len(jobs) == 1)
+        connection.exec_driver_sql("ROLLBACK" if len(jobs) == 1 and jobs[0].error else "COMMIT")
+    except BaseException as error:  # noqa: BLE001 - the waiting tasks must hear of it, whatever it is
+        if connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
+            connection.exec_driver_sql("ROLLBACK")
+        for job in jobs:
+            job.error = job.error or error
+
+
+def _run(connection: Connection, job: _Job, *, alone: bool) -> None:
+    if not alone:
+        connection.exec_driver_sql("SAVEPOINT job")
+    try:
+        job.result = job.work(connection)
+    except BaseException as error:  # noqa: BLE001 - handed to the task that asked
+        job.error = error
+        if not alone:
+            connection.exec_driver_sql("ROLLBACK TO job")
+    if not alone:
+        connection.exec_driver_sql("RELEASE job")
+
+
+def _deliver(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.error is None and job.then is not None:
+            try:
+                job.then(job.result)
+            except Exception as error:  # noqa: BLE001 - the task that asked hears of it; the others must be told of theirs
+                job.error = error
+        if job.future.cancelled():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+
+
+def _engine(path: Path) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}",
+        poolclass=NullPool,
+        hide_parameters=True,  # an error is logged, and parameters are what people and models said
+        isolation_level="AUTOCOMMIT",  # transactions are begun and ended by hand, see above
+        connect_args={"check_same_thread": False, "timeout": 10.0},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-16000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
