@@ -79,12 +79,15 @@ class PostgresDatabase:
     async def _within(self, begin: str, work: Callable[[Connection], T]) -> T:
         async with self._room:
             connection = await self._begun(begin)
-            end = "COMMIT" if begin is _BEGIN else "ROLLBACK"
+            raw = _raw(connection)
             try:
-                return await connection.run_sync(_finished, work, end)
-            except BaseException as error:
-                if _raw(connection).is_closed():
+                result = await connection.run_sync(work)
+                await raw.execute("COMMIT")
+                return result
+            except Exception as error:
+                if raw.is_closed():
                     raise Unavailable("The database was lost on the way; try again in a moment.") from error
+                await raw.execute("ROLLBACK")
                 raise
             finally:
                 await self._give_back(connection)
@@ -94,14 +97,14 @@ class PostgresDatabase:
         while self._free:
             connection = self._free.pop()
             try:
-                await connection.run_sync(_run, begin)
+                await _raw(connection).execute(begin)
             except Exception:  # noqa: BLE001 - whatever it is, nothing was done yet: the next one may do better
                 await _drop(connection)
             else:
                 return connection
         try:
             connection = await self._engine.connect()
-            await connection.run_sync(_run, begin)
+            await _raw(connection).execute(begin)
         except Exception as error:
             raise Unavailable("The database cannot be reached; try again in a moment.") from error
         return connection
@@ -123,23 +126,6 @@ def engine_of(url: str) -> AsyncEngine:
         hide_parameters=True,  # an error is logged, and parameters are what people and models said
         connect_args={"timeout": CONNECT_TIMEOUT, "command_timeout": STATEMENT_TIMEOUT},
     )
-
-
-def _finished(connection: Connection, work: Callable[[Connection], T], end: str) -> T:
-    """Run *work* and end its transaction."""
-    try:
-        result = work(connection)
-    except BaseException:
-        if not connection.connection.driver_connection.is_closed():  # type: ignore[union-attr]
-            _run(connection, "ROLLBACK")
-        raise
-    _run(connection, end)
-    return result
-
-
-def _run(connection: Connection, statement: str) -> None:
-    """Run what needs none of SQLAlchemy's machinery."""
-    connection.connection.cursor().execute(statement)
 
 
 def _raw(connection: AsyncConnection) -> Any:
