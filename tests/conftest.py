@@ -1,32 +1,24 @@
 """Fixtures: a migrated database, and cores on it that a test may stop, crash and start again."""
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
-from alembic.config import Config
 
 from agent_core import Actor, Core, Definition, SqliteDatabase, SystemClock
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
+from tests.postgres import ROOT, Server, alembic_config, postgres_server
 
-ROOT = Path(__file__).parent.parent
+__all__ = ["ANN", "ROOT", "MakeCore", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
 
 MakeCore = Callable[..., Awaitable[Core]]
-
-
-def alembic_config(url: str) -> Config:
-    """Return the Alembic configuration for the database at *url*."""
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "migrations"))
-    config.set_main_option("sqlalchemy.url", url)
-    return config
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +33,20 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database_path(template: Path, tmp_path: Path) -> Path:
     """A fresh database file."""
     return Path(shutil.copy(template, tmp_path / "parley.db"))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A Postgres server, started when the first test wants one; under xdist each worker has its own."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> Iterator[str]:
+    """The URL of a fresh, migrated Postgres database, for any process of this machine."""
+    with postgres.database() as url:
+        yield url
 
 
 @pytest.fixture
