@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, make_url
+from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from agent_core.errors import Unavailable
+from agent_core.store.dsn import for_asyncpg
 
 T = TypeVar("T")
 POOL = 10
@@ -120,11 +121,11 @@ class PostgresDatabase:
 def engine_of(url: str) -> AsyncEngine:
     """Return an engine for the Postgres at *url*; whoever connects keeps the connection."""
     return create_async_engine(
-        make_url(url).set(drivername="postgresql+asyncpg"),
+        "postgresql+asyncpg://",  # asyncpg reads the address itself: it knows more of it than SQLAlchemy passes on
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",  # transactions are begun and ended by hand
         hide_parameters=True,  # an error is logged, and parameters are what people and models said
-        connect_args={"timeout": CONNECT_TIMEOUT, "command_timeout": STATEMENT_TIMEOUT},
+        connect_args={"dsn": for_asyncpg(url), "timeout": CONNECT_TIMEOUT, "command_timeout": STATEMENT_TIMEOUT},
     )
 
 

@@ -1,0 +1,19 @@
+"""The address of a Postgres as people write it, for the drivers that we use."""
+
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+# asyncpg reads these or passes them on; whatever else it finds it takes for settings of the server, which then refuses
+# the connection. Behind psycopg stands libpq, which knows them all, `channel_binding` and the like too.
+_KNOWN = frozenset((
+    *("host", "port", "dbname", "user", "password", "passfile", "service", "target_session_attrs"),
+    *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation"),
+    *("ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname"),
+    *("application_name", "options"),
+))  # fmt: skip
+
+
+def for_asyncpg(url: str) -> str:
+    """Return *url* (`postgres://…`, `postgresql://…`) as `asyncpg.connect` takes it, without what only libpq knows."""
+    found = urlsplit(url)
+    query = urlencode([(name, value) for name, value in parse_qsl(found.query) if name in _KNOWN])
+    return f"postgresql://{found.netloc}{found.path}{'?' if query else ''}{query}"
