@@ -30,9 +30,14 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """*max_context_messages* is both the window's bound and the history depth; None keeps everything."""
+    """*max_context_messages* is both the window's bound and the history depth; None keeps everything.
+
+    *max_runs* is how many runs of the agent, their children not counted, may run at once over all processes and
+    versions; None sets no bound. The newest version's word counts for all of them.
+    """
 
     max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES
+    max_runs: int | None = None
 
 
 class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

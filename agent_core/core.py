@@ -11,7 +11,7 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch
+from agent_core.errors import IdempotencyMismatch, RateLimited
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
 from agent_core.inbound import Inbound
@@ -27,6 +27,7 @@ from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Hub
+from agent_core.store.limits import Backlog
 from agent_core.store.store import Store
 from agent_core.tools.base import Toolbox
 
@@ -44,8 +45,12 @@ class Core:
         clock: Clock | None = None,
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
         bus: Bus | None = None,
+        max_backlog: int | None = None,
     ) -> None:
-        """*engine* builds what drives the runs; *bus* passes on what happens where several processes work."""
+        """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
+
+        While *max_backlog* runs wait, over all processes, messages that need one more are refused.
+        """
         clock = clock or SystemClock()
         self._providers, self._bus = providers, bus
         self._store = Store(database, Hub(), clock, bus)
@@ -53,9 +58,11 @@ class Core:
         self._homes = Homes(self._store, self.agents, self._encode_for)
         self._segments = Segments(self._store, self._homes, self.agents, providers, tools)
         self._engine = engine(self._segments, clock)
-        self._store.serve(self._engine.worker, self._engine.has_room)
-        self._openings = Openings(self._store, self._homes, self.agents, self._finish)
+        self._store.serve(self._engine.worker, self._engine.has_room, self._freed)
+        self._backlog = Backlog(database, clock, max_backlog)
+        self._openings = Openings(self._store, self._homes, self.agents, self._finish, self._backlog)
         self._work: asyncio.Task[None] | None = None
+        self._counting: asyncio.Task[None] | None = None
         self._ringing: set[asyncio.Future[None]] = set()
 
     async def start(self) -> None:
@@ -64,14 +71,16 @@ class Core:
         if self._bus is not None:
             await self._bus.start(self._store.hub, self._rung, self._engine.interrupt)
         self._segments.pressure.start()
+        self._counting = asyncio.create_task(self._backlog.watch(), name="parley-backlog")
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
         """Stop driving within *grace* seconds and close the database; every run goes on at the next start."""
         self._segments.pressure.stop()
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.wait((self._work,))
+        for task in (self._work, self._counting):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
         await self._engine.stop(grace)
         if self._bus is not None:
             await self._bus.stop()
@@ -143,7 +152,7 @@ class Core:
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Take a message in.
 
-        Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`.
+        Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
         self.agents.check_controls(inbound.controls)
         home = await self._homes.get(session)
@@ -159,10 +168,12 @@ class Core:
             return known
         if session is not None:
             return await self._receive(await self._homes.get(session), inbound, agent)
+        if (refusal := self._backlog.refusal) is not None:
+            raise refusal
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
         try:
             receipt = await self._receive(await self._homes.get(opened.id), inbound)
-        except IdempotencyMismatch:
+        except (IdempotencyMismatch, RateLimited):
             await self.delete_session(opened.id)
             raise
         if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed
@@ -234,6 +245,13 @@ class Core:
 
     async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
         return await self._openings.receive(home, inbound, self._begin, self._engine.interrupt, agent)
+
+    def _freed(self, run: int) -> None:
+        """Have a run started that waited for another's end."""
+        if self._engine.has_room():
+            self._rung(run)
+        elif self._bus is not None:
+            self._bus.ring(run)
 
     def _rung(self, run: int) -> None:
         """Look at a run that another process asks for."""

@@ -14,6 +14,7 @@ ParleyError
 │   ├── AlreadyDecided
 │   └── ManagedByFile
 ├── Forbidden
+├── RateLimited            more waits than is taken on; nothing was kept, the same may be sent again
 ├── Unavailable            the database cannot be reached now; nothing is known to be wrong with what was asked
 └── LostRun                another worker owns the run now; this one must stop
 """
@@ -92,6 +93,16 @@ class ManagedByFile(Conflict):
 
 class Forbidden(ParleyError):
     code = "forbidden"
+
+
+class RateLimited(ParleyError):
+    """Too much waits already; the same is welcome after *retry_after* seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class Unavailable(ParleyError):

@@ -20,6 +20,7 @@ from agent_core.roster import Roster
 from agent_core.state import RunState
 from agent_core.store import catalog, intake
 from agent_core.store.intake import Intake, Received, input_facts
+from agent_core.store.limits import Backlog
 from agent_core.store.log import RunRef
 from agent_core.store.runs import Finish
 from agent_core.store.sessions import Opening, SessionRef
@@ -41,8 +42,9 @@ class Opened:
 class Openings:
     """Opens sessions and runs."""
 
-    def __init__(self, store: Store, homes: Homes, roster: Roster, finish: Finish) -> None:
+    def __init__(self, store: Store, homes: Homes, roster: Roster, finish: Finish, backlog: Backlog) -> None:
         self._store, self._homes, self._roster, self._finish = store, homes, roster, finish
+        self._backlog = backlog
 
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
         """Open a session, or return the one at *address*; raises `NotFound`."""
@@ -89,6 +91,8 @@ class Openings:
         prepared = msgspec.structs.replace(prepared, agent=owner) if owner else prepared
 
         def committed(done: Received) -> None:
+            if done.started is None and any(fact.type == e.RunQueued.type for fact in done.facts):
+                self._backlog.note()
             if done.started is not None:
                 facts = [*done.missed, *done.facts]
                 home.window.apply(facts)
@@ -130,6 +134,7 @@ class Openings:
             step=(),
             freezes=agent.snapshot.hash != home.window.snapshot,
             now=self._store.clock.now(),
+            refusal=self._backlog.refusal,
         )
         opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1)]
         if prepared.freezes:

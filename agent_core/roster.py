@@ -19,6 +19,7 @@ from agent_core.tools.base import Toolbox
 
 MAX_STEPS = 200
 MAX_NAME = 100
+MAX_RUNS = 1_000_000
 MAX_TEMPERATURE = 2
 RESERVED = "agent_"
 """Ids begin with it: an agent that is named like another's id would be found in its place."""
@@ -116,6 +117,8 @@ class Roster:
         limit = definition.limits.max_context_messages
         if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
             raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
+        if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
+            raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
         self.check_controls(definition.controls)
 
     def check_controls(self, controls: Controls) -> None:

@@ -83,6 +83,7 @@ def create(
     """Store a new agent; raises `InvalidInput` when the name is taken."""
     name = new_id("agent")
     values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
+    values["max_runs"] = wanted.limits.max_runs
     try:
         key = connection.execute(insert(AGENT).values(**values).returning(AGENT.c.key)).scalar_one()
     except IntegrityError as error:
@@ -96,8 +97,9 @@ def update_definition(connection: Connection, agent: StoredAgent, wanted: Defini
     if wanted == agent.object.definition:
         return agent.object
     version = agent.object.version + 1
+    values = {"version": version, "name": wanted.name, "max_runs": wanted.limits.max_runs}
     try:
-        connection.execute(update(AGENT).where(AGENT.c.key == agent.key).values(version=version, name=wanted.name))
+        connection.execute(update(AGENT).where(AGENT.c.key == agent.key).values(**values))
     except IntegrityError as error:
         raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
     _add_version(connection, agent.key, version, wanted, now)

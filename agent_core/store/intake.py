@@ -5,12 +5,12 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from agent_core import events as e
 from agent_core.agents import Snapshot
-from agent_core.errors import IdempotencyMismatch, NotFound, SessionBusy, SessionClosed
+from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
 from agent_core.events import Fact, FactBody
 from agent_core.inbound import Inbound
 from agent_core.messages import text_of
 from agent_core.objects import Receipt
-from agent_core.store import catalog, log, runs, sessions
+from agent_core.store import catalog, limits, log, runs, sessions
 from agent_core.store.hot import Hot
 from agent_core.store.log import RUN, SESSION, RunRef, table_of
 from agent_core.store.runs import Finish
@@ -53,7 +53,8 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
     *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
     it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, nothing lies
-    after *after*, and the prefix changes exactly if *freezes* says so.
+    after *after*, and the prefix changes exactly if *freezes* says so. *refusal* is raised if the message needs a run
+    of its own: too much waits.
     """
 
     inbound: Inbound
@@ -69,6 +70,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     step: tuple[FactBody, ...]
     freezes: bool
     now: int
+    refusal: RateLimited | None = None
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +106,7 @@ def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None
 def receive(connection: Connection, session: str, intake: Intake, finish: Finish) -> Received:
     """Write the message and what follows from it at once, up to the first step of its run.
 
-    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`.
+    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`.
     """
     home = sessions.hold(connection, session)
     inbound = intake.inbound
@@ -117,15 +119,18 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
     busy = runs.active(connection, home.key)
     if busy and inbound.overlap == "steer":
         return _join(connection, home, intake, busy[0])
-    if inbound.overlap == "reject" and (busy or runs.next_queued(connection, home.key)):
+    queued = limits.queued_in(connection, home.key)
+    if inbound.overlap == "reject" and (busy or queued):
         raise SessionBusy(f"Session `{home.id}` is answering; send again when it is idle, or use another `overlap`.")
+    if refusal := intake.refusal or limits.refusal_of(home.id, queued):
+        raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
         stopped = runs.cancel(
             connection, *busy, by=inbound.actor, reason="interrupted", finish=finish, owner=None, now=intake.now
         )
-        busy = runs.active(connection, home.key)
-    free = busy is None and runs.next_queued(connection, home.key) is None
+        busy, queued = runs.active(connection, home.key), limits.queued_in(connection, home.key)
+    free = busy is None and not queued
     if stopped is None:
         return _open_run(connection, home, intake, free=free)
     received = _open_run(connection, sessions.find(connection, session), intake, free=free)
@@ -143,7 +148,7 @@ def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run
 
 def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
     """Open a run for the message: started at once when the session is *free* and this worker has room."""
-    starts = free and intake.owner is not None
+    starts = free and intake.owner is not None and limits.admits(connection, home.agent, home.max_runs)
     if intake.new_prefix:
         catalog.keep_snapshot(connection, intake.snapshot)
     first = home.newest + 1

@@ -49,12 +49,16 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """*facts*: all of the session after `after`, own ones last; *said*: whether the announcement was written."""
+    """*facts*: all of the session after `after`, own ones last; *said*: whether the announcement was written.
+
+    *started* is the session's next run; *freed* is the key of another's that waited for this end.
+    """
 
     facts: list[Fact]
     missed: int
     said: bool
     started: RunRef | None = None
+    freed: int | None = None
 
     @property
     def fresh(self) -> list[Fact]:

@@ -24,7 +24,7 @@ _FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
 
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What the core needs of a session to work in it."""
+    """What the core needs of a session to work in it; *max_runs* is the cap of its agent."""
 
     key: int
     id: str
@@ -36,6 +36,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     closed: bool
     newest: int
     window_seq: int
+    max_runs: int | None
 
     @property
     def place(self) -> Place:
@@ -43,7 +44,10 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _INSERT = insert(SESSION)
-_FIND = select(SESSION).where(SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project"))
+_CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
+_FIND = select(SESSION, _CAP.label("max_runs")).where(
+    SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")
+)
 _BY_ID, _HOLD = Hot(_FIND), Hot(_FIND.with_for_update())
 
 
@@ -276,6 +280,7 @@ def _ref(row: Any) -> SessionRef:
         closed=bool(row.closed),
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
+        max_runs=row.max_runs,
     )
 
 

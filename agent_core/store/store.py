@@ -28,10 +28,11 @@ class Store:
         self.database, self.hub, self.clock, self.bus = database, hub, clock, bus
         self.worker = ""
         self.has_room: Callable[[], bool] = lambda: False
+        self._ring: Callable[[int], None] = lambda _: None
 
-    def serve(self, worker: str, has_room: Callable[[], bool]) -> None:
-        """Let runs start in the name of *worker* while it has room."""
-        self.worker, self.has_room = worker, has_room
+    def serve(self, worker: str, has_room: Callable[[], bool], ring: Callable[[int], None]) -> None:
+        """Let runs start in the name of *worker* while it has room; *ring* gets those that an end made room for."""
+        self.worker, self.has_room, self._ring = worker, has_room, ring
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self.database.read(work)
@@ -59,7 +60,12 @@ class Store:
                 connection, run, record, announcement, after=after, now=now, orphans=orphans, owner=owner
             )
 
-        return await self.database.write(work, lambda done: self.publish(done.fresh))
+        def committed(done: Appended) -> None:
+            self.publish(done.fresh)
+            if done.freed is not None:
+                self._ring(done.freed)
+
+        return await self.database.write(work, committed)
 
     def show(self, run: RunRef, body: LiveBody) -> None:
         """Show a live event of *run*: no await, nothing kept."""

@@ -63,7 +63,10 @@ class ProjectRow(SQLModel, table=True):
 
 
 class AgentRow(SQLModel, table=True):
-    """An agent: its definitions are in `agent_version`, *version* is the newest; *source* says `file` or `api`."""
+    """An agent: its definitions are in `agent_version`, *version* is the newest; *source* says `file` or `api`.
+
+    *max_runs* is the newest definition's, here because whoever starts a run asks for it.
+    """
 
     __tablename__ = "agent"
     __table_args__ = (UniqueConstraint("project", "name"),)
@@ -73,6 +76,7 @@ class AgentRow(SQLModel, table=True):
     name: str = Field(sa_column=Column(String(200), nullable=False))
     source: str = Field(sa_column=Column(String(8), nullable=False))
     version: int = Field(sa_column=Column(Integer, nullable=False))
+    max_runs: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
 
 
 class AgentVersionRow(SQLModel, table=True):

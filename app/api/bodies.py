@@ -75,6 +75,7 @@ class LimitsBody(Body):
     """Bounds of an agent."""
 
     max_context_messages: int | None = Field(default=200, ge=2, le=1_000_000)
+    max_runs: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 class WebBody(Body):

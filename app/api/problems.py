@@ -20,6 +20,7 @@ from agent_core import (
     InvalidInput,
     NotFound,
     ParleyError,
+    RateLimited,
     TooLarge,
     UnknownCursor,
 )
@@ -47,6 +48,7 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (InvalidInput, 422),
     (Conflict, 409),
     (Forbidden, 403),
+    (RateLimited, 429),
 )
 # The fields whose length is that of a message: too long is too large.
 TEXTS = frozenset({"text", "input", "parts"})
@@ -95,7 +97,8 @@ async def _parley(_: Request, error: Exception) -> Response:
     for cls, status in STATUSES:
         if isinstance(error, cls):
             errors = [(error.path, error.message)] if isinstance(error, InvalidInput) else ()
-            return problem(status, str(error), code=error.code, errors=errors)
+            headers = {"Retry-After": str(error.retry_after)} if isinstance(error, RateLimited) else None
+            return problem(status, str(error), code=error.code, errors=errors, headers=headers)
     raise error
 
 

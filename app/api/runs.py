@@ -35,7 +35,7 @@ SETTLED = {*ENDED, "waiting", "requires_action"}
 LEFT = "the reader left"
 Stopping = Callable[[], Awaitable[RunObject]]
 STARTED = {
-    **answers(Run, 400, 401, 403, 404, 409, 413, 422),
+    **answers(Run, 400, 401, 403, 404, 409, 413, 422, 429),
     202: {**answers(Run)[200], "description": "Accepted"},
 }
 STARTED[200]["content"] |= answers(SSE, media="text/event-stream")[200]["content"]

@@ -102,7 +102,7 @@ async def close_session(wired: Wired, _: Operator, id: str) -> Response:
 @router.post(
     "/{id}/messages",
     status_code=202,
-    responses=answers(Posted, 400, 401, 403, 404, 409, 413, 422, status=202),
+    responses=answers(Posted, 400, 401, 403, 404, 409, 413, 422, 429, status=202),
 )
 async def post_message(wired: Wired, principal: Caller, session: OwnSession, body: PostBody) -> Response:
     """Say something to the agent; the answer comes over the session's events."""

@@ -15,7 +15,11 @@ async def test_an_agent_is_made_changed_and_deleted(client: httpx.AsyncClient):
     )
     assert made.status_code == 201
     body = made.json()
-    assert (body["version"], body["tools"], body["limits"]) == (1, ["calculate"], {"max_context_messages": None})
+    assert (body["version"], body["tools"], body["limits"]) == (
+        1,
+        ["calculate"],
+        {"max_context_messages": None, "max_runs": None},
+    )
     changed = await client.patch("/v1/agents/scout", json={"controls": {"max_steps": 3}})
     assert changed.json() == {**body, "version": 2, "controls": {"max_steps": 3}}
     assert (await client.get(f"/v1/agents/{body['id']}")).json()["version"] == 2
