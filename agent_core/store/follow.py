@@ -117,17 +117,23 @@ async def follow(
     It ends with the session, when that is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
     newest fact, before the first batch. *near* says that few facts lie behind *after*.
     """
-    subscriber = store.hub.subscribe(session)
+    subscriber = store.subscribe(session)
     try:
         reader = _Reader(store, session, after, store.peek if near else store.read)
         while not watch.done:
             subscriber.begin()
+            await store.reach(session, 0)
             async for page in reader.history(watch):
                 yield page
+            if not watch.done:
+                await store.reach(session, reader.seq)
             if subscriber.behind:
                 continue
             # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
-            held = [*reader.beyond(subscriber.take()), *reader.still_open(store.hub.open_messages(session))]
+            news = reader.beyond(subscriber.take())
+            if news is None:
+                continue
+            held = [*news, *reader.still_open(store.hub.open_messages(session))]
             yield [] if watch.done else list(watch.see(held))
             # For a reader too slow to take it, what was held had to be dropped: it reads anew, from where it is.
             while not watch.done and not subscriber.behind:
@@ -140,7 +146,7 @@ async def follow(
                 if batch := list(watch.see(events)):
                     yield batch
     finally:
-        store.hub.unsubscribe(session, subscriber)
+        store.unsubscribe(session, subscriber)
 
 
 def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]:
@@ -178,11 +184,21 @@ class _Reader:
             if wanted:
                 yield wanted
 
-    def beyond(self, events: Sequence[Event]) -> list[Event]:
-        """Return the facts of *events* that lie beyond the cursor, and move it; live events were overtaken."""
-        facts: list[Event] = [x for x in events if isinstance(x, Fact) and x.seq > self._seq]
-        self._seq = facts[-1].seq if facts and isinstance(facts[-1], Fact) else self._seq
-        return facts
+    @property
+    def seq(self) -> int:
+        return self._seq
+
+    def beyond(self, events: Sequence[Event]) -> Sequence[Event] | None:
+        """Return the facts of *events* that lie beyond the cursor, and move it; live events were overtaken.
+
+        None when one is missing among them, as they may be that come from several processes: then the log has it.
+        """
+        facts = {x.seq: x for x in events if isinstance(x, Fact) and x.seq > self._seq}
+        newest = max(facts, default=self._seq)
+        if newest - self._seq != len(facts):
+            return None
+        self._seq = newest
+        return [facts[seq] for seq in sorted(facts)]
 
     def still_open(self, messages: list[Live]) -> list[Live]:
         """Return *messages* without those whose end was read: a commit is in the log before the hub hears of it."""

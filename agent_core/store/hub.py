@@ -105,7 +105,7 @@ class Hub:
     def publish(self, facts: Iterable[Fact]) -> None:
         """Pass on *facts*, just committed, in order."""
         for fact in facts:
-            self._note(fact)
+            self.note(fact)
             for reader in self._readers.get(fact.session, ()):
                 reader.push(fact)
 
@@ -136,8 +136,8 @@ class Hub:
                 shown.append(Live(session=session, run=fact.run, parent_run=fact.parent_run, time=fact.time, body=body))
         return shown
 
-    def _note(self, fact: Fact) -> None:
-        """Open a message with its step, close it with its end."""
+    def note(self, fact: Fact) -> None:
+        """Open a message with its step, close it with its end; no reader hears of it."""
         if fact.type == e.StepStarted.type:
             body = fact.body
             assert isinstance(body, e.StepStarted)
@@ -145,8 +145,12 @@ class Hub:
         elif fact.type == e.MessageCompleted.type:
             body = fact.body
             assert isinstance(body, e.MessageCompleted)
-            open_here = self._open.get(fact.session)
-            if open_here is not None:
-                open_here.pop(body.message, None)
-                if not open_here:
-                    del self._open[fact.session]
+            self.close(fact.session, body.message)
+
+    def close(self, session: str, message: str) -> None:
+        """Forget an open message: it is complete, or nobody here follows it any more."""
+        open_here = self._open.get(session)
+        if open_here is not None:
+            open_here.pop(message, None)
+            if not open_here:
+                del self._open[session]

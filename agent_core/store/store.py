@@ -12,7 +12,7 @@ from agent_core.messages import Actor
 from agent_core.store import blobs, catalog, intake, runs, sessions
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
-from agent_core.store.hub import Hub
+from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.intake import Intake, Received
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.runs import Cancelled, Ended, Finish
@@ -70,15 +70,30 @@ class Store:
     def show(self, run: RunRef, body: LiveBody) -> None:
         """Show a live event of *run*: no await, nothing kept."""
         event = Live(session=run.session_id, run=run.id, parent_run=run.parent, time=self.clock.now(), body=body)
-        self.hub.show(event)
-        if self.bus is not None:
-            self.bus.live(run, event)
+        if self.bus is None or self.bus.live(run, event):
+            self.hub.show(event)
 
     def publish(self, facts: Sequence[Fact]) -> None:
         """Pass on *facts*, just committed, to the readers here and at other processes."""
         self.hub.publish(facts)
         if self.bus is not None and facts:
             self.bus.facts(facts)
+
+    def subscribe(self, session: str) -> Subscriber:
+        """Hear of what happens in *session*, here and at other processes; answered by one `unsubscribe`."""
+        if self.bus is not None:
+            self.bus.join(session)
+        return self.hub.subscribe(session)
+
+    def unsubscribe(self, session: str, subscriber: Subscriber) -> None:
+        self.hub.unsubscribe(session, subscriber)
+        if self.bus is not None:
+            self.bus.leave(session)
+
+    async def reach(self, session: str, seq: int) -> None:
+        """Return once the hub has heard of the facts up to *seq*, whoever wrote them; raises `Unavailable`."""
+        if self.bus is not None:
+            await self.bus.reach(session, seq)
 
     async def open_session(self, opening: Opening, snapshot: Snapshot) -> tuple[SessionRef, list[Fact]]:
         """Open a session, or find the one at its address (no facts then)."""
