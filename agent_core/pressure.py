@@ -1,6 +1,7 @@
 """Pressure: whether the event loop has more to do than it can. Then text is passed on in larger pieces, not later."""
 
 import asyncio
+from collections.abc import Callable
 
 _EVERY = 0.05
 _LATE = 0.002
@@ -15,11 +16,13 @@ class Pressure:
     """Measures by how much timers of this loop come late, twenty times a second.
 
     *pause* is the seconds that whoever passes text on should let pass between two pieces: none while the loop keeps up,
-    and the later it is the longer. A piece that waited brings what came meanwhile for the price of one.
+    and the later it is the longer. A piece that waited brings what came meanwhile for the price of one. *tell* hears
+    how late each timer was, in seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[float], None] | None = None) -> None:
         self.pause = 0.0
+        self._tell = tell
         self._before = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -44,5 +47,8 @@ class Pressure:
         self._timer = loop.call_later(_EVERY, self._look, loop, loop.time() + _EVERY)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self.note(max(0.0, loop.time() - due))
+        late = max(0.0, loop.time() - due)
+        if self._tell is not None:
+            self._tell(late)
+        self.note(late)
         self._wait(loop)

@@ -1,0 +1,171 @@
+"""Tally: what this process has done since it started, counted from the facts that it committed. No I/O, no library."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from decimal import Decimal
+from typing import Any
+
+from agent_core import events as e
+from agent_core.clock import Clock
+from agent_core.events import Fact
+from agent_core.failures import KINDS
+
+OTHER = "other"
+"""Stands for every name beyond those that are known: names from outside must not fill the memory of who reads this."""
+_MODELS = 50
+_FOLLOWED = 10_000
+"""Runs and calls that are followed at once; of the oldest beyond that it is not known any more how they began."""
+_CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage"})
+_QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+class Histogram:
+    """How many values were at most each of *bounds*, and what they come to together."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float] = _QUICK) -> None:
+        self.bounds, self.total = bounds, 0.0
+        self.counts = [0] * (len(bounds) + 1)
+
+    def note(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+class _Run:
+    """What is remembered of a run while this process drives it; *started* is in milliseconds, None if elsewhere."""
+
+    __slots__ = ("calls", "has_text", "model", "started")
+
+    def __init__(self, started: int | None) -> None:
+        self.started, self.model, self.has_text = started, "unknown", False
+        self.calls: dict[str, str] = {}
+
+
+class Tally:
+    """Counts facts as they are committed here, so that over all processes each is counted once.
+
+    *tools* are the names that are counted by themselves. Counters are keyed by their labels in the order of their names
+    in the comments.
+    """
+
+    def __init__(self, clock: Clock, tools: Collection[str] = ()) -> None:
+        self._clock, self._tools = clock, frozenset(tools)
+        self._runs: dict[str, _Run] = {}
+        self._models: set[str] = set()
+        self.messages = self.started = 0
+        self.ended: Counter[tuple[str, str]] = Counter()  # status, reason
+        self.resumed: Counter[str] = Counter()  # cause
+        self.steps: Counter[str] = Counter()  # model
+        self.retries: Counter[str] = Counter()  # model
+        self.failures: Counter[str] = Counter()  # kind
+        self.tokens: Counter[tuple[str, str]] = Counter()  # model, kind
+        self.cost: dict[str, Decimal] = {}  # model
+        self.calls: Counter[tuple[str, str]] = Counter()  # tool, outcome
+        self.first_text, self.seconds = Histogram(_SLOW), Histogram(_SLOW)
+        self.appends, self.late = Histogram(), Histogram()
+        self._on: dict[str, Callable[[Fact, Any], None]] = {
+            e.MessageReceived.type: self._message,
+            e.RunStarted.type: self._start,
+            e.RunResumed.type: self._resume,
+            e.StepStarted.type: self._step,
+            e.StepFailed.type: self._failure,
+            e.StepCompleted.type: self._completed,
+            e.ToolRequested.type: self._wish,
+            e.ToolCompleted.type: self._result,
+            **{cls.type: self._end for cls in (*e.TERMINAL, e.RunWaiting)},
+        }
+
+    def facts(self, facts: Sequence[Fact]) -> None:
+        """Count *facts*, which were committed here just now."""
+        for fact in facts:
+            count = self._on.get(fact.type)
+            if count is not None:
+                count(fact, fact.body)
+
+    def taken_up(self, run: str, model: str | None) -> None:
+        """Learn of a run that began elsewhere which *model* answers it: its facts may not say so again."""
+        if model:
+            self._followed(run).model = self._model(model)
+
+    def text_of(self, run: str | None) -> None:
+        """Note that the first text of a message of *run* is shown."""
+        known = self._runs.get(run or "")
+        if known is not None and not known.has_text:
+            known.has_text = True
+            if known.started is not None:
+                self.first_text.note(max(0, self._clock.now() - known.started) / 1000)
+
+    def _followed(self, run: str | None, started: int | None = None) -> _Run:
+        known = self._runs.get(run or "")
+        if known is None:
+            if len(self._runs) >= _FOLLOWED:
+                del self._runs[next(iter(self._runs))]
+            known = self._runs[run or ""] = _Run(started)
+        return known
+
+    def _model(self, name: str) -> str:
+        if name not in self._models and len(self._models) < _MODELS:
+            self._models.add(name)
+        return name if name in self._models else OTHER
+
+    def _message(self, _fact: Fact, _body: e.MessageReceived) -> None:
+        self.messages += 1
+
+    def _start(self, fact: Fact, _body: e.RunStarted) -> None:
+        self.started += 1
+        self._followed(fact.run, fact.time)
+
+    def _resume(self, _fact: Fact, body: e.RunResumed) -> None:
+        self.resumed[body.cause if body.cause in _CAUSES else OTHER] += 1
+
+    def _step(self, fact: Fact, body: e.StepStarted) -> None:
+        run = self._followed(fact.run)
+        if body.controls and (model := body.controls.get("model")):
+            run.model = self._model(model)
+        if body.attempt > 1:
+            self.retries[run.model] += 1
+
+    def _failure(self, fact: Fact, body: e.StepFailed) -> None:
+        self.failures[body.code if body.code in KINDS else OTHER] += 1
+        self._bill(fact, body)
+
+    def _completed(self, fact: Fact, body: e.StepCompleted) -> None:
+        self.steps[self._followed(fact.run).model] += 1
+        self._bill(fact, body)
+
+    def _bill(self, fact: Fact, body: e.StepCompleted | e.StepFailed) -> None:
+        model = self._followed(fact.run).model
+        for kind in body.usage.__struct_fields__ if body.usage else ():
+            if number := getattr(body.usage, kind):
+                self.tokens[model, kind] += number
+        if body.cost is not None:
+            self.cost[model] = self.cost.get(model, Decimal()) + Decimal(body.cost)
+
+    def _wish(self, fact: Fact, body: e.ToolRequested) -> None:
+        self._followed(fact.run).calls[body.call] = body.name if body.name in self._tools else OTHER
+
+    def _result(self, fact: Fact, body: e.ToolCompleted) -> None:
+        run = self._runs.get(fact.run or "")
+        self.calls[run.calls.pop(body.call, OTHER) if run else OTHER, body.outcome] += 1
+
+    def _end(self, fact: Fact, body: e.Terminal | e.RunWaiting) -> None:
+        run = self._runs.pop(fact.run or "", None)
+        match body:
+            case e.RunWaiting():  # whoever goes on with it knows its model; how long it waits is not how long it runs
+                return
+            case e.RunCompleted():
+                self.ended["completed", body.stop_reason] += 1
+            case e.RunFailed():
+                self.ended["failed", body.code] += 1
+            case e.RunCancelled():
+                self.ended["cancelled", ""] += 1
+        if run is not None and run.started is not None:
+            self.seconds.note(max(0, fact.time - run.started) / 1000)
