@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import Protocol, TextIO
 
 from agent_core import (
@@ -193,7 +193,7 @@ class Lines:
 
 @asynccontextmanager
 async def _port(clock: Clock) -> AsyncIterator[Port]:
-    """Give the running server, else a core in this process; raise ConfigError when another holds PARLEY_DATA."""
+    """Give a running server, else a core in this process; raise ConfigError when another holds PARLEY_DATA."""
     found = await running_server(load_settings(serving=False))
     if found is not None:
         async with aclosing(found):
@@ -205,16 +205,28 @@ async def _port(clock: Clock) -> AsyncIterator[Port]:
 
 @asynccontextmanager
 async def _own_core(settings: Settings) -> AsyncIterator[Port]:
+    """Give a core of this process: on SQLite the only one, on Postgres one of many."""
     # The runtime is not imported for a conversation over HTTP.
     from app.compose import running_core  # noqa: PLC0415
-    from app.lock import owned  # noqa: PLC0415
-    from app.migrate import migrate  # noqa: PLC0415
     from app.models import running_models  # noqa: PLC0415
 
-    migrate(settings)
-    with owned(settings):
+    with _alone(settings):
         async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
             yield core
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
+    from app.lock import owned  # noqa: PLC0415
+    from app.migrate import migrate  # noqa: PLC0415
+
+    if settings.postgres is not None:
+        yield
+        return
+    migrate(settings)
+    with owned(settings):
+        yield
 
 
 def _terminal(prompt: str) -> Terminal:

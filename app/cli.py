@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from app.client import Client
+    from app.settings import Settings
 
 app = typer.Typer(
     help="One agent core, many places to talk to it.",
@@ -43,18 +44,31 @@ def main() -> None:
 
 
 @app.command()
-def serve() -> None:
+def serve(
+    *,
+    web_only: Annotated[
+        bool, typer.Option("--web-only", help="Drive no runs: `parley worker` does (Postgres).")
+    ] = False,
+) -> None:
     """Serve the API and the page until Ctrl-C."""
-    # Nothing that is imported from here on is garbage; once the server is up, `settle_memory` collects again.
-    gc.disable()
-    from app import logs
-    from app.settings import load_settings
-
-    logs.configure()
-    settings = load_settings()
+    settings = _beginning()
     from app.main import serve as run
 
-    run(settings)
+    run(settings, web_only=web_only)
+
+
+@app.command()
+def worker(
+    *,
+    health_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Answer /healthz and /readyz on this port of HOST.")
+    ] = None,
+) -> None:
+    """Drive runs, beside any number of others, until Ctrl-C (Postgres)."""
+    settings = _beginning()
+    from app.main import work as run
+
+    run(settings, health_port=health_port)
 
 
 @app.command()
@@ -162,6 +176,17 @@ def show_session(id: str) -> None:
     for message in client.every(f"/v1/sessions/{id}/messages"):
         text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
         print(f"\n{message['role']}: {text}")
+
+
+def _beginning() -> "Settings":
+    """Prepare a process that lasts, and return its settings."""
+    # Nothing that is imported from here on is garbage; once the process is up, `settle_memory` collects again.
+    gc.disable()
+    from app import logs
+    from app.settings import load_settings
+
+    logs.configure()
+    return load_settings()
 
 
 def _client() -> "Client":

@@ -1,4 +1,4 @@
-"""The commands' side of the API: find the running server of PARLEY_DATA and talk HTTP to it."""
+"""The commands' side of the API: find a running server, by PARLEY_URL or in PARLEY_DATA, and talk HTTP to it."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Refused(ParleyError):
 
 
 class Client:
-    """One command's connection to the server that holds PARLEY_DATA."""
+    """One command's connection to a server."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class Client:
         try:
             found = self._http.request(method, path, params=params, json=body)
         except httpx.TransportError:
-            raise _nobody(self._settings) from None
+            raise nobody(self._settings) from None
         if found.is_error:
             raise Refused(found.status_code, detail_of(found))
         return found.json() if found.content else None
@@ -65,33 +65,45 @@ class Client:
                     for frame in frames.feed(chunk):
                         yield frame.id, frame.type, json.loads(frame.data)
         except httpx.TransportError:
-            raise _nobody(self._settings) from None
+            raise nobody(self._settings) from None
 
 
 def server_url(settings: Settings) -> str:
-    """Return where the server of PARLEY_DATA is; raise ConfigError when none runs.
+    """Return where PARLEY_URL, else PARLEY_DATA, says that the server is; raise ConfigError when none runs.
 
     A note of its address counts only while somebody owns the folder: whoever listens where a killed server did is a
     stranger, and must not be sent the key.
     """
+    if settings.url is not None:
+        return settings.url
     if not is_owned(settings):
-        raise _nobody(settings)
+        raise nobody(settings)
     try:
         return json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))["url"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise _nobody(settings) from None
+        raise nobody(settings) from None
 
 
 def credential(settings: Settings) -> str:
     """Return the API key when it is known here, else a token that only a holder of the secret key can sign."""
     if settings.api_key is not None:
         return settings.api_key.get_secret_value()
-    if settings.secret_key is None and not (settings.data / SECRET_FILE).exists():
-        raise _nobody(settings)
-    return Tokens(load_keys(settings).derive).operator().text
+    if settings.secret_key is not None or (settings.data / SECRET_FILE).exists():
+        return Tokens(load_keys(settings).derive).operator().text
+    if settings.url is not None:
+        raise ConfigError(f"PARLEY_API_KEY: set the key of the server at {settings.url}, as it was printed there.")
+    raise nobody(settings)
 
 
-def _nobody(settings: Settings) -> ConfigError:
+def nobody(settings: Settings) -> ConfigError:
+    """Return the error of who looks for a server and finds none."""
+    if settings.url is not None:
+        return ConfigError(f"PARLEY_URL: no server answers at {settings.url}; look whether it runs, or correct it.")
+    if settings.postgres is not None:
+        return ConfigError(
+            "No server of this DATABASE_URL is known on this machine; set PARLEY_URL to the address of one "
+            "(https://parley.example.com), or start one here with `parley serve`."
+        )
     return ConfigError(
         f"No server runs on DATABASE_URL {SQLITE}{settings.database}; start one with `parley serve`, "
         "or set PARLEY_DATA to the folder of one that runs."

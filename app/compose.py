@@ -1,15 +1,31 @@
 """Build everything: the application from a core, and the core from the settings."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import Literal
 
 import structlog
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from agent_core import AgentObject, ConfigError, Core, InvalidInput, SqliteDatabase, SystemClock
+from agent_core import (
+    AgentObject,
+    Clock,
+    ConfigError,
+    Core,
+    Database,
+    Definition,
+    InvalidInput,
+    SqliteDatabase,
+    Unavailable,
+)
+from agent_core.engine.base import Engine, Runs
+from agent_core.engine.local import LocalEngine
+from agent_core.store.bus import Bus
+from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
 from app.api import agents, health, openapi, problems, runs, sessions
@@ -21,39 +37,103 @@ from app.api.wire import TokenAnswer
 from app.keys import ApiKey
 from app.migrate import check_migrated
 from app.models import Models, models_of, notice, warn_of_end
+from app.ready import Look, Ready, Starting, look_at
 from app.settings import Settings, check_model
 from channels.web.identity import OPERATOR, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
 VERSION = "0.1.0"
+GRACE = 2.0
+"""Seconds for what is driven to end where no other process would take it over: it goes on at the next start."""
+Kind = Literal["both", "web", "worker"]
 _log = structlog.get_logger("parley.start")
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a core stands on: where it keeps, who drives, and how it speaks with other processes, if there are any."""
+
+    database: Database
+    engine: Callable[[Runs, Clock], Engine]
+    bus: Bus | None = None
+
+
+def parts_of(settings: Settings, kind: Kind) -> Parts:  # noqa: ARG001 - the engine of many processes asks for it
+    """Build the parts that the database asks for; Postgres's are imported only for it."""
+    url, bound = settings.postgres, {} if settings.max_runs is None else {"max_runs": settings.max_runs}
+    if url is None:
+        return Parts(SqliteDatabase(settings.database), partial(LocalEngine, **bound))
+    from agent_core.store.postgres import PostgresDatabase  # noqa: PLC0415
+
+    database = PostgresDatabase(url, pool=settings.pool)
+    return Parts(database, partial(LocalEngine, **bound))
+
+
 @asynccontextmanager
-async def running_core(settings: Settings, models: Models) -> AsyncIterator[Core]:
-    """Give the core that *settings* describe, at work, with the agents of the files; stop it at the end."""
-    tools = {tool.spec.name: tool for tool in BUILTIN}
-    definitions = load_agents(settings.agents, tools=tools, check=partial(check_model, settings))
+async def running_core(
+    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] = BUILTIN
+) -> AsyncIterator[Core]:
+    """Give the core that *settings* describe, at work, with the agents of the files; stop it at the end.
+
+    On Postgres a core of the *kind* `web` drives nothing.
+    """
+    async with running(settings, models, kind=kind, tools=tools, grace=GRACE) as found:
+        yield found.core
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A core at work; *look* is the look at the database that tells whether it can go on."""
+
+    core: Core
+    look: Look | None
+
+
+@asynccontextmanager
+async def running(
+    settings: Settings, models: Models, *, kind: Kind, tools: Sequence[Tool], grace: float
+) -> AsyncIterator[Running]:
+    """Do as `running_core`; at the end what is driven gets *grace* seconds."""
+    toolbox = {tool.spec.name: tool for tool in tools}
+    definitions = load_agents(settings.agents, tools=toolbox, check=partial(check_model, settings))
     check_migrated(settings)
-    clock = SystemClock()
+    parts, workers = parts_of(settings, kind), list[str]()
+
+    def engine(runs: Runs, clock: Clock) -> Engine:
+        made = parts.engine(runs, clock)
+        workers.append(made.worker)
+        return made
+
     core = Core(
-        SqliteDatabase(settings.database),
+        parts.database,
         providers=models.providers,
-        tools=tools,
+        tools=toolbox,
         default_model=models.default,
-        clock=clock,
+        engine=engine,
+        bus=parts.bus,
+        max_backlog=settings.max_backlog,
     )
-    await core.start()
+    try:
+        await core.start()
+        await _follow_files(core, definitions)
+        await _warn(core, models, datetime.now(UTC).date())
+        yield Running(core, None if settings.postgres is None else look_at(parts.database, workers[0]))
+    finally:
+        await _stop(core, grace)
+
+
+async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
     try:
         await core.agents.sync_files(definitions)
     except InvalidInput as error:
-        await core.stop()
         raise ConfigError(f"PARLEY_AGENTS: {error}") from None
+
+
+async def _stop(core: Core, grace: float) -> None:
     try:
-        await _warn(core, models, datetime.fromtimestamp(clock.now() / 1000, UTC).date())
-        yield core
-    finally:
-        await core.stop()
+        await core.stop(grace)
+    except Unavailable:  # nothing is lost by it: the others see that the beats of this process have ended
+        _log.warning("core.stopped", database="away")
 
 
 async def _warn(core: Core, models: Models, today: date) -> None:
@@ -85,12 +165,14 @@ def create_app(
     tokens: Tokens,
     api_key: ApiKey,
     readers: Readers | None = None,
+    look: Look | None = None,
     demo_agent: str = "assistant",
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the open demo page.
+    *demo_agent* answers on the open demo page; *look* tells what is wrong with the database.
     """
+    readers = Readers() if readers is None else readers
     app = FastAPI(
         title="Parley",
         version=VERSION,
@@ -98,7 +180,8 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.services = Services(core, tokens, Readers() if readers is None else readers)
+    app.state.services = Services(core, tokens, readers)
+    app.state.ready = Ready(core, readers, look)
     for routes in (runs, sessions, agents, health):  # as often as they are asked for: the first that fits answers
         app.include_router(routes.router)
     described = Answers(
@@ -112,6 +195,15 @@ def create_app(
     problems.install(app)
     openapi.install(app)
     _protect(app, settings, identify=lambda text: _principal(text, tokens, api_key))
+    return app
+
+
+def create_watch(ready: Ready | Starting) -> FastAPI:
+    """Return what a process that serves nothing else has for those who watch it; its `state.ready` may change."""
+    app = FastAPI(title="Parley worker", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.ready = ready
+    app.include_router(health.router)
+    problems.install(app)
     return app
 
 

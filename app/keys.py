@@ -12,6 +12,8 @@ from app.settings import MIN_SECRET, Settings
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 API_KEY_FILE = "api_key.sha256"
+API_KEY_NAME = "api_key.sha256"
+"""What its hash is called among the values that the processes of a database share."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,11 +29,14 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ApiKey:
-    """The bootstrap operator key, known by its hash; *generated* is the text of one made just now."""
+    """The bootstrap operator key, known by its hash.
+
+    *generated* is the text of one made just now, *renewal* says how to get another than one that was made before.
+    """
 
     digest: bytes
     generated: str | None = None
-    from_file: bool = False
+    renewal: str | None = None
 
     def fits(self, text: str) -> bool:
         """Tell whether *text* is the key, in a time that says nothing about it."""
@@ -50,20 +55,36 @@ def load_keys(settings: Settings) -> Keys:
 
 
 def load_api_key(settings: Settings) -> ApiKey:
-    """Return PARLEY_API_KEY, else the key of an earlier start, else a new one that is to be shown once."""
+    """Return PARLEY_API_KEY, else the key of an earlier start, else a new one that is to be shown once.
+
+    On Postgres its hash is kept in the database: the process that makes the key shows it, and all take it.
+    """
     if settings.api_key is not None:
         return ApiKey(_hash(settings.api_key.get_secret_value()))
+    made = f"parley_{secrets.token_urlsafe(24)}"
+    if settings.postgres is not None:
+        return _shared(settings.postgres, made)
     path = settings.data / API_KEY_FILE
     if known := _read(path):
         try:
-            return ApiKey(bytes.fromhex(known), from_file=True)
+            return ApiKey(bytes.fromhex(known), renewal=f"remove {path} and start again, or set PARLEY_API_KEY")
         except ValueError:
             raise ConfigError(
                 f"PARLEY_API_KEY: `{path}` is damaged; remove it for a new key, or set the variable."
             ) from None
-    made = f"parley_{secrets.token_urlsafe(24)}"
     _write(path, _hash(made).hex())
     return ApiKey(_hash(made), generated=made)
+
+
+def _shared(url: str, made: str) -> ApiKey:
+    from agent_core.store.kept import keep  # noqa: PLC0415 - what Postgres needs is imported only for it
+    from app.postgres import connected  # noqa: PLC0415 - as above
+
+    with connected(url) as connection:
+        digest = keep(connection, API_KEY_NAME, _hash(made))
+    if digest == _hash(made):
+        return ApiKey(digest, generated=made)
+    return ApiKey(digest, renewal="set PARLEY_API_KEY for all processes")
 
 
 def prepare_data(settings: Settings) -> Path:

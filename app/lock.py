@@ -1,9 +1,9 @@
-"""One process owns PARLEY_DATA and the SQLite file: a lock that ends with the process, however it ends."""
+"""Locks that end with their process, however it ends: who owns PARLEY_DATA and the SQLite file, who is known there."""
 
 import fcntl
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -30,8 +30,26 @@ def owned(settings: Settings) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def known(settings: Settings) -> Iterator[bool]:
+    """Tell whether this is the process whose address PARLEY_DATA may hold, for the commands of this machine.
+
+    On Postgres any number of processes run, and the folder holds nothing that they need: the first one is known there,
+    and none where nothing can be written.
+    """
+    with ExitStack() as stack:
+        first = False
+        with suppress(OSError):
+            settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = stack.enter_context((settings.data / LOCK_FILE).open("a", encoding="utf-8"))
+            first = _taken(file)
+        if first:
+            (settings.data / SERVER_FILE).unlink(missing_ok=True)
+        yield first
+
+
 def is_owned(settings: Settings) -> bool:
-    """Tell whether a process holds the lock of PARLEY_DATA; nothing is made, nobody waits."""
+    """Tell whether a process holds the lock of PARLEY_DATA: only then counts what is noted there of a server."""
     try:
         with (settings.data / LOCK_FILE).open(encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,101 +1,161 @@
-"""The server process: one socket, one loop, one core; it says how to reach it and ends without loss."""
+"""The processes: one that serves and drives, one that only serves, one that only drives; each ends without loss."""
 
 import asyncio
-import errno
 import gc
 import json
 import os
 import signal
-import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
-import uvicorn
+import structlog
 import uvloop
 
-from agent_core import ConfigError, SystemClock
+from agent_core import ConfigError, Core, SystemClock
+from agent_core.tools.base import Tool
+from agent_core.tools.builtin import BUILTIN
 from app.api.readers import Readers
-from app.compose import create_app, running_core
+from app.compose import GRACE, Kind, create_app, create_watch, running
 from app.keys import ApiKey, load_api_key, load_keys, prepare_data
-from app.lock import owned
+from app.lock import known, owned
 from app.models import running_models, why_demo
+from app.ready import Ready, Starting
+from app.server import Server, config, listening, url_of
 from app.settings import DEMO, SERVER_FILE, Settings
+from app.signals import Signals
 from channels.web.identity import Tokens
 
-# Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
-GRACE = 2
-# Seconds of it after which whoever neither reads what is sent nor sends what was begun is hung up on.
-PATIENCE = 1.5
-BACKLOG = 2048
+LOOK_EVERY = 1.0
+"""Seconds between two looks of a worker at whether its own work still goes on."""
+_log = structlog.get_logger("parley.process")
 
 
-class Server(uvicorn.Server):
-    """uvicorn that ends open streams before it waits for requests, and says when it is up."""
+def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None) -> None:
+    """Serve until a signal comes; raise ConfigError when that cannot begin.
 
-    def __init__(self, config: uvicorn.Config, *, readers: Readers, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._readers, self._on_started = readers, started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_started()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take signals on the loop, and do not raise them again: what comes after the server must still run."""
-        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-        for each in signals:
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        try:
-            yield
-        finally:
-            for each in signals:
-                loop.remove_signal_handler(each)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        timer = asyncio.get_running_loop().call_later(PATIENCE, self._hang_up)
-        try:
-            await super().shutdown(sockets)
-        finally:
-            timer.cancel()
-
-    def _hang_up(self) -> None:
-        for connection in tuple(self.server_state.connections):
-            connection.transport.abort()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._readers.close()
-        super().handle_exit(sig, frame)
+    With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
+    those that ship unless told otherwise.
+    """
+    if web_only:
+        check_shared(settings, "serve --web-only")
+    with _place(settings) as known_here:
+        _run(_serve(settings, "web" if web_only else "both", BUILTIN if tools is None else tools, known_here))
 
 
-def serve(settings: Settings) -> None:
-    """Serve until a signal comes; raise ConfigError when that cannot begin."""
+def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
+    """Drive runs and serve nothing until a signal comes; *health_port* answers `/healthz` and `/readyz`."""
+    check_shared(settings, "worker")
+    _run(_work(settings, BUILTIN if tools is None else tools, health_port))
+
+
+def check_shared(settings: Settings, command: str) -> None:
+    """Raise ConfigError when the database is not one that several processes share."""
+    if settings.postgres is None:
+        raise ConfigError(
+            f"DATABASE_URL: SQLite has one process, `parley serve`; for `parley {command}` set a postgres:// address."
+        )
+
+
+def _run(main: Coroutine[Any, Any, None]) -> None:
+    ends = (KeyboardInterrupt, asyncio.CancelledError)
+    with suppress(*ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+@contextmanager
+def _place(settings: Settings) -> Iterator[bool]:
+    """Give whether the commands of this machine find this server by PARLEY_DATA; on SQLite it is its only owner."""
+    if settings.postgres is not None:
+        with known(settings) as first:
+            yield first
+        return
     prepare_data(settings)
-    with owned(settings), suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings))
+    with owned(settings):
+        yield True
 
 
-async def _serve(settings: Settings) -> None:
-    keys, api_key, readers = load_keys(settings), load_api_key(settings), Readers()
-    with listening(settings) as sock:
-        async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
-            app = create_app(core, settings, tokens=Tokens(keys.derive), api_key=api_key, readers=readers)
-            url, up = url_of(settings, sock), asyncio.Event()
-            settling = asyncio.create_task(_settle(up, models.prepare))
-            with announced(settings.data, url) as announce:
+async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_here: bool) -> None:  # noqa: FBT001
+    readers = Readers()
+    with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
+        async with (
+            running_models(settings, SystemClock()) as models,
+            running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
+        ):
+            api_key, tokens = load_api_key(settings), Tokens(load_keys(settings).derive)
+            app = create_app(found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look)
+            url, up = url_of(settings.host, sock), asyncio.Event()
+            with announced(settings.data, url) if known_here else nullcontext(lambda: None) as announce:
 
                 def started() -> None:
                     announce()
-                    greet(settings, api_key, url)
+                    greet(settings, url, api_key)
                     up.set()
 
-                try:
-                    await Server(config(app, settings), readers=readers, started=started).serve(sockets=[sock])
-                finally:
-                    settling.cancel()
+                server = Server(config(app), readers=readers, started=started)
+                signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
+                async with _settling(up, models.prepare):
+                    await server.serve(sockets=[sock])
+
+
+async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | None) -> None:
+    readers, asked, up = Readers(), asyncio.Event(), asyncio.Event()
+    watch = create_watch(Starting())
+    with Signals().taken() as signals:
+        async with (
+            _watched(watch, settings.host, health_port) as url,
+            running_models(settings, SystemClock()) as models,
+            running(settings, models, kind="worker", tools=tools, grace=settings.grace) as found,
+        ):
+            watch.state.ready = Ready(found.core, readers, found.look)
+            signals.ask(lambda: (readers.close(), asked.set()))
+            greet(settings, url)
+            up.set()
+            async with _settling(up, models.prepare):
+                await _until(asked, found.core)
+
+
+def _grace(settings: Settings) -> float:
+    """Return what is driven gets at the end: time to finish where others go on meanwhile, else little."""
+    return GRACE if settings.postgres is None else settings.grace
+
+
+async def _until(asked: asyncio.Event, core: Core) -> None:
+    """Return once an end is *asked* for; raise ConfigError when the work ends by itself: a supervisor starts anew."""
+    while core.is_working:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asked.wait(), LOOK_EVERY)
+            return
+    raise ConfigError("Nobody looks after the runs any more; the log says why. Start the worker again.")
+
+
+@asynccontextmanager
+async def _watched(watch: object, host: str, port: int | None) -> AsyncIterator[str | None]:
+    """Serve *watch* on *port*, if there is one, until the very end, and give its address."""
+    if port is None:
+        yield None
+        return
+    with listening(host, port, "--health-port") as sock:
+        up = asyncio.Event()
+        server = Server(config(watch), readers=Readers(), started=up.set)
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            await up.wait()
+            yield url_of(host, sock)
+        finally:
+            server.should_exit = True
+            await asyncio.wait((serving,))
+
+
+@asynccontextmanager
+async def _settling(up: asyncio.Event, prepare: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    settling = asyncio.create_task(_settle(up, prepare))
+    try:
+        yield
+    finally:
+        settling.cancel()
 
 
 async def _settle(up: asyncio.Event, prepare: Callable[[], Awaitable[None]]) -> None:
@@ -105,62 +165,6 @@ async def _settle(up: asyncio.Event, prepare: Callable[[], Awaitable[None]]) -> 
         await prepare()
     finally:
         settle_memory()
-
-
-def config(app: object, settings: Settings) -> uvicorn.Config:
-    """Return how uvicorn serves *app*; what is started and stopped around it is ours."""
-    return uvicorn.Config(
-        app,  # pyright: ignore[reportArgumentType] - any ASGI application
-        host=settings.host,
-        port=settings.port,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,  # `app.logs` sets up the logs of all
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=GRACE,
-    )
-
-
-@contextmanager
-def listening(settings: Settings) -> Iterator[socket.socket]:
-    """Give a bound socket; raise ConfigError naming PORT or HOST when there is none to have."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((settings.host, settings.port))
-        # Bound is not yet taken: only listening refuses a second server on the same port.
-        sock.listen(BACKLOG)
-        yield sock
-    except OSError as error:
-        raise _refused(settings, error) from None
-    finally:
-        sock.close()
-
-
-def _refused(settings: Settings, error: OSError) -> Exception:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return ConfigError(
-                f"PORT: {settings.port} is in use on {settings.host}; stop what listens there, or set another PORT."
-            )
-        case errno.EACCES:
-            return ConfigError(f"PORT: {settings.port} needs more rights than this user has; set a PORT above 1023.")
-        case _ if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            return ConfigError(f"HOST: `{settings.host}` is no address of this machine; use 127.0.0.1 or 0.0.0.0.")
-        case _:
-            return error
-
-
-def url_of(settings: Settings, sock: socket.socket) -> str:
-    """Return the address under which this machine reaches the server."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(settings.host, settings.host)  # noqa: S104
-    return f"http://{host}:{sock.getsockname()[1]}"
 
 
 @contextmanager
@@ -179,23 +183,26 @@ def announced(data: Path, url: str) -> Iterator[Callable[[], None]]:
         path.unlink(missing_ok=True)
 
 
-def greet(settings: Settings, api_key: ApiKey, url: str) -> None:
-    """Print what a person needs to begin."""
-    lines = [f"Parley listens on {url}; Ctrl-C ends it."]
-    if settings.demo:
-        lines.append(f"Page:    {url}/widget-demo")
-    if api_key.generated:
-        lines.append(f"API key: {api_key.generated}")
-        lines.append("         (shown this once; only its hash is kept)")
-    elif api_key.from_file:
-        file = settings.data / "api_key.sha256"
-        lines.append("API key: the one printed at the first start")
-        lines.append(f"         (for a new one remove {file} and start again, or set PARLEY_API_KEY)")
+def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) -> None:
+    """Print what a person needs to begin; a worker has no *api_key*."""
+    if api_key is None:
+        lines = ["Parley works on what the others take in; Ctrl-C ends it."]
+        lines += [f"Health:  {url}/readyz"] if url else []
     else:
-        lines.append("API key: PARLEY_API_KEY")
+        lines = [f"Parley listens on {url}; Ctrl-C ends it."]
+        lines += [f"Page:    {url}/widget-demo"] if settings.demo else []
+        lines += _key_lines(api_key)
     lines.append(f"Model:   {model_line(settings)}")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _key_lines(key: ApiKey) -> list[str]:
+    if key.generated:
+        return [f"API key: {key.generated}", "         (shown this once; only its hash is kept)"]
+    if key.renewal:
+        return ["API key: the one printed at the first start", f"         (for a new one {key.renewal})"]
+    return ["API key: PARLEY_API_KEY"]
 
 
 def model_line(settings: Settings) -> str:

@@ -25,7 +25,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.events import LIVE, TERMINAL, RunWaiting
-from app.client import Refused, credential, detail_of, server_url
+from app.client import Refused, credential, detail_of, nobody, server_url
 from app.frames import Frame, Frames
 from app.settings import Settings
 
@@ -131,16 +131,23 @@ class Remote:
 
 
 async def running_server(settings: Settings) -> httpx.AsyncClient | None:
-    """Return a connection to the server that holds PARLEY_DATA, None when none answers."""
+    """Return a connection to the server that PARLEY_URL or PARLEY_DATA names, None when none is noted there.
+
+    Raises ConfigError when PARLEY_URL names one that does not answer.
+    """
     try:
         url, key = server_url(settings), credential(settings)
     except ConfigError:
+        if settings.url is not None:
+            raise
         return None
     http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT, trust_env=False)
     try:
         (await http.get("/healthz")).raise_for_status()
     except httpx.HTTPError:
         await http.aclose()
+        if settings.url is not None:
+            raise nobody(settings) from None
         return None
     return http
 

@@ -1,7 +1,7 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -29,6 +29,12 @@ REMEDIES = {
     "PARLEY_DEMO": "give on or off",
     "PARLEY_DEMO_RATE": "give deltas per second; 0 means flat out",
     "PARLEY_SECRET_KEY": f"give any text of {MIN_SECRET} characters or more",
+    "PARLEY_MAX_RUNS": "give how many runs a process may drive at once, 1 or more",
+    "PARLEY_MAX_BACKLOG": "give how many runs may be queued, 1 or more",
+    "PARLEY_POOL": "give a number of connections from 2 to 1000",
+    "PARLEY_GRACE": "give seconds from 0 to 3600",
+    "PARLEY_LOG": "give text or json",
+    "PARLEY_URL": "give the address of a server, such as https://parley.example.com",
     "PARLEY_API_KEY": "give a text without spaces",
     "PARLEY_ORIGINS": "give origins such as https://example.com, with commas between them",
     "ANTHROPIC_API_KEY": "give the key as the provider shows it",
@@ -56,6 +62,12 @@ class Settings(BaseSettings):
     origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_ORIGINS")
     demo_page: bool | None = Field(None, validation_alias="PARLEY_DEMO")
     demo_rate: float = Field(50, validation_alias="PARLEY_DEMO_RATE", ge=0, allow_inf_nan=False)
+    url: str | None = Field(None, validation_alias="PARLEY_URL")
+    max_runs: int | None = Field(None, validation_alias="PARLEY_MAX_RUNS", ge=1)
+    max_backlog: int = Field(10_000, validation_alias="PARLEY_MAX_BACKLOG", ge=1)
+    pool: int = Field(10, validation_alias="PARLEY_POOL", ge=2, le=1000)
+    grace: float = Field(25, validation_alias="PARLEY_GRACE", ge=0, le=3600, allow_inf_nan=False)
+    log: Literal["text", "json"] = Field("text", validation_alias="PARLEY_LOG")
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
     anthropic_base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
@@ -78,7 +90,7 @@ class Settings(BaseSettings):
             raise ValueError("too short")
         return given
 
-    @field_validator("anthropic_base_url", "openai_base_url")
+    @field_validator("anthropic_base_url", "openai_base_url", "url")
     @classmethod
     def _web_address(cls, given: str | None) -> str | None:
         return None if given is None else _address(given)
@@ -106,6 +118,12 @@ class Settings(BaseSettings):
     def demo(self) -> bool:
         """Whether the open demo page exists."""
         return self.loopback if self.demo_page is None else self.demo_page
+
+    @property
+    def postgres(self) -> str | None:
+        """The address of the Postgres, with its password; None on SQLite."""
+        url = self.database_url.get_secret_value() if self.database_url else ""
+        return url if url.startswith(POSTGRES) else None
 
     @property
     def database(self) -> Path:
@@ -187,11 +205,34 @@ def _check_database(settings: Settings) -> None:
     if url is None:
         return
     if url.startswith(POSTGRES):
-        raise ConfigError("DATABASE_URL: Postgres is not built yet; use sqlite:///path, or leave it unset.")
+        _check_postgres(settings, url)
+        return
     if not url.startswith(SQLITE) or not url.removeprefix(SQLITE) or "?" in url:
-        raise ConfigError("DATABASE_URL: this is no address of a database; use sqlite:///path, or leave it unset.")
+        raise ConfigError(
+            "DATABASE_URL: this is no address of a database; use postgres://user:password@host/name or sqlite:///path, "
+            "or leave it unset."
+        )
     if settings.database.is_dir():
         raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
+
+
+def _check_postgres(settings: Settings, url: str) -> None:
+    try:
+        found = urlsplit(url)
+        # What stands there raw ends the password early, and each driver reads on in its own way.
+        whole = url.isprintable() and not found.fragment and found.netloc.count("@") <= 1 and found.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ConfigError(
+            "DATABASE_URL: this Postgres address cannot be read; write postgres://user:password@host:5432/name, with "
+            "%23 for #, %2F for /, %3A for : and %40 for @ in the password."
+        )
+    if settings.secret_key is None:
+        raise ConfigError(
+            "PARLEY_SECRET_KEY: with Postgres set it to the same text for all processes, "
+            f"{MIN_SECRET} characters or more (`openssl rand -hex 32` makes one)."
+        )
 
 
 def _address(given: str) -> str:

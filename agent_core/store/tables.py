@@ -226,3 +226,11 @@ class LiveRow(SQLModel, table=True):
     epoch: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
     n: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class KeptRow(SQLModel, table=True):
+    """A value that all processes of this database share: whoever writes it first is believed."""
+
+    __tablename__ = "kept"
+    name: str = Field(sa_column=Column(String(40), primary_key=True))
+    value: bytes = Field(sa_column=Column(LargeBinary, nullable=False))

@@ -1,15 +1,12 @@
-"""Routes for whoever watches the server: does it live, can it work."""
+"""Routes for whoever watches a process: does it live, can it work."""
 
-import asyncio
-
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.deps import Wired
 from app.api.problems import answers, problem
 from app.api.wire import Health, answer
+from app.ready import Ready, Starting
 
-PATIENCE = 5
 router = APIRouter(tags=["health"])
 
 
@@ -20,15 +17,8 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", responses=answers(Health, 503))
-async def readyz(wired: Wired) -> Response:
+async def readyz(request: Request) -> Response:
     """Say whether requests can be served now."""
-    if wired.readers.closed:
-        return problem(503, "The server is stopping.")
-    if not wired.core.is_working:
-        return problem(503, "Nobody looks after the runs; start the server again.")
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await wired.core.ping()
-    except TimeoutError:
-        return problem(503, f"The database did not answer within {PATIENCE} seconds.")
-    return answer(Health("ok"))
+    ready: Ready | Starting = request.app.state.ready
+    fault = await ready.fault()
+    return answer(Health("ok")) if fault is None else problem(503, fault, headers={"Retry-After": "1"})

@@ -22,6 +22,7 @@ from agent_core import (
     ParleyError,
     RateLimited,
     TooLarge,
+    Unavailable,
     UnknownCursor,
 )
 from app.api.wire import FieldProblem, Problem
@@ -39,6 +40,8 @@ CODES = {
     500: "internal_error",
     503: "unavailable",
 }
+# Seconds until somebody who met a database that is away should try again.
+AWAY = 2
 # The first class that fits gives the status.
 STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (NotFound, 404),
@@ -49,6 +52,7 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (Conflict, 409),
     (Forbidden, 403),
     (RateLimited, 429),
+    (Unavailable, 503),
 )
 # The fields whose length is that of a message: too long is too large.
 TEXTS = frozenset({"text", "input", "parts"})
@@ -97,9 +101,19 @@ async def _parley(_: Request, error: Exception) -> Response:
     for cls, status in STATUSES:
         if isinstance(error, cls):
             errors = [(error.path, error.message)] if isinstance(error, InvalidInput) else ()
-            headers = {"Retry-After": str(error.retry_after)} if isinstance(error, RateLimited) else None
-            return problem(status, str(error), code=error.code, errors=errors, headers=headers)
+            return problem(status, str(error), code=error.code, errors=errors, headers=_again(error))
     raise error
+
+
+def _again(error: ParleyError) -> dict[str, str] | None:
+    """Return when the same may be tried again, as a header, where that helps."""
+    match error:
+        case RateLimited():
+            return {"Retry-After": str(error.retry_after)}
+        case Unavailable():
+            return {"Retry-After": str(AWAY)}
+        case _:
+            return None
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -13,7 +13,8 @@ from fastapi import FastAPI
 
 from agent_core import ConfigError
 from app.api.readers import Readers
-from app.main import Server, _settle, config, listening, url_of
+from app.main import _settle
+from app.server import Server, config, listening, url_of
 from app.settings import Settings
 from tests.app.conftest import KEY, Model
 from tests.app.frames import frames
@@ -49,10 +50,11 @@ class Served:
 
 @pytest.fixture
 async def served(app: FastAPI, settings: Settings, readers: Readers) -> AsyncIterator[Served]:
-    here, up = settings.model_copy(update={"port": 0}), asyncio.Event()
-    with listening(here) as sock:
-        server = Server(config(app, here), readers=readers, started=up.set)
-        served = Served(server, readers, asyncio.create_task(server.serve(sockets=[sock])), url_of(here, sock))
+    up = asyncio.Event()
+    with listening(settings.host, 0) as sock:
+        server = Server(config(app), readers=readers, started=up.set)
+        task = asyncio.create_task(server.serve(sockets=[sock]))
+        served = Served(server, readers, task, url_of(settings.host, sock))
         await up.wait()
         async with served.client:
             yield served
@@ -145,18 +147,20 @@ async def test_a_stop_ends_streams_and_waits(served: Served, model: Model):
     assert (answer.status_code, answer.json()["status"]) == (202, "running")
 
 
-def test_a_taken_port_is_named(settings: Settings):
-    """Another server on the port fails the start with PORT and the remedy."""
+def test_a_taken_port_is_named():
+    """Another server on the port fails the start with the name of the setting and the remedy."""
     with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = settings.model_copy(update={"port": other.getsockname()[1]})
-        with pytest.raises(ConfigError, match=r"PORT: \d+ is in use"), listening(taken):
+        taken = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=r"PORT: \d+ is in use"), listening("127.0.0.1", taken):
+            pass
+        with pytest.raises(ConfigError, match="another --health-port"), listening("127.0.0.1", taken, "--health-port"):
             pass
 
 
-def test_a_host_that_is_not_here_is_named(settings: Settings):
+def test_a_host_that_is_not_here_is_named():
     """An address of another machine, and a name that is none, fail the start with HOST."""
     for host in ("192.0.2.1", "no.such.host.invalid"):
-        with pytest.raises(ConfigError, match=r"HOST: "), listening(settings.model_copy(update={"host": host})):
+        with pytest.raises(ConfigError, match=r"HOST: "), listening(host, 8000):
             pass
 
 

@@ -65,6 +65,19 @@ def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
     assert load_settings().database == tmp_path / "p.db"
 
 
+def test_on_postgres_all_processes_share_one_secret(monkeypatch):
+    """Without PARLEY_SECRET_KEY a Postgres is refused, with it either way of writing the address will do."""
+    for url in ("postgres://u:p@db/x", "postgresql://u@/x?host=/run/pg&sslmode=disable", "postgresql:///x"):
+        monkeypatch.setenv("DATABASE_URL", url)
+        monkeypatch.delenv("PARLEY_SECRET_KEY", raising=False)
+        with pytest.raises(ConfigError, match="PARLEY_SECRET_KEY"):
+            load_settings()
+        monkeypatch.setenv("PARLEY_SECRET_KEY", "s" * 32)
+        settings = load_settings()
+        assert settings.postgres == url
+        assert url not in repr(settings)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
@@ -72,9 +85,18 @@ def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
         ("PORT", "70000", "number"),
         ("DATABASE_URL", "mysql://secret@db/x", "sqlite:///path"),
         ("DATABASE_URL", "sqlite://", "sqlite:///path"),
-        ("DATABASE_URL", "postgres://secret@db/x", "not built yet"),
+        ("DATABASE_URL", "postgres://u:secret#@db/x", "%23 for #"),
+        ("DATABASE_URL", "postgres://u:secret@me@db/x", "%40 for @"),
+        ("DATABASE_URL", "postgres://u:secret/word@db/x", "%2F for /"),
+        ("DATABASE_URL", "postgres://u:secret@db:http/x", "host:5432"),
         ("DATABASE_URL", "sqlite:///agents", "file"),
         ("PARLEY_SECRET_KEY", "secret", "32 characters"),
+        ("PARLEY_MAX_RUNS", "0", "1 or more"),
+        ("PARLEY_MAX_BACKLOG", "0", "1 or more"),
+        ("PARLEY_POOL", "1", "from 2"),
+        ("PARLEY_GRACE", "soon", "seconds"),
+        ("PARLEY_LOG", "xml", "text or json"),
+        ("PARLEY_URL", "parley.example.com", "https://parley.example.com"),
         ("PARLEY_API_KEY", "secret words", "without spaces"),
         ("PARLEY_AGENTS", "nowhere", "folder"),
         ("PARLEY_MODEL", "anthropic:claude", "set it, or use another model"),

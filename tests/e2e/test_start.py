@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.server import Server, environment, free_port, parley
+from tests.e2e.server import SECRET, Server, environment, free_port, parley
 
 SOON = 15.0
 ONE_LINE = re.compile(r"parley: [^\n]+\n")
@@ -68,7 +68,17 @@ CASES: dict[str, tuple[Break | dict[str, str], str, str]] = {
     "database of another kind": ({"DATABASE_URL": "mysql://u:hidden-password@h/d"}, "DATABASE_URL", "sqlite:///"),
     "database that is no URL": ({"DATABASE_URL": "nonsense"}, "DATABASE_URL", "sqlite:///"),
     "database that is not there": ({"DATABASE_URL": "sqlite:///nowhere/x.db"}, "DATABASE_URL", "parley migrate"),
-    "postgres": ({"DATABASE_URL": "postgresql://u:hidden-password@h/d"}, "DATABASE_URL", "sqlite:///"),
+    "postgres that is not there": (
+        {"DATABASE_URL": "postgresql://u:hidden-password@127.0.0.1:1/d", "PARLEY_SECRET_KEY": SECRET},
+        "127.0.0.1:1",
+        "check that it runs",
+    ),
+    "postgres with a password that breaks": (
+        {"DATABASE_URL": "postgresql://u:hidden-password%zz@h/d", "PARLEY_SECRET_KEY": SECRET},
+        "DATABASE_URL",
+        "check that it runs",
+    ),
+    "postgres without a secret": ({"DATABASE_URL": "postgres://u:hidden-password@h/d"}, "PARLEY_SECRET_KEY", "openssl"),
     "no database yet": (without_database, "DATABASE_URL", "parley migrate"),
     "no SQLite file": (with_text_as_database, "DATABASE_URL", "name an SQLite file"),
     "data that is a file": (with_file_as_data, "PARLEY_DATA", "name a folder"),

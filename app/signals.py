@@ -1,0 +1,47 @@
+"""Ctrl-C and SIGTERM: the first asks for an end in good order, the second ends the process at once."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+TAKEN = (signal.SIGINT, signal.SIGTERM)
+AT_ONCE = "parley: ended at once; what was under way goes on with another process, or at the next start.\n"
+
+
+class Signals:
+    """Who is asked to end. Until somebody says how that is done, the task that made this is cancelled."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._end: Callable[[], object] = task.cancel
+        self._came = False
+
+    def ask(self, end: Callable[[], object]) -> None:
+        """Call *end* at the first signal from now on."""
+        self._end = end
+
+    @contextmanager
+    def taken(self) -> Iterator[Self]:
+        """Take the signals while the block runs."""
+        loop = asyncio.get_running_loop()
+        for each in TAKEN:
+            loop.add_signal_handler(each, self.take, each)
+        try:
+            yield self
+        finally:
+            for each in TAKEN:
+                loop.remove_signal_handler(each)
+
+    def take(self, number: signal.Signals) -> None:
+        """Do what a signal asks for; a second one leaves things as they are, as a kill does."""
+        if self._came:
+            sys.stderr.write(AT_ONCE)
+            sys.stderr.flush()
+            os._exit(128 + number)
+        self._came = True
+        self._end()
