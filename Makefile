@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install run test browser format lint typecheck bench widget lock clean
+.PHONY: help install run test browser format lint typecheck bench chaos load churn widget lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,15 @@ typecheck: install ## Check types
 
 bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
+
+chaos: install ## Kill, stop and cut off processes on Postgres 200 times under load, in about 15 minutes
+	@$(BIN)/python -m tests.chaos
+
+load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
+	@$(BIN)/python -m tests.load --write
+
+churn: install ## Have clients come and go and see memory stay flat, in about 20 minutes (MINUTES=5 for fewer)
+	@$(BIN)/python -m tests.load.churn --minutes $(or $(MINUTES),20) --write
 
 widget: install ## Build the browser bundle (brings its own node)
 	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund

@@ -26,12 +26,14 @@ class Answer:
     """One response: what was counted in it, and when its first delta came.
 
     *first* is the time of the first delta since `expect`, 0 before it; *ends* counts the answers that ended in order,
-    and *newest* is the seq of the last end.
+    and *newest* is the seq of the last fact.
+    *disorder* counts the facts that did not come right behind the one before, *late* the deltas that came with the
+    whole message only.
     *transits* has, for each delta that was stamped, when it came and how many seconds that was after it was sent.
     """
 
     def __init__(self, marks: Marks, *, keep: bool) -> None:
-        self.deltas = self.ends = self.newest = self._open = 0
+        self.deltas = self.ends = self.newest = self.disorder = self.late = self._open = 0
         self.first = 0.0
         self.status = 0
         self.headers: dict[str, str] = {}
@@ -64,12 +66,16 @@ class Answer:
         *frames, self._tail = (self._tail + data).split(BLANK)
         now, marks = time.monotonic(), self._marks
         for frame in frames:
+            if frame.startswith(SEQ):
+                self._follow(int(frame[len(SEQ) : frame.index(b"\n")]))
             if marks.delta in frame:
                 self._count(frame, frame.count(WORD), now)
             elif marks.end in frame:
-                self._end(frame)
+                self._end()
             elif marks.whole is not None and marks.whole in frame:
-                self._count(frame, frame.count(WORD) - self._open, now)
+                late = frame.count(WORD) - self._open
+                self.late += max(0, late)
+                self._count(frame, late, now)
 
     def _count(self, frame: bytes, found: int, now: float) -> None:
         """Count the deltas *found* in *frame*, which came joined, and see how long those that are stamped took."""
@@ -83,11 +89,13 @@ class Answer:
         if b"@" in frame:
             self.transits += [(now, now - int(sent) / 1e9) for sent in SENT.findall(frame)]
 
-    def _end(self, frame: bytes) -> None:
+    def _follow(self, seq: int) -> None:
+        self.disorder += self.newest not in (0, seq - 1)
+        self.newest = seq
+
+    def _end(self) -> None:
         self.ends += 1
         self._open = 0
-        if frame.startswith(SEQ):
-            self.newest = int(frame[len(SEQ) : frame.index(b"\n")])
         self.wake()
 
     def wake(self) -> None:

@@ -28,6 +28,7 @@ class Stream:
         self._path, self._marks = f"/v1/agents/{agent}/runs", side.marks(agent)
         self._session: dict[str, str] = {}
         self._whole = 0
+        self.late = 0
         self.answer: Answer | None = None
 
     @property
@@ -49,6 +50,8 @@ class Stream:
         assert (answer.ends, answer.deltas) == (1, exchange.deltas), (
             f"{answer.deltas} of {exchange.deltas} deltas and {answer.ends} ends came (HTTP {answer.status})."
         )
+        self.late += answer.late
+        assert not answer.disorder, f"{answer.disorder} facts did not come in order."
         if session := answer.headers.get("parley-session"):
             self._session = {"session": session}
         return answer
@@ -97,10 +100,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """What streams in time showed: *transits* and *firsts*, seconds of each delta and of each first text."""
+    """What streams in time showed: *transits* and *firsts*, seconds of each delta and of each first text.
+
+    *late* is the share of deltas that came with the whole message only.
+    """
 
     window: Window
     share: float
+    late: float
     transits: Sequence[float]
     firsts: Sequence[float]
 
@@ -152,7 +159,8 @@ async def paced(side: Side, model: Side, exchange: Exchange, *, count: int, wind
         firsts = [first for each in await asyncio.gather(*(_probe(p, probing) for p in probes)) for first in each]
         over.set()
     share = found.deltas / (count * exchange.deltas * found.seconds / exchange.seconds)
-    return Paced(found, share, [took for came, took in transits if begin <= came <= end], firsts)
+    late = sum(stream.late for stream in talks) / sum(stream.deltas for stream in talks)
+    return Paced(found, share, late, [took for came, took in transits if begin <= came <= end], firsts)
 
 
 async def _probe(stream: Stream, seconds: float) -> list[float]:

@@ -1,0 +1,75 @@
+"""`python -m tests.chaos`: kill, stop and cut off processes under load, and check that nobody notices."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import uvloop
+
+from tests.chaos.report import lines
+from tests.chaos.storm import Weather, brewing
+
+FULL = Weather(
+    seed=0,
+    members={"serve": "serve", "web": "web", "worker1": "worker", "worker2": "worker", "worker3": "worker"},
+    talks=24,
+    kills=200,
+    pause=3.0,
+    zombies=5,
+    away=(0.0, 5.0, 60.0),
+    deploy=True,
+)
+SHORT = replace(
+    FULL,
+    seed=12,
+    members={"serve": "serve", "worker1": "worker", "worker2": "worker"},
+    talks=8,
+    kills=6,
+    pause=0.8,
+    zombies=1,
+    away=(2.0,),
+)
+# Nothing of it takes longer, however it fails.
+BOUND = 45 * 60.0
+
+
+def main() -> int:
+    """Blow up a storm; the exit code tells whether anything was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    parser.add_argument("--kills", type=int, default=FULL.kills)
+    parser.add_argument("--pause", type=float, default=FULL.pause, help="mean seconds between two kills")
+    parser.add_argument("--talks", type=int, default=FULL.talks)
+    parser.add_argument("--zombies", type=int, default=FULL.zombies)
+    parser.add_argument("--away", type=float, nargs="*", default=FULL.away, help="seconds without the database")
+    parser.add_argument("--deploy", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what the processes wrote there")
+    given = vars(parser.parse_args())
+    keep: Path | None = given.pop("keep")
+    weather = replace(FULL, **{**given, "away": tuple(given["away"])})
+    print(f"seed {weather.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="parley-chaos-") as folder:
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_storm(weather, keep or Path(folder)))
+
+
+async def _storm(weather: Weather, folder: Path) -> int:
+    begin = time.monotonic()
+    async with asyncio.timeout(BOUND), brewing(weather, folder) as storm:
+        story = await storm.blow()
+        print("\n".join(lines(storm)))
+        print(f"took {time.monotonic() - begin:.0f} s")
+        if story.faults:
+            print(f"\n{len(story.faults)} faults, seed {weather.seed}:\n" + "\n\n".join(story.faults))
+    return bool(story.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""A storm: talks go on while the processes that serve and drive them are killed, stopped, cut off and replaced."""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+
+from tests.chaos import check
+from tests.chaos.fleet import Fleet, Home, Kind, Member, models, running
+from tests.chaos.plan import chance
+from tests.chaos.records import Fact, Records, until
+from tests.chaos.takeover import Loss
+from tests.chaos.talk import ANSWERED, Net, Talk
+from tests.chaos.tools import Ledger
+from tests.postgres import Server, postgres_server
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What a storm does: *pause* is the mean of the seconds between two kills, *away* each absence of the database."""
+
+    seed: int
+    members: Mapping[str, Kind]
+    talks: int
+    kills: int
+    pause: float
+    zombies: int
+    away: tuple[float, ...]
+    deploy: bool
+    rate: float = 40
+    stopped: float = 12.0
+    quiet: float = 150.0
+
+
+@dataclass(slots=True)
+class Story:
+    """What happened."""
+
+    kills: list[Loss] = field(default_factory=list)
+    web_kills: int = 0
+    zombies: list[str] = field(default_factory=list)
+    deploys: list[tuple[Loss, float, int]] = field(default_factory=list)
+    outages: list[str] = field(default_factory=list)
+    logs: dict[str, list[Fact]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+class Storm:
+    """One storm over one fleet; `blow` returns when all is quiet again and checked."""
+
+    def __init__(self, weather: Weather, fleet: Fleet, server: Server, records: Records, net: Net) -> None:
+        self.weather, self.fleet, self.net, self.story = weather, fleet, net, Story()
+        self._server, self._records = server, records
+        self._chance = chance(weather.seed, "storm")
+        self._over = asyncio.Event()
+        names = [f"t{n}" for n in range(weather.talks)]
+        self.talks = [Talk(name, net, chance(weather.seed, name), self._over) for name in names]
+        self._spared: set[str] = set()
+
+    async def blow(self) -> Story:
+        """Have it all, one after the other, while the talks go on; then wait until they are over, and check."""
+        async with asyncio.TaskGroup() as group:
+            for member in self.fleet.members:
+                await self._up(member)
+            talking = [group.create_task(talk.run()) for talk in self.talks]
+            await self._kill_and_stop()
+            for seconds in self.weather.away:
+                await self._without_database(seconds)
+            if self.weather.deploy:
+                await self._deploy()
+            self._over.set()
+            await asyncio.wait(talking, timeout=self.weather.quiet)
+            self.story.faults += [f"{t.name}: {len(t.open)} runs never ended" for t in self.talks if t.open]
+            for task in talking:
+                task.cancel()
+        await self._check()
+        return self.story
+
+    async def _up(self, member: Member) -> None:
+        """Return once *member* has said that it lives."""
+        await until(lambda: self._records.has(member.pid), 60, f"{member.name} says that it lives")
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(self._chance.uniform(0, 2 * seconds))
+
+    async def _kill_and_stop(self) -> None:
+        """Kill at random moments; meanwhile some workers are stopped for longer than the dead can be waited for."""
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._stop_some())
+            webs = max(1, self.weather.kills // 20) if self.weather.kills else 0
+            plan = [True] * webs + [False] * (self.weather.kills - webs)
+            self._chance.shuffle(plan)
+            for in_request in plan:
+                await self._pause(self.weather.pause)
+                members = self.fleet.webs if in_request else self.fleet.drivers
+                member = self._chance.choice([each for each in members if each.name not in self._spared])
+                await self._up(member)
+                if in_request:
+                    await self._in_request(member)
+                self._lose(member, group)
+            await stopping
+
+    async def _in_request(self, member: Member) -> None:
+        """Return when *member* was killed while it had a request before it; without one in time it is killed anyway."""
+        killed = asyncio.Event()
+
+        def kill() -> None:
+            member.signal(signal.SIGKILL)
+            killed.set()
+
+        self.net.trap = (member.url, kill)
+        try:
+            async with asyncio.timeout(10):
+                await killed.wait()
+            self.story.web_kills += 1
+        except TimeoutError:
+            self.net.trap = None
+
+    def _lose(self, member: Member, group: asyncio.TaskGroup) -> None:
+        """Kill *member*, and have it note what it held and come back."""
+        self._spared.add(member.name)
+        at = time.time()
+        member.signal(signal.SIGKILL)
+        group.create_task(self._come_back(member, at))
+
+    async def _come_back(self, member: Member, at: float) -> None:
+        await member.gone()
+        held = await self._records.held_by(member.pid)
+        self.story.kills.append(Loss(at, member.name, tuple(held)))
+        await self._pause(0.5)
+        await member.start()
+        self._spared.discard(member.name)
+
+    async def _stop_some(self) -> None:
+        for _ in range(self.weather.zombies):
+            await self._pause(1)
+            member = self._chance.choice([m for m in self.fleet.drivers if m.name not in self._spared])
+            self._spared.add(member.name)
+            await self._zombie(member)
+            self._spared.discard(member.name)
+
+    async def _zombie(self, member: Member) -> None:
+        """Stop *member* in the middle of its runs, wake it when others have them, and see what it does then."""
+        await self._up(member)
+        await until(partial(self._records.held_by, member.pid), 60, f"{member.name} drives something")
+        member.signal(signal.SIGSTOP)
+        held = await self._records.held_by(member.pid)
+        begin = time.monotonic()
+
+        async def taken() -> bool:
+            return not await self._records.still(held)
+
+        try:
+            took = await until(taken, 60, f"the runs of {member.name}, which is stopped, are taken over")
+        except AssertionError as error:
+            self.story.faults.append(str(error))
+            took = 60.0
+        await asyncio.sleep(max(0.0, self.weather.stopped - (time.monotonic() - begin)))
+        member.signal(signal.SIGCONT)
+        try:
+            end = f"ended itself with {await member.gone(8)}"
+            await member.start()
+        except TimeoutError:
+            end = "lives on"
+        self.story.zombies.append(f"{member.name}: {len(held)} runs, taken over within {took:.1f} s; woken it {end}")
+
+    async def _without_database(self, seconds: float) -> None:
+        """Cut everybody off for *seconds*, without a word of warning."""
+        refused = dict(self.net.refused)
+        await asyncio.to_thread(self._server.stop, "immediate")
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self._server.start)
+        seen = {name: n - refused.get(name, 0) for name, n in self.net.refused.items() if n > refused.get(name, 0)}
+        self.story.outages.append(f"{seconds:g} s away; what clients got: {seen}")
+        ended = sum(len(talk.receipts) - len(talk.open) for talk in self.talks)
+
+        async def goes_on() -> bool:
+            return sum(len(talk.receipts) - len(talk.open) for talk in self.talks) >= ended + len(self.talks)
+
+        try:
+            took = await until(goes_on, 60, "runs go on after the database was away")
+            self.story.outages.append(f"as many runs as there are talks had ended {took:.1f} s after it was back")
+        except AssertionError as error:
+            self.story.faults.append(str(error))
+        for member in self.fleet.members:
+            if not member.is_running:
+                self.story.faults.append(f"{member.name} ended while the database was away")
+                await member.start()
+            await self._up(member)
+
+    async def _deploy(self) -> None:
+        """Replace one process after the other, as a deploy does."""
+        for member in self.fleet.members:
+            await self._up(member)
+            held, at = await self._records.held_by(member.pid), time.time()
+            member.signal(signal.SIGTERM)
+            try:
+                code = await member.gone()
+            except TimeoutError:
+                self.story.faults.append(f"{member.name} did not end after SIGTERM")
+                await member.kill()
+                code = -9
+            if code != 0:
+                self.story.faults.append(f"{member.name} ended with {code} after SIGTERM")
+            left = len(await self._records.held_by(member.pid))
+            self.story.deploys.append((Loss(time.time(), member.name, tuple(held)), time.time() - at, left))
+            await member.start()
+            await self._up(member)
+
+    async def _check(self) -> None:
+        """Hold the whole story against what must be true."""
+        story = self.story
+        story.faults += [f"an answer that nobody may get: {each}" for each in dict.fromkeys(self.net.faults)]
+        story.logs = await self._records.sessions()
+        executions = Ledger(self.fleet.home.ledger).read()
+        for talk in self.talks:
+            facts = story.logs.get(talk.session, [])
+            found = list(check.faults(talk, facts, executions))
+            for web in self.fleet.webs:
+                found += check.listed(await self._messages(web, talk.session), facts)
+            if found:
+                log = "\n".join(map(str, facts))
+                story.faults.append(f"{talk.name} {talk.session}:\n  " + "\n  ".join(found) + f"\n{log}")
+
+    async def _messages(self, web: Member, session: str) -> list[dict]:
+        """Return all messages of *session* as *web* lists them."""
+        items: list[dict] = []
+        cursor = ""
+        while True:
+            path = f"/v1/sessions/{session}/messages?limit=100{cursor}"
+            page = await Net(self.net.http, [web.url], self._chance).ask("GET", path)
+            items += page["items"]
+            if page["next_cursor"] is None:
+                return items
+            cursor = f"&cursor={page['next_cursor']}"
+
+
+@asynccontextmanager
+async def brewing(weather: Weather, folder: Path) -> AsyncIterator[Storm]:
+    """Give a storm over a database, models and processes of its own; all of them end with it."""
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(postgres_server())
+        database = server.create()
+        home = Home(folder, database, await stack.enter_async_context(models(weather.rate)))
+        fleet = await stack.enter_async_context(running(home, weather.members))
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=ANSWERED, sock_read=ANSWERED)
+        http = aiohttp.ClientSession(timeout=patience, connector=aiohttp.TCPConnector(limit=0))
+        net = Net(await stack.enter_async_context(http), [each.url for each in fleet.webs], chance(weather.seed, "net"))
+        yield Storm(weather, fleet, server, Records(database), net)

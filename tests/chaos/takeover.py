@@ -1,0 +1,62 @@
+"""How long a run stood still: from the end of the process that drove it to the next one that did."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.chaos.records import Fact, Held
+
+PROGRESS = {"step.completed", "tool.completed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A process ended at the time *at* and held these runs."""
+
+    at: float
+    member: str
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """A run that another process resumed after so many *seconds*; *vain* were the tries before it that led nowhere."""
+
+    run: str
+    seconds: float
+    vain: int
+
+
+def takeovers(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[Takeover]:
+    """Give the takeovers in the log *facts* of one session."""
+    for loss in losses:
+        for held in loss.held:
+            own = [fact for fact in facts if fact.run == held.run]
+            resumed = [fact for fact in own if fact.type == "run.resumed" and fact.data["epoch"] > held.epoch]
+            if resumed:
+                yield Takeover(held.run, resumed[0].time - loss.at, _vain(own, resumed[0]))
+
+
+def finished(loss: Loss, facts: Sequence[Fact]) -> int:
+    """Count the runs of *loss* that were ended by the epoch that held them."""
+    by_run = {fact.run: fact for fact in facts if fact.type in {"run.resumed", "run.completed"} and fact.time}
+    first = {
+        held.run: next(
+            fact
+            for fact in facts
+            if fact.run == held.run
+            and (fact.type == "run.completed" or (fact.type == "run.resumed" and fact.data["epoch"] > held.epoch))
+        )
+        for held in loss.held
+        if held.run in by_run
+    }
+    return sum(fact.type == "run.completed" for fact in first.values())
+
+
+def _vain(own: Sequence[Fact], resumed: Fact) -> int:
+    """Count how often the run had been resumed since it last got anywhere: the pauses before a resume grow with it."""
+    vain = 0
+    for fact in own:
+        if fact.seq >= resumed.seq:
+            break
+        vain = 0 if fact.type in PROGRESS else vain + (fact.type == "run.resumed")
+    return vain

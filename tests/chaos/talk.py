@@ -1,0 +1,206 @@
+"""A talk: one session, someone who writes to it, and someone who reads it, wherever there is a server."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from tests.chaos.plan import Question
+from tests.e2e.frames import Frame, Frames, Shown
+from tests.e2e.server import KEY
+
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+ENDS = {"run.completed", "run.failed", "run.cancelled"}
+# A request that is not answered after so long hangs: that is a fault, whatever happens around it.
+ANSWERED = 15.0
+# A stream says something at least every 15 s.
+SILENT = 40.0
+# How long a reader stays with a server on average, in seconds.
+STAYS = 8.0
+LOST = (aiohttp.ClientError, ConnectionError, OSError)
+
+
+@dataclass(slots=True)
+class Net:
+    """The servers, and how they answered: *refused* counts by kind, *faults* are answers that nobody may get.
+
+    *trap* is called once, when a message is on its way to the server it names.
+    """
+
+    http: aiohttp.ClientSession
+    urls: list[str]
+    chance: random.Random
+    refused: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    trap: tuple[str, Callable[[], None]] | None = None
+
+    async def ask(self, method: str, path: str, body: object = None, *, patience: float = 150) -> Any:
+        """Return the JSON of the answer, asking one server after the other until one gives it."""
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            url = self.chance.choice(self.urls)
+            if method == "POST" and self.trap is not None and self.trap[0] == url:
+                asyncio.get_running_loop().call_later(self.chance.uniform(0, 0.02), self.trap[1])
+                self.trap = None
+            try:
+                async with self.http.request(method, url + path, json=body, headers=HEADERS) as response:
+                    found = await response.json(content_type=None)
+                if response.ok:
+                    return found
+                self._refuse(response, found, f"{method} {path}")
+                pause = float(response.headers.get("Retry-After", 0.3))
+            except TimeoutError:
+                self.faults.append(f"{method} {path}: not answered within {ANSWERED:g} s")
+                pause = 0.3
+            except LOST as error:
+                self.refused[type(error).__name__] += 1
+                pause = 0.2
+            await asyncio.sleep(pause * self.chance.uniform(0.5, 1.5))
+        raise AssertionError(f"{method} {path}: nobody answered for {patience:g} s; {self.refused}")
+
+    def _refuse(self, response: aiohttp.ClientResponse, found: Any, what: str) -> None:
+        """Count a refusal that may be; remember one that may not."""
+        self.refused[f"{response.status} {found.get('code')}"] += 1
+        clear = response.content_type == "application/problem+json" and (response.status, found["code"]) in {
+            (503, "unavailable"),
+            (429, "rate_limited"),
+        }
+        if not clear:
+            self.faults.append(f"{what}: {response.status} {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A message that was taken in."""
+
+    question: Question
+    run: str
+    message: str
+    seq: int
+
+
+class Seen(Frames):
+    """What the reader of a talk saw, over all its connections; live frames are folded and forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._epochs: dict[str, int] = {}
+        self._tries: dict[str, tuple[int, int]] = {}
+
+    def add(self, block: str) -> Frame:
+        frame = super().add(block)
+        if frame.seq is None:
+            self.all.pop()
+        return frame
+
+    def _fold(self, frame: Frame) -> None:
+        data = frame.data
+        match frame.event:
+            case "run.started" | "run.resumed":
+                self._epochs[data["run"]] = data["epoch"]
+            case "step.started":
+                self._tries[data["message"]] = (self._epochs[data["run"]], data["attempt"])
+            case "message.completed" if data["role"] == "assistant":
+                self._grew_into(data)
+        super()._fold(frame)
+
+    def _grew_into(self, whole: dict[str, Any]) -> None:
+        """Hold that what was shown of the try that came to its end is a beginning of what is kept."""
+        shown = self.messages.get(whole["message"], Shown())
+        if shown.tried == self._tries[whole["message"]]:
+            kept = {n: part["text"] for n, part in enumerate(whole["parts"]) if part["type"] == "text"}
+            for n, text in shown.parts.items():
+                assert kept.get(n, "").startswith(text), f"shown was {text!r} of what is {kept.get(n)!r}: {whole}"
+
+
+class Talk:
+    """One session: *receipts* are its messages that were taken in, *seen* what its reader saw."""
+
+    def __init__(self, name: str, net: Net, chance: random.Random, over: asyncio.Event) -> None:
+        self.name, self.session = name, ""
+        self.receipts: list[Receipt] = []
+        self.seen = Seen()
+        self.connections = 0
+        self.fault: str | None = None
+        self._net, self._chance, self._over = net, chance, over
+        self._ended: set[str] = set()
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Talk until it is *over* and the reader has seen every message answered."""
+        self.session = (await self._net.ask("POST", "/v1/sessions", {"agent": "assistant"}))["id"]
+        tasks = [asyncio.create_task(each) for each in (self._write(), self._read())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except AssertionError as error:
+            self.fault = str(error)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def open(self) -> list[str]:
+        """The runs whose end the reader has not seen."""
+        return [receipt.run for receipt in self.receipts if receipt.run not in self._ended]
+
+    async def _write(self) -> None:
+        """Write one to three messages at a time, and wait for their answers before the next."""
+        while not self._over.is_set():
+            for _ in range(self._chance.choice((1, 1, 2, 3))):
+                await self._post(Question.draw(self.name, len(self.receipts), self._chance))
+            while self.open:
+                self._news.clear()
+                await self._news.wait()
+
+    async def _post(self, question: Question) -> None:
+        """Write until it is taken in; sometimes write the same again, as clients do that have not heard."""
+        path, key = f"/v1/sessions/{self.session}/messages", f"{question.talk}-{question.n}"
+        body = {"text": question.text, "idempotency_key": key}
+        found = await self._net.ask("POST", path, body)
+        if self._chance.random() < 0.1:
+            again = await self._net.ask("POST", path, body)
+            assert again == found, f"the same key gave {found} and then {again}"
+        self.receipts.append(Receipt(question, found["run_id"], found["message_id"], found["seq"]))
+
+    async def _read(self) -> None:
+        """Follow the session at one server after the other: some are left, some are lost."""
+        while True:
+            url = self._net.chance.choice(self._net.urls)
+            try:
+                async with asyncio.timeout(self._chance.expovariate(1 / STAYS)) as stay:
+                    await self._follow(url)
+            except TimeoutError:
+                assert stay.expired(), f"a stream that says nothing for {SILENT:g} s"
+            except LOST as error:
+                self._net.refused[f"stream {type(error).__name__}"] += 1
+                await asyncio.sleep(0.2)
+
+    async def _follow(self, url: str) -> None:
+        headers = {**HEADERS, **({"Last-Event-ID": str(self.seen.seq)} if self.seen.seq else {})}
+        path, silent = f"{url}/v1/sessions/{self.session}/events", aiohttp.ClientTimeout(sock_read=SILENT)
+        async with self._net.http.get(path, headers=headers, timeout=silent) as response:
+            if response.status != 200:
+                self._net._refuse(response, await response.json(content_type=None), "GET events")
+                await asyncio.sleep(0.3)
+                return
+            self.connections += 1
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *blocks, rest = (rest + chunk).split(b"\n\n")
+                for block in blocks:
+                    if not block.startswith(b":"):
+                        self._take(block.decode())
+
+    def _take(self, block: str) -> None:
+        frame = self.seen.add(block)
+        if frame.event in ENDS:
+            self._ended.add(frame.data["run"])
+            self._news.set()

@@ -1,0 +1,221 @@
+"""`python -m tests.load.churn`: clients come and go for twenty minutes; memory must be flat and nothing left behind."""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import linear_regression
+
+import aiohttp
+import uvloop
+
+from tests.bench.__main__ import PAGE, machine
+from tests.chaos.fleet import Fleet, Home, Member, models, running
+from tests.chaos.plan import Question, chance
+from tests.chaos.records import Records, until
+from tests.chaos.talk import ANSWERED, ENDS, HEADERS, LOST, Net
+from tests.load import procs
+from tests.load.page import write
+from tests.postgres import postgres_server
+
+MINUTES, CLIENTS = 20.0, 12
+# The part of the time in which caches fill and pools grow.
+WARM = 0.25
+QUIET = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """What a process holds when nothing happens."""
+
+    tasks: dict[str, int]
+    files: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the clients did."""
+
+    done: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{n} {what}" for what, n in sorted(self.done.items()))
+
+
+class Client:
+    """Somebody who comes again and again, each time as somebody new."""
+
+    def __init__(self, net: Net, drawn: random.Random, counts: Counts) -> None:
+        self._net, self._chance, self._counts = net, drawn, counts.done
+
+    async def come(self, until: float) -> None:
+        """Visit after visit until the time *until*."""
+        n = 0
+        while time.monotonic() < until:
+            n += 1
+            await self._visit(f"v{self._chance.randrange(10**9)}")
+
+    async def _visit(self, name: str) -> None:
+        """Open a session, say something, listen for a while, stop some of it, and leave, often in the middle."""
+        session = (await self._net.ask("POST", "/v1/sessions", {"agent": "assistant"}))["id"]
+        self._counts["sessions"] += 1
+        runs: list[str] = []
+        for n in range(self._chance.choice((1, 2, 3))):
+            question = Question.draw(name, n, self._chance)
+            posted = await self._net.ask("POST", f"/v1/sessions/{session}/messages", {"text": question.text})
+            runs.append(posted["run_id"])
+        self._counts["runs"] += len(runs)
+        for _ in range(self._chance.choice((1, 1, 2))):
+            await self._listen(session, set(runs))
+        if self._chance.random() < 0.3:
+            await self._net.ask("POST", f"/v1/runs/{self._chance.choice(runs)}/cancel")
+            self._counts["cancels"] += 1
+
+    async def _listen(self, session: str, runs: set[str]) -> None:
+        """Follow the session until all of *runs* have ended, or patience has."""
+        url = f"{self._chance.choice(self._net.urls)}/v1/sessions/{session}/events"
+        rest, self._counts["streams"] = b"", self._counts["streams"] + 1
+        try:
+            async with (
+                asyncio.timeout(self._chance.uniform(0.2, 6)),
+                self._net.http.get(url, headers=HEADERS) as response,
+            ):
+                async for chunk in response.content.iter_any():
+                    *blocks, rest = (rest + chunk).split(b"\n\n")
+                    for block in blocks:
+                        lines = block.decode().split("\n")
+                        if lines[0].startswith("id: ") and lines[1].removeprefix("event: ") in ENDS:
+                            runs.discard(json.loads(lines[2].removeprefix("data: "))["run"])
+                    if not runs:
+                        return
+        except TimeoutError:
+            self._counts["streams dropped"] += 1
+        except LOST as error:
+            self._net.faults.append(f"a stream was lost: {error!r}")
+
+
+class Churn:
+    """The processes under churn, and what was seen of them."""
+
+    def __init__(self, fleet: Fleet, net: Net, records: Records, seed: int) -> None:
+        self._fleet, self._net, self._records, self._seed = fleet, net, records, seed
+        self._counts = Counts()
+        self._memory: dict[str, list[tuple[float, int]]] = {each.name: [] for each in fleet.members}
+
+    async def run(self, minutes: float, clients: int) -> tuple[list[str], list[str]]:
+        """Churn for so long; return the lines of the report, and what was left behind."""
+        await until(self._up, 60, "both processes say that they live")
+        await self._visited(60 * min(1.0, minutes / 4), clients, "warm")
+        before, open_before = await self._still()
+        await self._visited(60 * minutes, clients, "churn")
+        after, open_after = await self._still()
+        lines = [f"- {self._counts} by {clients} clients in {minutes:g} minutes."]
+        wrong = list(dict.fromkeys(self._net.faults))
+        for name, found in self._memory.items():
+            lines.append(_slope(name, found, minutes))
+            tasks, was = Counter(after[name].tasks), Counter(before[name].tasks)
+            lines.append(
+                f"- {name}: {was.total()} tasks and {before[name].files} files before, "
+                f"{tasks.total()} tasks and {after[name].files} files after it."
+            )
+            if more := tasks - was:
+                wrong.append(f"{name}: tasks left behind: {dict(more)}")
+            if after[name].files > before[name].files:
+                wrong.append(f"{name}: {after[name].files - before[name].files} files left open")
+        lines.append(f"- Postgres: {open_before} connections before, {open_after} after it.")
+        if open_after > open_before:
+            wrong.append(f"{open_after - open_before} connections to Postgres left open")
+        return lines, wrong
+
+    async def _up(self) -> bool:
+        return all([await self._records.has(each.pid) for each in self._fleet.members])
+
+    async def _visited(self, seconds: float, clients: int, what: str) -> None:
+        """Have *clients* visit for so many seconds, and look at the memory every five."""
+        begin = time.monotonic()
+        people = [Client(self._net, chance(self._seed, what, n), self._counts) for n in range(clients)]
+        async with asyncio.TaskGroup() as group:
+            visits = [group.create_task(each.come(begin + seconds)) for each in people]
+            while not all(visit.done() for visit in visits):
+                await asyncio.wait(visits, timeout=5)
+                for each in self._fleet.members if what == "churn" else ():
+                    self._memory[each.name].append((time.monotonic() - begin, procs.memory(each.pid)))
+
+    async def _still(self) -> tuple[dict[str, Still], int]:
+        """Wait until nothing happens any more, and return what the processes hold then."""
+
+        async def idle() -> bool:
+            return not await self._records.running()
+
+        await until(idle, 120, "all runs end", every=0.5)
+        await asyncio.sleep(QUIET)
+        held = {each.name: Still(await self._tasks(each), procs.files(each.pid)) for each in self._fleet.members}
+        return held, await self._records.connections()
+
+    async def _tasks(self, member: Member) -> dict[str, int]:
+        """Have a process count its tasks."""
+        path = self._fleet.home.folder / f"tasks-{member.pid}.json"
+        path.unlink(missing_ok=True)
+        os.kill(member.pid, signal.SIGUSR1)
+
+        async def told() -> bool:
+            return path.exists()
+
+        await until(told, 10, f"{member.name} counts its tasks")
+        return json.loads(path.read_text("utf-8"))
+
+
+def _slope(name: str, found: Sequence[tuple[float, int]], minutes: float) -> str:
+    """Return how the memory of a process grew once it was warm."""
+    warm = [(at, size) for at, size in found if at >= WARM * 60 * minutes]
+    slope, _ = linear_regression(*zip(*warm, strict=True))
+    return (
+        f"- {name}: {warm[0][1] / 1e6:.1f} MB after {WARM * minutes:g} minutes, {warm[-1][1] / 1e6:.1f} MB at the end: "
+        f"{3600 * slope / 1e6:+.1f} MB/hour by linear regression over {len(warm)} samples."
+    )
+
+
+def main() -> int:
+    """Have clients come and go; the exit code tells whether something was left behind."""
+    parser = argparse.ArgumentParser(prog="python -m tests.load.churn", description=main.__doc__)
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="write what was found into docs/benchmarks.md")
+    given = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="parley-churn-") as folder,
+        postgres_server() as server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        lines, wrong = runner.run(_churn(given, Path(folder), server.create()))
+    found = "\n".join((machine().replace("make bench", "make churn"), "", *lines))
+    print(found)
+    if given.write:
+        write(PAGE, "churn", found)
+    print("\n".join(wrong))
+    return bool(wrong)
+
+
+async def _churn(given: argparse.Namespace, folder: Path, database: str) -> tuple[list[str], list[str]]:
+    async with asyncio.timeout(60 * (given.minutes + 10)), AsyncExitStack() as stack:
+        home = Home(folder, database, await stack.enter_async_context(models(100)))
+        fleet = await stack.enter_async_context(running(home, {"serve": "serve", "worker": "worker"}))
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=ANSWERED, sock_read=ANSWERED)
+        http = aiohttp.ClientSession(timeout=patience, connector=aiohttp.TCPConnector(limit=0, force_close=True))
+        net = Net(await stack.enter_async_context(http), [each.url for each in fleet.webs], chance(given.seed, "net"))
+        return await Churn(fleet, net, Records(database), given.seed).run(given.minutes, given.clients)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
