@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from agent_core import events as e
 from agent_core.events import Event, Fact, Live
@@ -63,24 +63,27 @@ class Subscriber:
 class _OpenMessage:
     """The text so far of a message that a model is writing."""
 
-    __slots__ = ("parts", "started")
+    __slots__ = ("parts", "started", "tell")
 
-    def __init__(self, started: Fact) -> None:
-        self.started = started
+    def __init__(self, started: Fact, tell: Callable[[str | None], None] | None) -> None:
+        self.started, self.tell = started, tell
         self.parts: dict[int, tuple[type[e.Delta], list[str], e.Delta]] = {}
 
     def add(self, delta: e.Delta) -> None:
         known = self.parts.get(delta.part)
         if known is None:
             self.parts[delta.part] = (type(delta), [delta.text], delta)
+            if self.tell is not None and isinstance(delta, e.TextDelta):
+                self.tell(self.started.run)
         else:
             known[1].append(delta.text)
 
 
 class Hub:
-    """Subscribers per session, and its open messages."""
+    """Subscribers per session, and its open messages; *tell* hears the name of a run whose message gets its text."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str | None], None] | None = None) -> None:
+        self._tell = tell
         self._readers: dict[str, set[Subscriber]] = defaultdict(set)
         self._open: dict[str, dict[str, _OpenMessage]] = defaultdict(dict)
 
@@ -141,7 +144,7 @@ class Hub:
         if fact.type == e.StepStarted.type:
             body = fact.body
             assert isinstance(body, e.StepStarted)
-            self._open[fact.session][body.message] = _OpenMessage(fact)
+            self._open[fact.session][body.message] = _OpenMessage(fact, self._tell)
         elif fact.type == e.MessageCompleted.type:
             body = fact.body
             assert isinstance(body, e.MessageCompleted)
