@@ -1,0 +1,134 @@
+"""The checks of a storm find what they are there to find: each of them is shown a log in which one thing is wrong."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.chaos.check import faults, listed
+from tests.chaos.plan import Question, chance
+from tests.chaos.records import Fact, Held
+from tests.chaos.takeover import Loss, Takeover, takeovers
+from tests.chaos.talk import Receipt, Talk
+from tests.chaos.tools import Execution
+
+ASKED = Question("t0", 0, ("note",), 2)
+RUN = "run_1"
+ANSWER = "t0 #0 [noted it] w0 w1 "
+
+
+def log() -> list[Fact]:
+    """Return the whole log of a talk of one message, whose run was taken over once."""
+    said = {"role": "assistant", "stop": "done"}
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        ("message.received", {"message": "msg_0"}),
+        ("run.queued", {}),
+        ("run.started", {"epoch": 1}),
+        ("step.started", {"message": "msg_1", "attempt": 1}),
+        ("message.completed", {"message": "msg_1", "parts": [{"type": "text", "text": "t0 #0 step 0 "}], **said}),
+        ("step.completed", {}),
+        ("tool.requested", {"call": "call_1", "name": "note"}),
+        ("tool.started", {"call": "call_1"}),
+        ("tool.completed", {"call": "call_1", "outcome": "done", "parts": [{"type": "text", "text": "noted it"}]}),
+        ("run.resumed", {"epoch": 2}),
+        ("step.started", {"message": "msg_2", "attempt": 1}),
+        ("message.completed", {"message": "msg_2", "parts": [{"type": "text", "text": ANSWER}], **said}),
+        ("run.completed", {}),
+    ]
+    return [Fact(seq, kind, RUN, float(seq), data) for seq, (kind, data) in enumerate(bodies, 1)]
+
+
+def found(facts: list[Fact], executions: list[Execution] | None = None, **shown: str) -> str:
+    """Return what the checks find in *facts*; the reader saw all of the log as it should be, or *shown*."""
+    texts = {"msg_1": "t0 #0 step 0 ", "msg_2": ANSWER, **shown}
+    seen = _Seen([SimpleNamespace(seq=fact.seq) for fact in log()], texts)
+    talk = SimpleNamespace(fault=None, receipts=[Receipt(ASKED, RUN, "msg_0", 1)], seen=seen)
+    made = [Execution("note", "call_1", 1, 8.0)] if executions is None else executions
+    return "\n".join(faults(cast("Talk", talk), facts, made))
+
+
+class _Seen:
+    def __init__(self, frames: list[Any], texts: dict[str, str]) -> None:
+        self._frames, self.seq = frames, len(frames)
+        self.messages = {name: SimpleNamespace(text=text, done=True) for name, text in texts.items()}
+
+    def __iter__(self):
+        return iter(self._frames)
+
+
+def changed(at: int, **data: Any) -> Callable[[], list[Fact]]:
+    """Return a log whose fact *at* has other data."""
+    return lambda: [replace(fact, data={**fact.data, **data}) if fact.seq == at else fact for fact in log()]
+
+
+def without(at: int) -> Callable[[], list[Fact]]:
+    """Return a log that lacks the fact *at*, its seqs closed up."""
+    return lambda: [replace(fact, seq=n) for n, fact in enumerate((f for f in log() if f.seq != at), 1)]
+
+
+def behind(*more: Fact) -> Callable[[], list[Fact]]:
+    """Return a log that goes on with *more*."""
+    return lambda: [*log(), *more]
+
+
+def test_nothing_is_found_where_nothing_is_wrong():
+    """A log as it should be passes all checks."""
+    assert not found(log())
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (lambda: [fact for fact in log() if fact.seq != 6], "gaps"),
+        (without(1), "messages in the log"),
+        (behind(Fact(14, "message.received", RUN, 14.0, {"message": "msg_9"})), "messages in the log"),
+        (without(13), "runs ended as"),
+        (behind(Fact(14, "run.completed", RUN, 14.0, {})), "behind the end of its run"),
+        (behind(Fact(14, "run.started", "run_2", 14.0, {"epoch": 1})), "runs began as"),
+        (changed(10, epoch=1), "does not rise"),
+        (changed(9, outcome="failed"), "ended as ['failed']"),
+        (without(9), "ended as []"),
+        (changed(9, parts=[{"type": "text", "text": "unknown"}]), "was to be answered by"),
+        (changed(12, parts=[{"type": "text", "text": "t0 #0 [noted it] w0 "}]), "was to be answered by"),
+    ],
+)
+def test_what_is_wrong_in_a_log_is_found(facts: Callable[[], list[Fact]], words: str):
+    """Each fault of a log is told in words that name it."""
+    assert words in found(facts())
+
+
+def test_two_runs_at_once_are_found():
+    """A run that begins before the one before it has ended is found."""
+    facts = log()
+    facts.insert(5, Fact(6, "run.started", "run_2", 6.0, {"epoch": 1}))
+    assert "is at work" in found([replace(fact, seq=n) for n, fact in enumerate(facts, 1)])
+
+
+def test_a_write_that_was_executed_twice_is_found():
+    """Two executions of one call are found, by whichever processes; so is a result of none."""
+    twice = [Execution("note", "call_1", pid, 8.0) for pid in (1, 2)]
+    assert "executed 2 times" in found(log(), twice)
+    assert "executed 0 times" in found(log(), [])
+
+
+def test_an_answer_that_a_reader_has_otherwise_is_found():
+    """A reader whose text is not that of the log is found, and so is a server that lists another."""
+    assert "the reader shows msg_2" in found(log(), msg_2="t0 #0 w0")
+    items = [{"id": "msg_1", "role": "assistant", "parts": []}]
+    assert "the server lists" in "\n".join(listed(items, log()))
+
+
+def test_a_takeover_is_timed_from_the_loss():
+    """A takeover is the time from the end of the one owner to the resume by the next."""
+    losses = [Loss(7.5, "worker1", (Held(RUN, 1),)), Loss(11.0, "worker2", (Held(RUN, 2),))]
+    assert list(takeovers(losses, log())) == [Takeover(RUN, 2.5, 0)]
+
+
+def test_a_question_says_itself():
+    """What a message asks is read from the message again, the same with each draw of a seed."""
+    for n in range(50):
+        asked = Question.draw("t1", n, chance(1, n))
+        assert Question.read(asked.text) == asked
+        assert asked == Question.draw("t1", n, chance(1, n))
