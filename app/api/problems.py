@@ -174,7 +174,7 @@ def answers(
     status: int = 200,
     media: str = "application/json",
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route for OpenAPI: *model* with *status*, and the problems *codes*.
+    """Return the `responses` of a route for OpenAPI: *model* with *status*, the problems *codes*, and 503 beside them.
 
     *model* is one of our types, or the name of a component.
     """
@@ -182,7 +182,8 @@ def answers(
     if model is not None:
         first["content"] = {media: {"schema": reference(model)}}
     shape = {MEDIA_TYPE: {"schema": reference(Problem)}}
-    problems = {code: {"description": HTTPStatus(code).phrase, "content": shape} for code in codes}
+    told = sorted({*codes, 503}) if codes else ()
+    problems = {code: {"description": HTTPStatus(code).phrase, "content": shape} for code in told}
     return {status: first, **problems}
 
 

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
+import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from agent_core import Event, Fact
+from agent_core import Event, Fact, Unavailable
 from app.api.readers import Readers
 from app.api.wire import rfc3339
 from channels.web.visible import ShowTools, is_plain, visible
@@ -25,6 +27,7 @@ HEADERS = {
 OPERATOR_VIEW = "operator"
 VIEWS: dict[ShowTools, str] = {"none": "visitor:none", "names": "visitor:names", "full": "visitor:full"}
 NO_BODY = b"{}"
+_log = structlog.get_logger("parley.stream")
 
 
 def frame(event: Event, show: ShowTools | None) -> bytes:
@@ -96,7 +99,7 @@ class EventStream(Response):
             with self._readers.holding(pump):
                 await asyncio.wait((pump, left), return_when=asyncio.FIRST_COMPLETED)
                 if self._gone is not None and not pump.done():
-                    await self._gone()
+                    await self._left(self._gone)
         finally:
             alive.stop()
             left.cancel()
@@ -105,7 +108,16 @@ class EventStream(Response):
             await close(self._source)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         if not pump.cancelled():
-            pump.result()
+            # Without a database the stream ends as any does: its reader comes back, and is told then what is wrong.
+            with suppress(Unavailable):
+                pump.result()
+
+    async def _left(self, gone: Callable[[], Awaitable[object]]) -> None:
+        """Do what is to be done when the reader has left; nobody is there any more to hear that it failed."""
+        try:
+            await gone()
+        except Unavailable as error:
+            _log.warning("stream.not_cancelled", reason=str(error))
 
     @property
     def silence(self) -> float:

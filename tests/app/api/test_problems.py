@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from agent_core import Core
+from agent_core import Core, Unavailable
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,19 @@ async def test_a_crash_shows_no_trace(client: httpx.AsyncClient, core: Core, mon
     answer = await client.get("/v1/sessions")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert "secret" not in answer.text
+
+
+async def test_a_database_that_is_away_is_said(client: httpx.AsyncClient, core: Core, monkeypatch):
+    """Without a database a request answers 503, and says when to come again."""
+
+    async def away(**_):
+        raise Unavailable("The database cannot be reached; try again in a moment.")
+
+    monkeypatch.setattr(core, "sessions", away)
+    answer = await client.get("/v1/sessions")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert "try again" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,18 @@ import json
 import msgspec
 import pytest
 
-from agent_core import Actor, Fact, Heartbeat, Live, NotFound, RunQueued, SessionOpened, TextDelta, UnknownCursor
+from agent_core import (
+    Actor,
+    Fact,
+    Heartbeat,
+    Live,
+    NotFound,
+    RunQueued,
+    SessionOpened,
+    TextDelta,
+    Unavailable,
+    UnknownCursor,
+)
 from app.api.readers import Readers
 from app.api.sse import EventStream, frame, open_stream
 
@@ -191,6 +202,15 @@ async def test_a_failing_source_ends_the_stream_and_is_heard_of():
     with pytest.raises(NotFound):
         await running.end()
     assert running.wire.ended.is_set()
+
+
+async def test_a_database_that_goes_away_ends_the_stream():
+    """Without a database a stream ends as any does, and nothing is logged as a crash: its reader comes back."""
+    running = Running()
+    running.source.queue.put_nowait([fact(1, OPENED)])
+    running.source.queue.put_nowait(Unavailable("away"))
+    await running.end()
+    assert len(running.wire.chunks) == 1
 
 
 async def test_an_unknown_cursor_is_raised_before_the_stream():
