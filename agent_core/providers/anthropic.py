@@ -11,6 +11,7 @@ from agent_core.providers.anthropic_encode import encoder_of
 from agent_core.providers.anthropic_fold import AnthropicFold
 from agent_core.providers.base import Delta, Encode, Entry, Request
 from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.ondemand import on_demand
 
 PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
@@ -26,9 +27,10 @@ def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0)
     """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
 
     def make() -> Sdk:
-        from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - a second of imports
+        with on_demand("anthropic", "httpcore2"):
+            from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - many imports
 
-        http = DefaultAioHttpClient()
+            http = DefaultAioHttpClient()
         return Sdk(AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
 
     return AnthropicProvider(SdkClient("anthropic", make, idle=idle))

@@ -12,6 +12,7 @@ from agent_core.providers.base import Delta, Encode, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible_encode import encode
 from agent_core.providers.compatible_fold import ChatFold
+from agent_core.providers.ondemand import on_demand
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -30,9 +31,10 @@ def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0
     url = base_url or OPENAI_URL
 
     def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - importing the SDK takes a second
+        with on_demand("openai", "httpcore2"):
+            from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - many imports
 
-        http = DefaultAioHttpClient()
+            http = DefaultAioHttpClient()
         return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname

@@ -1,0 +1,109 @@
+"""Import an SDK's client without the thousands of modules that the `__init__` of its packages name.
+
+`import anthropic` executes 2,900 modules, nearly all of them types, for a client that needs a third of them; that of
+`openai` needs a tenth. Under `on_demand` a package is found as it is, but its `__init__` waits: what that imports from
+modules of the package is taken from there when somebody asks for it, and whatever else is asked executes it. Nothing is
+replaced and nothing is missing: it is what Python 3.15 calls a lazy import.
+"""
+
+import ast
+import importlib
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+
+@contextmanager
+def on_demand(*packages: str) -> Generator[None]:
+    """Let the `__init__` of *packages*, and of those in them, wait when they are imported here for the first time."""
+    finder = _Finder(packages)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Finder:
+    """Finds packages as the path has them, and gives them a loader that executes nothing."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = tuple(f"{root}." for root in roots)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        # A *target* is a package whose `__init__` is to be executed after all.
+        if target is not None or not f"{name}.".startswith(self._roots):
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.loader.is_package(name):
+            return None
+        spec.loader = _Loader(name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Makes a package whose `__init__` waits."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader_state = _places(module.__name__, self.get_data(self.path))
+        module.__class__ = _Package
+
+
+class _Package(ModuleType):
+    """A package whose `__init__` was not executed."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self._taken(name)
+        except Exception:  # noqa: BLE001 - whatever does not work alone may work as the package itself would do it
+            return self._executed(name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        assert self.__spec__ is not None
+        return sorted({*self.__dict__, *self.__spec__.loader_state})
+
+    def _taken(self, name: str) -> Any:
+        """Return *name* from the module that has it, or the module of that name."""
+        assert self.__spec__ is not None
+        if place := self.__spec__.loader_state.get(name):
+            return getattr(importlib.import_module(place[0]), place[1])
+        module = f"{self.__name__}.{name}"
+        if name.startswith("__") or find_spec(module) is None:
+            raise AttributeError(name)
+        return importlib.import_module(module)
+
+    def _executed(self, name: str) -> Any:
+        """Return what *name* is once the `__init__` was executed, which is done under the import's own lock."""
+        importlib.reload(self)
+        self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue] - as `importlib.util.LazyLoader` does
+        return getattr(self, name)
+
+
+def _places(package: str, source: bytes) -> Mapping[str, tuple[str, str]]:
+    """Return the modules, with the names there, of what the `__init__` in *source* imports from modules of its own."""
+    body = ast.parse(source).body
+    imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module]
+    places = {a.asname or a.name: (f"{package}.{node.module}", a.name) for node in imports for a in node.names}
+    for name in _bound(node for node in body if not isinstance(node, ast.ImportFrom)):
+        places.pop(name, None)
+    return places
+
+
+def _bound(statements: Iterator[ast.stmt]) -> Iterator[str]:
+    """Give the names that *statements* bind: the `__init__` does something with them."""
+    for statement in statements:
+        for node in ast.walk(statement):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    yield name
+                case _:
+                    pass

@@ -1,0 +1,152 @@
+"""An SDK's packages on demand: what is asked for is imported, the rest waits, and nothing is missing."""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from agent_core.providers.ondemand import on_demand
+
+INIT = """
+from ._client import Client as Client, helper as tool
+from ._rare import Rare
+from ._client import wrapped
+from . import types
+
+wrapped = ("wrapped", wrapped)
+EXECUTED = True
+__all__ = ["Client", "EXECUTED", "Rare", "tool", "types", "wrapped"]
+"""
+FILES = {
+    "__init__.py": INIT,
+    "_client.py": "from . import _errors\nfrom .types import Small\n\nclass Client: ...\nhelper = 1\nwrapped = 2\n",
+    "_errors.py": "",
+    "_rare.py": "class Rare: ...\n",
+    "types/__init__.py": "from .small import Small\nfrom .large import Large\n",
+    "types/small.py": "class Small: ...\n",
+    "types/large.py": "class Large: ...\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give the name of a package that can be imported."""
+    name = "vendor_of_tests"
+    write(tmp_path / name, FILES)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield name
+    for module in loaded(name):
+        del sys.modules[module]
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+def loaded(package: str) -> set[str]:
+    return {name for name in sys.modules if f"{name}.".startswith(f"{package}.")}
+
+
+def bare(package: str, *names: str) -> Any:
+    """Return *package*, of which *names* were asked."""
+    with on_demand(package):
+        module = importlib.import_module(package)
+        for name in names:
+            getattr(module, name)
+        return module
+
+
+def test_asked(package):
+    """A name brings the module that has it, and what that needs, and no other."""
+    client = bare(package, "Client").Client
+    assert client.__module__ == f"{package}._client"
+    assert loaded(package) == {package, *(f"{package}.{m}" for m in ("_client", "_errors", "types", "types.small"))}
+
+
+def test_renamed(package):
+    """A name that the package gives to something is the one to ask for."""
+    assert bare(package).tool == 1
+
+
+@pytest.mark.parametrize("name", ["EXECUTED", "__all__", "wrapped"])
+def test_executed(package, name):
+    """What the package makes itself is there too, made by the package."""
+    found = getattr(bare(package), name)
+    assert found in (True, ("wrapped", 2), ["Client", "EXECUTED", "Rare", "tool", "types", "wrapped"])
+    assert type(sys.modules[package]) is type(sys)
+
+
+def test_same_objects(package):
+    """What was taken alone is the very object that the whole package has."""
+    module = bare(package)
+    client, small = module.Client, module.types.Small
+    assert module.EXECUTED
+    assert (module.Client, module.types.Small) == (client, small)
+
+
+def test_later_imports(package):
+    """Whoever imports from the package later gets everything as ever."""
+    bare(package)
+    found: dict[str, object] = {}
+    exec(f"from {package} import *\nfrom {package}.types import Large", found)  # noqa: S102 - no function may import *
+    assert {"Client", "EXECUTED", "Rare", "Large"} <= set(found)
+
+
+def test_missing(package):
+    """What the package does not have is an AttributeError, as with every module."""
+    module = bare(package)
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = module.nothing_of_the_kind
+
+
+def test_order_that_matters(package, tmp_path):
+    """A module that can only be imported by its package is imported by its package."""
+    write(tmp_path / package, {"_client.py": f"from {package} import EXECUTED_FIRST\nclass Client: ...\n"})
+    write(tmp_path / package, {"__init__.py": "EXECUTED_FIRST = 1\nfrom ._client import Client\n"})
+    assert bare(package).Client.__module__ == f"{package}._client"
+
+
+def test_left_alone(package):
+    """Packages that were not named, and those imported before or after, are imported as ever."""
+    with on_demand("another"):
+        assert importlib.import_module(package).EXECUTED
+    module = bare(package)
+    assert type(module) is type(sys)
+
+
+@pytest.mark.parametrize(
+    ("sdk", "client", "share"), [("anthropic", "AsyncAnthropic", 0.4), ("openai", "AsyncOpenAI", 0.2)]
+)
+def test_sdks(sdk, client, share):
+    """Of an SDK the client and what it needs are imported; all that the SDK exports is there when asked for."""
+    code = f"""
+        import asyncio, sys
+        from agent_core.providers.{sdk} import {sdk}
+
+        async def main():
+            provider = {sdk}(api_key="none")
+            await provider.prepare()
+            await provider.close()
+
+        asyncio.run(main())
+        import {sdk}
+        print(sum(name.startswith("{sdk}.") for name in sys.modules), type({sdk}).__name__)
+        print({sdk}.{client}.__name__, all(hasattr({sdk}, name) for name in {sdk}.__all__))
+    """
+    command = [sys.executable, "-c", dedent(code)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+    spec = importlib.util.find_spec(sdk)
+    assert spec is not None
+    assert spec.origin is not None
+    files = sum(1 for _ in Path(spec.origin).parent.rglob("*.py"))
+    assert int(said[0]) < share * files
+    assert said[1:] == ["_Package", client, "True"]
