@@ -279,17 +279,21 @@ class Incoming:
         self.hub.publish((fact,))
 
     def _say_rest(self, run: _Run, end: Fact) -> None:
-        """Show what was not told of a message that is complete: the text of its parts goes on as it was shown."""
+        """Show what was not told of a message that is complete, if its parts go on as they were shown."""
         body = end.body
         assert isinstance(body, e.MessageCompleted)
-        for live in self.hub.open_messages(run.session):
-            told = live.body
-            if live.run != run.id or not isinstance(told, TEXTS) or told.part >= len(body.parts):
-                continue
-            part = body.parts[told.part]
-            if isinstance(part, (Text, Reasoning)) and part.text.startswith(told.text):
-                whole = msgspec.structs.replace(told, text=part.text)
-                self._show(run, run.step, end.time, whole)
+        bodies = [live.body for live in self.hub.open_messages(run.session) if live.run == run.id]
+        told = {body.part: body for body in bodies if isinstance(body, TEXTS)}
+        parts = {n: part for n, part in enumerate(body.parts) if isinstance(part, (Text, Reasoning))}
+        if not told or not all(n in parts and parts[n].text.startswith(body.text) for n, body in told.items()):
+            return
+        first = next(iter(told.values()))
+        for n, part in parts.items():
+            kind = e.TextDelta if isinstance(part, Text) else e.ReasoningDelta
+            whole = kind(
+                message=first.message, part=n, epoch=first.epoch, attempt=first.attempt, offset=0, text=part.text
+            )
+            self._show(run, run.step, end.time, whole)
 
     def _add(self, watch: _Watch, run: _Run) -> _Run:
         watch.runs[run.key] = self._runs[run.key] = run

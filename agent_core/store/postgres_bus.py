@@ -81,9 +81,12 @@ _OTHERS = f"""
 SELECT count(*) FROM pg_stat_activity
 WHERE application_name = '{NAMES["read"]}' AND datname = current_database() AND pid <> pg_backend_pid()
 """  # noqa: S608 - the name is our own word
+# A flush may be deleting the same rows: what is locked is left to it, so that neither waits for the other.
 _TIDY = text("""
-DELETE FROM live WHERE (run, epoch) IN (
-    SELECT DISTINCT run, epoch FROM live EXCEPT SELECT key, epoch FROM run WHERE status = 'running'
+DELETE FROM live WHERE ctid IN (
+    SELECT ctid FROM live WHERE (run, epoch) IN (
+        SELECT DISTINCT run, epoch FROM live EXCEPT SELECT key, epoch FROM run WHERE status = 'running'
+    ) FOR UPDATE SKIP LOCKED
 )
 """)
 
