@@ -17,7 +17,7 @@ from agent_core.homes import Home, Homes
 from agent_core.inbound import Inbound
 from agent_core.messages import Actor
 from agent_core.objects import MessageObject, Page, Receipt, RunObject, RunStatus, SessionObject, SessionStatus
-from agent_core.opening import Opened, Openings
+from agent_core.opening import Opened, Openings, Reach
 from agent_core.providers.base import Provider, named
 from agent_core.roster import Roster, cursor_key
 from agent_core.segments import Segments, provider_for
@@ -60,7 +60,8 @@ class Core:
         self._engine = engine(self._segments, clock)
         self._store.serve(self._engine.worker, self._engine.has_room, self._freed)
         self._backlog = Backlog(database, clock, max_backlog)
-        self._openings = Openings(self._store, self._homes, self.agents, self._finish, self._backlog)
+        reach = Reach(self._engine.place, self._begin, self._interrupt, self._freed)
+        self._openings = Openings(self._store, self._homes, self.agents, self._finish, self._backlog, reach)
         self._work: asyncio.Task[None] | None = None
         self._counting: asyncio.Task[None] | None = None
         self._ringing: set[asyncio.Future[None]] = set()
@@ -70,18 +71,19 @@ class Core:
         await self._store.write(catalog.ensure_project)
         if self._bus is not None:
             await self._bus.start(self._store.hub, self._rung, self._engine.interrupt)
+        await self._engine.start()
         self._segments.pressure.start()
         self._counting = asyncio.create_task(self._backlog.watch(), name="parley-backlog")
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
-        """Stop driving within *grace* seconds and close the database; every run goes on at the next start."""
+        """Stop driving within *grace* seconds, close the database; every run goes on elsewhere, or at a next start."""
         self._segments.pressure.stop()
+        await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
         for task in (self._work, self._counting):
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
-        await self._engine.stop(grace)
         if self._bus is not None:
             await self._bus.stop()
         await self._store.database.close()
@@ -208,9 +210,7 @@ class Core:
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
         done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish)
-        if done.running is not None and not self._engine.interrupt(done.running.key):
-            if self._bus is not None:
-                self._bus.interrupt(done.running.key)
+        if done.running is not None and not self._interrupt(done.running.key):
             await self._engine.ring(done.running.key)
         if done.started is not None:
             self._engine.begin(done.started, self._segments.segment(done.started))
@@ -244,18 +244,25 @@ class Core:
         return await self._store.get(id)
 
     async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
-        return await self._openings.receive(home, inbound, self._begin, self._engine.interrupt, agent)
+        return await self._openings.receive(home, inbound, agent)
+
+    def _interrupt(self, run: int) -> bool:
+        """Have a run's driver, here or elsewhere, stop and read the news; tell whether it is here."""
+        here = self._engine.interrupt(run)
+        if not here and self._bus is not None:
+            self._bus.interrupt(run)
+        return here
 
     def _freed(self, run: int) -> None:
-        """Have a run started that waited for another's end."""
+        """Have a run started that waited for another's end, or for room."""
         if self._engine.has_room():
             self._rung(run)
-        elif self._bus is not None:
-            self._bus.ring(run)
+        else:
+            self._segments.call(run)
 
     def _rung(self, run: int) -> None:
         """Look at a run that another process asks for."""
-        ringing = asyncio.ensure_future(self._engine.ring(run))
+        ringing = asyncio.ensure_future(self._engine.hear(run))
         self._ringing.add(ringing)
         ringing.add_done_callback(self._ringing.discard)
 

@@ -1,6 +1,7 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +40,28 @@ class Opened:
     move: Move | None
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How an opening reaches those who drive.
+
+    *place* keeps room for a run, *begin* drives one here, *interrupt* stops one wherever it is driven, and *ring* asks
+    for somebody to start one.
+    """
+
+    place: Callable[[], AbstractContextManager[bool]]
+    begin: Callable[[Opened], None]
+    interrupt: Callable[[int], object]
+    ring: Callable[[int], None]
+
+
 class Openings:
     """Opens sessions and runs."""
 
-    def __init__(self, store: Store, homes: Homes, roster: Roster, finish: Finish, backlog: Backlog) -> None:
+    def __init__(
+        self, store: Store, homes: Homes, roster: Roster, finish: Finish, backlog: Backlog, reach: Reach
+    ) -> None:
         self._store, self._homes, self._roster, self._finish = store, homes, roster, finish
-        self._backlog = backlog
+        self._backlog, self._reach = backlog, reach
 
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
         """Open a session, or return the one at *address*; raises `NotFound`."""
@@ -74,35 +91,35 @@ class Openings:
             lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
         )
 
-    async def receive(
-        self,
-        home: Home,
-        inbound: Inbound,
-        begin: Callable[[Opened], None],
-        interrupt: Callable[[int], bool],
-        owner: str | None = None,
-    ) -> Receipt:
-        """Receive *inbound* in *home*'s session; *begin* is called with the run if it starts at once.
+    async def receive(self, home: Home, inbound: Inbound, owner: str | None = None) -> Receipt:
+        """Receive *inbound* in *home*'s session; its run begins here if it starts at once.
 
         *owner* is the agent whose session it must be, if that is in question.
         """
-        agent = self._agent(home, inbound)
-        prepared, move = self._prepare(home, agent, inbound)
-        prepared = msgspec.structs.replace(prepared, agent=owner) if owner else prepared
+        with self._reach.place() as has_room:
+            agent = self._agent(home, inbound)
+            prepared, move = self._prepare(home, agent, inbound, has_room=has_room)
+            prepared = msgspec.structs.replace(prepared, agent=owner) if owner else prepared
 
-        def committed(done: Received) -> None:
-            if done.started is None and any(fact.type == e.RunQueued.type for fact in done.facts):
-                self._backlog.note()
-            if done.started is not None:
-                facts = [*done.missed, *done.facts]
-                home.window.apply(facts)
-                state = RunState(done.started.id).apply(*facts)
-                begin(Opened(done.started, agent, home, state, move if done.said else None))
-            if done.interrupted is not None:
-                interrupt(done.interrupted.key)
+            def committed(done: Received) -> None:
+                if done.started is not None:
+                    facts = [*done.missed, *done.facts]
+                    home.window.apply(facts)
+                    state = RunState(done.started.id).apply(*facts)
+                    self._reach.begin(Opened(done.started, agent, home, state, move if done.said else None))
+                self._tell(done)
 
-        received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
+            received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
         return received.receipt
+
+    def _tell(self, done: Received) -> None:
+        """Pass on what a message asks of others."""
+        if done.started is None and any(fact.type == e.RunQueued.type for fact in done.facts):
+            self._backlog.note()
+        if done.freed is not None:
+            self._reach.ring(done.freed)
+        if done.interrupted is not None:
+            self._reach.interrupt(done.interrupted.key)
 
     def _agent(self, home: Home, inbound: Inbound) -> Agent:
         """Return the agent with what the run brings of its own."""
@@ -117,9 +134,9 @@ class Openings:
         )
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _prepare(self, home: Home, agent: Agent, inbound: Inbound) -> tuple[Intake, Move]:
+    def _prepare(self, home: Home, agent: Agent, inbound: Inbound, *, has_room: bool) -> tuple[Intake, Move]:
         options = RunOptions(inbound.controls) if inbound.controls != Controls() else None
-        owner = self._store.worker if self._store.has_room() else None
+        owner = self._store.worker if has_room else None
         prepared = Intake(
             inbound=inbound,
             agent=None,

@@ -16,7 +16,8 @@ from agent_core.pressure import Pressure
 from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
 from agent_core.roster import Roster
 from agent_core.state import RunState
-from agent_core.store import catalog, runs
+from agent_core.store import catalog, due
+from agent_core.store.due import Due
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.strategy import Move
@@ -33,18 +34,24 @@ class Segments:
         self._providers, self._toolbox = providers, toolbox
         self.pressure = Pressure()
 
-    async def due(self) -> list[tuple[int, str | None]]:
-        now = self._store.clock.now()
-        return [(run.key, run.owner) for run in await self._store.read(lambda connection: runs.due(connection, now))]
+    async def due(self, *, patience: int, most: int) -> list[Due]:
+        now, worker = self._store.clock.now(), self._store.worker
+        return await self._store.read(
+            lambda connection: due.due(connection, now, owner=worker, patience=patience, most=most)
+        )
 
-    async def take(self, run: int, cause: str) -> RunRef | None:
-        return (await self._store.resume(run, cause)).started
+    async def take(self, run: int, cause: str, *, patience: int) -> RunRef | None:
+        return (await self._store.resume(run, cause, patience=patience)).started
+
+    def call(self, run: int) -> None:
+        if self._store.bus is not None:
+            self._store.bus.ring(run)
 
     async def set_deadline(self, run: int, at: int) -> None:
-        await self._store.write(lambda connection: runs.set_deadline(connection, run, at))
+        await self._store.write(lambda connection: due.set_deadline(connection, run, at))
 
     async def next_deadline(self, after: int) -> int | None:
-        return await self._store.read(lambda connection: runs.next_deadline(connection, after))
+        return await self._store.read(lambda connection: due.next_deadline(connection, after))
 
     def beat(self, run: RunRef) -> None:
         self._store.show(run, e.Heartbeat())

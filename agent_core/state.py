@@ -16,6 +16,9 @@ UNCOUNTED = frozenset({TOOLS_WITHHELD, "stale_reasoning"})
 """Failed tries that are mended in a way of their own, and leave a step its tries."""
 REPAIR = "repair"
 """Why a snapshot is frozen anew with nothing changed: a model refused its earlier thinking, so that is left out."""
+HANDED_OVER, OUTAGE = "handed_over", "outage"
+BLAMELESS = frozenset({HANDED_OVER, OUTAGE})
+"""Causes of a resume that say nothing of the run: its worker was stopped, or the database was away."""
 RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
 
 
@@ -157,7 +160,8 @@ def _fold_run(
         case e.RunWaiting():
             return replace(s, phase="waiting", vain=0)
         case e.RunResumed():
-            return replace(s, phase="running", epoch=body.epoch, vain=s.vain + 1)
+            vain = s.vain + (body.cause not in BLAMELESS)
+            return replace(s, phase="running", epoch=body.epoch, vain=vain)
         case e.RunCancelling():
             return replace(s, cancelling=s.cancelling or body)
         case e.RunCompleted() | e.RunFailed() | e.RunCancelled():

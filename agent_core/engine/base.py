@@ -1,22 +1,27 @@
 """The engine port. Correctness never depends on it: the log's epochs decide who drives a run."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from agent_core.drive import Interrupt
+from agent_core.store.due import Due
 from agent_core.store.log import RunRef
 
 Segment = Callable[[Interrupt], Awaitable[RunRef | None]]
 
 
 class Runs(Protocol):
-    """What an engine needs to know of runs: the core provides it."""
+    """What an engine needs to know of runs: the core provides it.
 
-    async def due(self) -> list[tuple[int, str | None]]:
-        """Return key and owner of each run that somebody should drive, or look at."""
+    *patience* is how many milliseconds a worker that does not beat is taken for alive.
+    """
+
+    async def due(self, *, patience: int, most: int) -> list[Due]:
+        """Return this worker's runs and those that somebody should drive, or look at; *most* of the queued ones."""
         ...
 
-    async def take(self, run: int, cause: str) -> RunRef | None:
+    async def take(self, run: int, cause: str, *, patience: int) -> RunRef | None:
         """Make this worker the run's owner, with a new epoch; None when there is nothing to drive."""
         ...
 
@@ -26,6 +31,10 @@ class Runs(Protocol):
 
     def beat(self, run: RunRef) -> None:
         """Show that *run* is being worked on."""
+        ...
+
+    def call(self, run: int) -> None:
+        """Ask the other processes, if there are any, for one with room to drive *run*."""
         ...
 
     async def set_deadline(self, run: int, at: int) -> None: ...
@@ -45,12 +54,24 @@ class Engine(Protocol):
         """Tell whether this worker may drive one more run."""
         ...
 
+    def place(self) -> AbstractContextManager[bool]:
+        """Keep room for a run that is about to begin here; False when there is none."""
+        ...
+
+    async def start(self) -> None:
+        """Become a worker that may own runs; raises `Unavailable`."""
+        ...
+
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns already."""
         ...
 
     async def ring(self, run: int, at: int | None = None) -> None:
         """Have somebody look at the run: now, or at *at* milliseconds; idempotent."""
+        ...
+
+    async def hear(self, run: int) -> None:
+        """Look at a run that another process rang, if there is room here."""
         ...
 
     def interrupt(self, run: int) -> bool:
@@ -62,5 +83,5 @@ class Engine(Protocol):
         ...
 
     async def stop(self, grace: float) -> None:
-        """Leave every run as its log says; the next worker goes on from there."""
+        """Leave every run as its log says; whoever works next, here or elsewhere, goes on from there."""
         ...

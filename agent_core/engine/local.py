@@ -1,6 +1,9 @@
 """The local engine: tasks in the one process that owns the database."""
 
 import asyncio
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import structlog
@@ -8,22 +11,30 @@ import structlog
 from agent_core.clock import Clock
 from agent_core.drive import Interrupt
 from agent_core.engine.base import Runs, Segment
-from agent_core.errors import LostRun
+from agent_core.errors import LostRun, Unavailable
 from agent_core.ids import new_id
+from agent_core.state import OUTAGE
+from agent_core.store.due import Due
 from agent_core.store.log import RunRef
-from agent_core.store.runs import RUNG
+from agent_core.store.runs import RESTARTED, RUNG
 
 _SWEEP_EVERY = 1.0
 _BEAT_EVERY = 10.0
+_AT_ONCE = 8
+"""Runs that a sweep takes side by side: fewer than a process has connections."""
 MAX_RUNS = 1_000
 _log = structlog.get_logger("parley.engine")
 
 
 @dataclass(slots=True)
-class _Driven:
+class Driven:
+    """A run in the hands of this process."""
+
     run: RunRef
     task: asyncio.Task[None]
-    interrupt: Interrupt = field(default_factory=Interrupt)
+    interrupt: Interrupt
+    since: float = field(default_factory=time.monotonic)
+    told: bool = False
 
 
 class LocalEngine:
@@ -32,22 +43,43 @@ class LocalEngine:
     def __init__(self, runs: Runs, clock: Clock, *, max_runs: int = MAX_RUNS) -> None:
         self.worker = new_id("wrk")
         self._runs, self._clock, self._max_runs = runs, clock, max_runs
-        self._driven: dict[int, _Driven] = {}
+        self._driven: dict[int, Driven] = {}
+        self._coming = 0
         self._taking: set[int] = set()
         self._astray: set[int] = set()
+        self._cut: set[int] = set()
         self._rung: set[int] = set()
         self._due = asyncio.Event()
         self._stopping = False
 
+    @property
+    def room(self) -> int:
+        """How many more runs this worker may drive."""
+        if self._stopping:
+            return 0
+        return max(0, self._max_runs - len(self._driven) - len(self._taking) - self._coming)
+
     def has_room(self) -> bool:
-        return not self._stopping and len(self._driven) < self._max_runs
+        return self.room > 0
+
+    @contextmanager
+    def place(self) -> Generator[bool]:
+        kept = self.has_room()
+        self._coming += kept
+        try:
+            yield kept
+        finally:
+            self._coming -= kept
+
+    async def start(self) -> None:
+        """Nobody else works here."""
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         if self._stopping:
             return
         interrupt = Interrupt()
         task = asyncio.get_running_loop().create_task(self._drive(run, segment, interrupt))
-        self._driven[run.key] = _Driven(run, task, interrupt)
+        self._driven[run.key] = Driven(run, task, interrupt)
 
     async def ring(self, run: int, at: int | None = None) -> None:
         if at is not None:
@@ -56,7 +88,10 @@ class LocalEngine:
         elif run in self._driven:
             self._rung.add(run)  # it may be on its way into a wait: look again when it is there
         else:
-            await self._take(run, RUNG)
+            await self._take(run, "crashed" if run in self._astray else RUNG)
+
+    async def hear(self, run: int) -> None:
+        await self.ring(run)
 
     def interrupt(self, run: int) -> bool:
         driven = self._driven.get(run)
@@ -71,6 +106,10 @@ class LocalEngine:
 
     async def stop(self, grace: float) -> None:
         self._stopping = True
+        await self._drop(grace)
+
+    async def _drop(self, grace: float) -> None:
+        """Cancel what is driven; wait for its ends, but no longer than *grace* seconds."""
         tasks = [driven.task for driven in self._driven.values()]
         for task in tasks:
             task.cancel()
@@ -78,20 +117,27 @@ class LocalEngine:
             await asyncio.wait(tasks, timeout=grace)
 
     async def _drive(self, run: RunRef, segment: Segment, interrupt: Interrupt) -> None:
+        following = None
         try:
             following = await segment(interrupt)
         except LostRun:
-            following = None
             self._rung.discard(run.key)
             _log.info("run.lost", run=run.id)
+        except Unavailable:
+            self._cut.add(run.key)
+            self._astray.add(run.key)
+            _log.debug("run.cut", run=run.id)
         except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not end the worker; the sweep tries the run again
-            following = None
             self._rung.discard(run.key)
+            self._astray.add(run.key)
             _log.exception("run.crashed", run=run.id)
         finally:
+            was_full = not self.has_room()
             self._driven.pop(run.key, None)
         if following is not None:
             self.begin(following, self._runs.segment(following))
+        elif was_full:
+            self._make_room_known()
         if run.key in self._rung:
             self._rung.discard(run.key)
             await self._take(run.key, RUNG)
@@ -103,32 +149,60 @@ class LocalEngine:
                 await self.sweep()
                 self._due.clear()
                 await self._pause(looked)
-            except Exception:  # noqa: BLE001 - the boundary: a database that fails for a moment must not end the worker
-                _log.exception("sweep.failed")
+            except Exception as error:  # noqa: BLE001 - the boundary: a database that fails for a moment must not end the worker
+                self._failed(error)
                 await self._clock.sleep(_SWEEP_EVERY)
 
-    async def sweep(self) -> None:
-        """Take every run that is due and that nobody drives.
+    def _failed(self, error: Exception) -> None:
+        """Leave a word of a sweep that failed."""
+        _log.error("sweep.failed", exc_info=error)
+
+    def _make_room_known(self) -> None:
+        """Look at once whether somebody waits for the room that there is."""
+        self._due.set()
+
+    async def sweep(self) -> list[Due]:
+        """Take every run that is due and that nobody drives; return those that there was no room for.
 
         A run of this worker must have been astray at the last look too: it may be on its way from a commit to `begin`.
         """
-        due = [(key, owner == self.worker) for key, owner in await self._runs.due() if key not in self._driven]
-        known, self._astray = self._astray, {key for key, own in due if own}
-        for key, own in due:
-            if not self.has_room():
-                return
-            if key not in self._driven and (key in known or not own):
-                await self._take(key, "crashed" if own else "restarted")
+        found = await self._runs.due(patience=self._patience, most=self._most)
+        for run in found:
+            driven = self._driven.get(run.key)
+            if driven is not None and run.has_news and not driven.interrupt.called:
+                driven.interrupt()
+        free = [run for run in found if run.key not in self._driven]
+        known, self._astray = self._astray, {run.key for run in free if run.owner == self.worker}
+        wanted = [run for run in free if run.owner != self.worker or run.key in known]
+        room = self.room
+        for at in range(0, min(len(wanted), room), _AT_ONCE):
+            await asyncio.gather(*(self._take_found(run) for run in wanted[at : min(at + _AT_ONCE, room)]))
+        return wanted[room:]
+
+    @property
+    def _most(self) -> int:
+        """How many of the queued runs are looked at."""
+        return self.room
+
+    async def _take_found(self, run: Due) -> None:
+        cause = "crashed" if run.owner == self.worker else RESTARTED
+        await self._take(run.key, OUTAGE if run.key in self._cut else cause)
+
+    @property
+    def _patience(self) -> int:
+        """Milliseconds after which a worker that does not beat is dead; here any other is."""
+        return 0
 
     async def _take(self, key: int, cause: str) -> None:
         """Own the run and drive it; two takers at once are one."""
-        if key in self._taking:
+        if key in self._taking or key in self._driven:
             return
         self._taking.add(key)
         try:
-            run = await self._runs.take(key, cause)
+            run = await self._runs.take(key, cause, patience=self._patience)
         finally:
             self._taking.discard(key)
+        self._cut.discard(key)
         if run is not None and run.key not in self._driven:
             self.begin(run, self._runs.segment(run))
 

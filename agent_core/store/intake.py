@@ -74,7 +74,10 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """*started*: the new run if it started; *said*: its first step is announced; *interrupted*: a run to be stopped."""
+    """*started*: the new run if it started; *said*: its first step is announced; *interrupted*: a run to be stopped.
+
+    *freed*: the key of a run that nothing but room keeps from starting.
+    """
 
     receipt: Receipt
     facts: list[Fact] = []
@@ -82,6 +85,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     started: RunRef | None = None
     said: bool = False
     interrupted: RunRef | None = None
+    freed: int | None = None
 
 
 def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None:
@@ -134,7 +138,9 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
     if stopped is None:
         return _open_run(connection, home, intake, free=free)
     received = _open_run(connection, sessions.find(connection, session), intake, free=free)
-    return msgspec.structs.replace(received, facts=[*stopped.facts, *received.facts], interrupted=stopped.running)
+    freed = received.freed if stopped.freed is None else stopped.freed
+    facts = [*stopped.facts, *received.facts]
+    return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
 
 
 def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
@@ -180,7 +186,8 @@ def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake,
     title = text_of(intake.inbound.parts)[:_TITLE_LENGTH]
     _SET_TITLE.run(connection, b_key=home.key, b_title=title)
     receipt = _keep_receipt(connection, home, intake, run, first + asked - 2)
-    return Received(receipt=receipt, facts=facts, missed=missed, started=run if starts else None, said=said)
+    started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
+    return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
 
 
 def input_facts(intake: Intake) -> list[FactBody]:

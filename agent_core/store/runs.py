@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import CompoundSelect, Connection, and_, bindparam, exists, insert, or_, select, union_all, update
+from sqlalchemy import CompoundSelect, Connection, bindparam, insert, select, union_all, update
 
 from agent_core import events as e
 from agent_core.errors import NotFound
@@ -13,15 +13,16 @@ from agent_core.events import Fact, FactBody
 from agent_core.ids import new_id
 from agent_core.messages import Actor
 from agent_core.objects import ACTIVE, ENDED
-from agent_core.state import RunState, replay
-from agent_core.store import log
-from agent_core.store.codes import CODES
+from agent_core.state import BLAMELESS, HANDED_OVER, RunState, replay
+from agent_core.store import due, limits, log, workers
+from agent_core.store.codes import CODES, TYPES
 from agent_core.store.hot import Hot, word, words
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
 from agent_core.store.tables import DEFAULT_PROJECT
 
 _PAUSES = (0, 1, 5, 30, 120)
 RUNG = "rung"
+RESTARTED = "restarted"
 Finish = Callable[[RunState], Sequence[FactBody]]
 
 _COLUMNS = (
@@ -40,6 +41,7 @@ _COLUMNS = (
     RUN.c.first_seq,
     RUN.c.options,
     SESSION.c.prefix,
+    SESSION.c.window_seq,
 )
 _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
     RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
@@ -50,7 +52,8 @@ _ACTIVE = Hot(
     _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
 )
 _QUEUED = Hot(
-    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
+    _SELECT.add_columns(limits.CAP.label("max_runs"))
+    .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
     .order_by(RUN.c.input_seq)
     .limit(1)
 )
@@ -58,6 +61,7 @@ _SET_STATUS = Hot(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
     .values(status=bindparam("b_status"), owner=None, due_at=None, last_seq=bindparam("b_last"))
+    .returning(limits.CAP.label("max_runs"))
 )
 _HOLD = Hot(
     update(RUN)
@@ -81,10 +85,15 @@ _INSERT = Hot(
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """*facts* that were written; *started* is the next run of the session, now to be driven."""
+    """*facts* that were written; *started* is the next run of the session, now to be driven.
+
+    *freed* is the key of a run that may have waited for this end: the oldest of a capped agent, or the session's next
+    where this worker has no room.
+    """
 
     facts: list[Fact]
     started: RunRef | None = None
+    freed: int | None = None
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -93,16 +102,8 @@ class Cancelled(msgspec.Struct, frozen=True):
     facts: list[Fact]
     running: RunRef | None = None
     started: RunRef | None = None
+    freed: int | None = None
     was_over: bool = False
-
-
-class Due(msgspec.Struct, frozen=True):
-    """A run that somebody should look at."""
-
-    key: int
-    id: str
-    status: str
-    owner: str | None
 
 
 def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
@@ -190,7 +191,8 @@ def append(
     if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
     ended = settle(connection, run, last, written.facts[-1].seq, orphans=orphans, owner=owner, now=now)
-    return Appended([*written.facts, *ended.facts], written.missed, said=True, started=ended.started)
+    facts = [*written.facts, *ended.facts]
+    return Appended(facts, written.missed, said=True, started=ended.started, freed=ended.freed)
 
 
 def settle(
@@ -206,22 +208,25 @@ def settle(
     """Let the rows follow *last*, the fact *seq* that ended *run* or put it to wait; start what comes next."""
     if isinstance(last, e.RunWaiting):
         status = "requires_action" if "client" in last.on else "waiting"
-        _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None)
-        return Ended([])
-    _SET_STATUS.run(connection, b_key=run.key, b_status=last.type.partition(".")[2], b_last=seq)
+        cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None).scalar()
+        return Ended([], freed=limits.first_waiting(connection, run.agent) if cap else None)
+    cap = _SET_STATUS.run(connection, b_key=run.key, b_status=last.type.partition(".")[2], b_last=seq).scalar()
     if run.parent is not None:
         return Ended([])
     left = _adopt(connection, run, orphans, now) if orphans else []
     started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
-    return Ended([*left, *started.facts], started.started)
+    freed = limits.first_waiting(connection, run.agent) if cap else None
+    if freed is None and owner is None and (waits := next_queued(connection, run.session)):
+        freed = waits.key
+    return Ended([*left, *started.facts], started.started, freed)
 
 
 def start_next(connection: Connection, place: Place, *, owner: str, now: int) -> Ended:
-    """Start the session's first queued run for *owner*; nothing happens while another is active."""
+    """Start the session's first queued run for *owner*; not while another is active, or its agent's cap is reached."""
     if active(connection, place.key):
         return Ended([])
     row = _QUEUED.run(connection, b_session=place.key).first()
-    if row is None:
+    if row is None or not limits.admits(connection, row.agent, row.max_runs, before=row.key):
         return Ended([])
     run = replace(_ref(row), epoch=row.epoch + 1)
     bodies: list[FactBody] = [e.RunStarted(epoch=run.epoch)]
@@ -239,25 +244,46 @@ def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
     return [e.SnapshotFrozen(hash=run.snapshot, reason="run")]
 
 
-def resume(connection: Connection, key: int, *, owner: str, cause: str, now: int) -> Ended:
+def resume(connection: Connection, key: int, *, owner: str, cause: str, patience: int, now: int) -> Ended:
     """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
 
-    Every resume that gets nowhere lengthens the pause before the next one (`due_at`); progress or a ring ends it.
+    A running run is taken from whoever has not beaten for *patience* milliseconds; from *owner* itself unless it was
+    only rung: it may be on its way to its driver. Every resume that gets nowhere lengthens the pause before the next
+    one (`due_at`); progress or a ring ends it. A run with facts that this version does not know is left to those that
+    do.
     """
     row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
-    if row is None or row.status in ENDED:
+    if row is None or row.status in ENDED or not _is_readable(connection, row):
         return Ended([])
     place = Place(row.session, row.session_id)
     if row.status == "queued":
         return start_next(connection, place, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
+    if row.status == "running":
+        if cause == RUNG if row.owner == owner else not _FREE.run(connection, b_key=key, b_patience=patience):
+            return Ended([])
+        cause = HANDED_OVER if row.owner is None else RESTARTED if cause == RUNG else cause
     vain = _vain(connection, run)
-    if vain and cause != RUNG and row.due_at is not None and row.due_at > now:
+    if vain and cause not in (RUNG, *BLAMELESS) and row.due_at is not None and row.due_at > now:
         return Ended([])
     pause = _PAUSES[min(vain, len(_PAUSES) - 1)]
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
     return Ended(log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now), run)
+
+
+_FREE = Hot(select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner)))
+_UNKNOWN = Hot(
+    select(EVENT.c.seq)
+    .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
+    .where(EVENT.c.type.not_in(words(*TYPES)))
+    .limit(1)
+)
+
+
+def _is_readable(connection: Connection, row: Any) -> bool:
+    """Tell whether this version knows every type of fact that a driver of the run would read."""
+    return not _UNKNOWN.run(connection, b_session=row.session, b_first=row.window_seq)
 
 
 def cancel(
@@ -276,6 +302,8 @@ def cancel(
         return Cancelled([], was_over=True)
     place = Place(run.session, run.session_id)
     own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    if status == "running":  # whoever drives it hears of it, or finds this at its next sweep
+        due.note_news(connection, run.key)
     if status == "running" and any(fact.type == e.RunCancelling.type for fact in own):
         return Cancelled([], running=run)
     first = log.take_seqs(connection, run.session, 1)
@@ -289,52 +317,7 @@ def cancel(
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)
     ended = settle(connection, run, end, facts[-1].seq, orphans=state.owed, owner=owner, now=now)
-    return Cancelled([*facts, *ended.facts], started=ended.started)
-
-
-_OTHER = RUN.alias("other_run")
-_IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
-_DUE = Hot(
-    select(RUN.c.key, RUN.c.id, RUN.c.status, RUN.c.owner)
-    .where(
-        _IS_OPEN,
-        or_(
-            RUN.c.status == word("running"),
-            and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
-            and_(
-                RUN.c.status == word("queued"),
-                or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
-                ~exists(
-                    select(_OTHER.c.key).where(
-                        _OTHER.c.session == RUN.c.session,
-                        _OTHER.c.parent.is_(None),
-                        _OTHER.c.status.in_(words(*ACTIVE)),
-                    )
-                ),
-            ),
-        ),
-    )
-    .order_by(RUN.c.key)
-)
-_SET_DUE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
-_NEXT_DUE = Hot(
-    select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
-)
-
-
-def due(connection: Connection, now: int) -> list[Due]:
-    """Return the runs that are running, queued with nothing before them, or past their deadline."""
-    return [Due(*row) for row in _DUE.run(connection, b_now=now)]
-
-
-def next_deadline(connection: Connection, after: int) -> int | None:
-    """Return the earliest deadline of an open run later than *after*, in milliseconds."""
-    return _NEXT_DUE.run(connection, b_after=after).scalar()
-
-
-def set_deadline(connection: Connection, key: int, at: int) -> None:
-    """Have the run looked at at *at* milliseconds, whatever its state is then."""
-    _SET_DUE.run(connection, b_key=key, b_due=at)
+    return Cancelled([*facts, *ended.facts], started=ended.started, freed=ended.freed)
 
 
 def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:
@@ -349,7 +332,7 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
 
 _HOME = Hot(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
 _PROGRESS = Hot(
-    select(EVENT.c.type)
+    select(EVENT.c.type, EVENT.c.data)
     .where(
         EVENT.c.session == bindparam("b_session"),
         EVENT.c.run == bindparam("b_run"),
@@ -359,16 +342,17 @@ _PROGRESS = Hot(
         EVENT.c.type.in_(words(*(CODES[x] for x in ("run.resumed", "step.completed", "tool.completed", "run.waiting"))))
     )
     .order_by(EVENT.c.seq.desc())
+    .limit(word(4 * len(_PAUSES)))
 )
 
 
 def _vain(connection: Connection, run: RunRef) -> int:
-    """Count the resumes of *run* since it last got anywhere."""
+    """Count the resumes of *run* since it last got anywhere; those that no crash was behind do not count."""
     count = 0
-    for (code,) in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
-        if code != CODES["run.resumed"]:
+    for row in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
+        if row.type != CODES["run.resumed"]:
             break
-        count += 1
+        count += msgspec.json.decode(row.data, type=e.RunResumed).cause not in BLAMELESS
     return count
 
 

@@ -60,12 +60,13 @@ class Store:
                 connection, run, record, announcement, after=after, now=now, orphans=orphans, owner=owner
             )
 
-        def committed(done: Appended) -> None:
-            self.publish(done.fresh)
-            if done.freed is not None:
-                self._ring(done.freed)
+        return await self.database.write(work, lambda done: self._tell(done.fresh, done.freed))
 
-        return await self.database.write(work, committed)
+    def _tell(self, facts: Sequence[Fact], freed: int | None) -> None:
+        """Pass on *facts*, and have the run started that they made room for."""
+        self.publish(facts)
+        if freed is not None:
+            self._ring(freed)
 
     def show(self, run: RunRef, body: LiveBody) -> None:
         """Show a live event of *run*: no await, nothing kept."""
@@ -118,10 +119,11 @@ class Store:
             lambda connection: intake.receive(connection, session, wanted, finish), committed
         )
 
-    async def resume(self, run: int, cause: str) -> Ended:
-        now = self.clock.now()
+    async def resume(self, run: int, cause: str, *, patience: int) -> Ended:
+        """Take a run for this worker, see `runs.resume`."""
+        now, owner = self.clock.now(), self.worker
         return await self.database.write(
-            lambda connection: runs.resume(connection, run, owner=self.worker, cause=cause, now=now),
+            lambda connection: runs.resume(connection, run, owner=owner, cause=cause, patience=patience, now=now),
             lambda done: self.publish(done.facts),
         )
 
@@ -132,7 +134,7 @@ class Store:
             found = runs.hold(connection, run)
             return runs.cancel(connection, *found, by=by, reason=reason, finish=finish, owner=owner, now=now)
 
-        return await self.database.write(work, lambda done: self.publish(done.facts))
+        return await self.database.write(work, lambda done: self._tell(done.facts, done.freed))
 
     async def put(self, session: int, mime: str, data: bytes) -> str:
         """Keep bytes whole and return their blob id."""

@@ -1,0 +1,202 @@
+"""The doorbell: DBOS, told of the runs that last; it lives on a loop and a thread of its own.
+
+DBOS blocks the loop that it is launched on for as long as the database takes, and makes its threads that loop's: the
+loop that drives runs should suffer neither.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.pool import NullPool
+
+from agent_core.store import workers
+
+QUEUE = "parley"
+_SEGMENT = "parley.segment"
+_POOL = 3
+"""Connections of DBOS's own, and with them its threads: it is told a few hundred runs a second at most."""
+_TRY_AGAIN = 5.0
+_KEPT_FOR = timedelta(days=1)
+_BATCH, _BATCHES = 500, 20
+_log = structlog.get_logger("parley.doorbell")
+
+
+class Doorbell:
+    """Tells DBOS of runs; what DBOS finds to be resumed, *ensure* sees to."""
+
+    def __init__(self, url: str, worker: str, *, max_runs: int, ensure: Callable[[int], Awaitable[None]]) -> None:
+        """*ensure* is called with a run's key on the event loop that this is built in."""
+        self._url = make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        self._worker, self._max_runs, self._ensure = worker, max_runs, ensure
+        self._home = asyncio.get_running_loop()
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="parley-dbos", daemon=True)
+        self._ended: Future[None] = Future()
+        self._segment: Any = None
+        self._open = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether DBOS is launched."""
+        return self._segment is not None
+
+    def start(self) -> None:
+        """Launch DBOS, as soon as the database lets it; return at once."""
+        self._thread.start()
+
+    async def stop(self, limit: float) -> None:
+        """Let DBOS note what has ended and shut it down, within *limit* seconds."""
+        if self._thread.ident is None:
+            self._loop.close()
+            return
+        self._loop.call_soon_threadsafe(self._over.set)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(self._ended), limit)
+
+    def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
+        """Tell DBOS of the segment *name* of the run *key*: driven here, or to be driven by whoever has room.
+
+        Returns whether there is somebody to tell.
+        """
+        if self.is_ready:
+            self._hand(self._tell(name, key, queued=queued))
+        return self.is_ready
+
+    async def bury(self, patience: int) -> None:
+        """Give what dead workers had told to the queue, then remove their rows."""
+        await asyncio.wrap_future(self._hand(asyncio.to_thread(self._bury, patience)))
+
+    async def prune(self) -> None:
+        """Delete what DBOS keeps of segments that ended long ago, unless another worker is at it."""
+        await asyncio.wrap_future(self._hand(asyncio.to_thread(self._prune)))
+
+    def _hand(self, work: Coroutine[Any, Any, None]) -> "Future[None]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+            self._ended.set_result(None)
+
+    async def _serve(self) -> None:
+        """Launch DBOS, again if need be, and shut it down when all is over."""
+        from dbos import DBOS  # noqa: PLC0415 - a second of imports, where it is used
+
+        while not self._over.is_set():
+            try:
+                await self._launch()
+                break
+            except Exception as error:  # noqa: BLE001 - the boundary: runs do without it meanwhile
+                _log.warning("dbos.not_launched", error=type(error).__name__)
+                DBOS.destroy(destroy_registry=True)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), _TRY_AGAIN)
+        await self._over.wait()
+        limit = 3 if self._open else 0
+        await self._loop.run_in_executor(
+            None, lambda: DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=limit)
+        )
+
+    async def _launch(self) -> None:
+        from dbos import DBOS, DBOSConfig  # noqa: PLC0415 - as above
+
+        DBOS(config=DBOSConfig(**self._config()))
+        DBOS.listen_queues([QUEUE])
+        # Recoveries are counted in the log, by what the run got done between them.
+        segment = DBOS.workflow(name=_SEGMENT, max_recovery_attempts=None)(self._body())
+        DBOS.launch()
+        await DBOS.register_queue_async(QUEUE, worker_concurrency=self._max_runs, polling_interval_sec=1.0)
+        self._segment = segment
+
+    def _config(self) -> dict[str, Any]:
+        from dbos import DBOSPortableJSONSerializer  # noqa: PLC0415 - as above
+
+        return {
+            "name": "parley",
+            "system_database_url": self._url,
+            "dbos_system_schema": "dbos",
+            "executor_id": self._worker,
+            "application_version": f"parley-{workers.PROTOCOL}",
+            "serializer": DBOSPortableJSONSerializer(),
+            "sys_db_pool_size": _POOL,
+            "max_executor_threads": _POOL + 1,
+            "use_listen_notify": False,
+            "scheduler_polling_interval_sec": 3600.0,
+            "log_level": "CRITICAL",
+        }
+
+    def _body(self) -> Callable[[int], Coroutine[Any, Any, None]]:
+        async def segment(key: int) -> None:
+            self._open += 1
+            try:
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._seen_to(key), self._home))
+            finally:
+                self._open -= 1
+
+        return segment
+
+    async def _seen_to(self, key: int) -> None:
+        await self._ensure(key)
+
+    async def _tell(self, name: str, key: int, *, queued: bool) -> None:
+        from dbos import DBOS, SetWorkflowID  # noqa: PLC0415 - as above
+
+        try:
+            with SetWorkflowID(name):
+                if queued:
+                    await DBOS.enqueue_workflow_async(QUEUE, self._segment, key)
+                else:
+                    await DBOS.start_workflow_async(self._segment, key)
+        except Exception as error:  # noqa: BLE001 - the boundary: nothing rests on it
+            _log.debug("dbos.not_told", segment=name, error=type(error).__name__)
+
+    def _bury(self, patience: int) -> None:
+        from dbos import DBOS  # noqa: PLC0415 - as above
+
+        with create_engine(self._url, poolclass=NullPool, hide_parameters=True).begin() as connection:
+            if not workers.wins(connection, workers.BURIAL):
+                return
+            dead = workers.dead(connection, patience)
+            if dead and self.is_ready:
+                told = DBOS.list_workflows(status="PENDING", executor_id=dead, load_input=False, load_output=False)
+                if told:
+                    DBOS.resume_workflows([workflow.workflow_id for workflow in told], queue_name=QUEUE)
+            if dead:
+                workers.bury(connection, dead, patience)
+                _log.info("workers.dead", workers=dead)
+
+    def _prune(self) -> None:
+        from dbos import DBOS  # noqa: PLC0415 - as above
+
+        before = (datetime.now(UTC) - _KEPT_FOR).isoformat()
+        with create_engine(self._url, poolclass=NullPool, hide_parameters=True).begin() as connection:
+            if not self.is_ready or not workers.wins(connection, workers.PRUNING):
+                return
+            for _ in range(_BATCHES):
+                old = DBOS.list_workflows(
+                    status=["SUCCESS", "ERROR", "CANCELLED"],
+                    end_time=before,
+                    limit=_BATCH,
+                    load_input=False,
+                    load_output=False,
+                )
+                if old:
+                    DBOS.delete_workflows([workflow.workflow_id for workflow in old])
+                if len(old) < _BATCH:
+                    return
+
+
+def segment_name(run: str, epoch: int) -> str:
+    """Return what DBOS calls the segment of the run *run* that began with *epoch*."""
+    return f"{run}:{epoch}"

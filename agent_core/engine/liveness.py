@@ -1,0 +1,193 @@
+"""Liveness: the beats of this process, from a thread of its own, and a watch that ends a process which stood still."""
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent_core.errors import Unavailable
+from agent_core.store import workers
+from agent_core.store.postgres import engine_of
+from agent_core.store.workers import Kind, Worker
+
+_log = structlog.get_logger("parley.liveness")
+# Goes on while the machine sleeps, where there is such a clock.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds: between beats; without one until what is driven is given up, and until others take a worker for dead.
+
+    All processes of a database keep the same pace. What is given up ends before others may begin with it. *tell* is how
+    long a run lasts before DBOS is told of it; None does without DBOS.
+    """
+
+    beat: float = 2.0
+    give_up: float = 7.0
+    dead: float = 10.0
+    tell: float | None = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a process has to do, as its beats tell."""
+
+    room: int
+    running: int
+
+
+def this_process(name: str, kind: Kind) -> Worker:
+    """Return what other processes see of this one."""
+    return Worker(id=name, host=socket.gethostname()[:200], pid=os.getpid(), kind=kind)
+
+
+def end_process(reason: str) -> None:
+    """End this process on the spot: what it would do now, others do already."""
+    _log.critical("worker.ends_itself", reason=reason)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
+class Liveness:
+    """Beats for one process until it is stopped; built in its event loop, which is watched too."""
+
+    def __init__(
+        self,
+        url: str,
+        worker: Worker,
+        load: Callable[[], Load],
+        *,
+        pace: Pace,
+        lost: Callable[[], None],
+        end: Callable[[str], None] | None,
+    ) -> None:
+        """*lost* is called on the event loop when beats fail for too long; *end* when the process stood still."""
+        self._url, self._worker, self._load, self._pace, self._lost, self._end = url, worker, load, pace, lost, end
+        self._home = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="parley-liveness", daemon=True)
+        self._first: Future[None] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._beaten = self._answered = _now()
+        self._good_since: float | None = None
+        self._away = False
+
+    @property
+    def is_well(self) -> bool:
+        """Tell whether others take this process for alive."""
+        return self._good_since is not None and _now() - self._beaten < self._pace.give_up
+
+    @property
+    def may_judge(self) -> bool:
+        """Tell whether beats have gone well for so long that those who have none must be dead."""
+        since = self._good_since
+        return self.is_well and since is not None and _now() - since >= self._pace.dead
+
+    async def start(self) -> None:
+        """Return once the first beat is in the database; raises `Unavailable`."""
+        self._thread.start()
+        await asyncio.wrap_future(self._first)
+
+    async def stop(self) -> None:
+        """Return when no beat will follow."""
+        if self._loop is not None and self._task is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join, self._pace.give_up)
+        self._good_since = None
+
+    def _run(self) -> None:
+        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            runner.run(self._live())
+
+    async def _live(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat_forever())
+            if self._end is not None:
+                group.create_task(self._watch_forever(self._end))
+
+    async def _beat_forever(self) -> None:
+        engine, connection = engine_of(self._url), None
+        try:
+            while True:
+                began = _now()
+                try:
+                    async with asyncio.timeout(self._pace.beat * 1.5):
+                        connection = connection or await engine.connect()
+                        await self._beat(connection)
+                except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the next beat may go well
+                    connection = await _dropped(connection)
+                    self._failed(error)
+                else:
+                    self._went_well(began)
+                await asyncio.sleep(max(0.1, self._pace.beat - (_now() - began)))
+        finally:
+            await _dropped(connection)
+            await engine.dispose()
+
+    async def _beat(self, connection: AsyncConnection) -> None:
+        load = self._load()
+        await connection.run_sync(partial(workers.beat, worker=self._worker, room=load.room, running=load.running))
+
+    def _went_well(self, began: float) -> None:
+        self._beaten, self._good_since = began, began if self._good_since is None else self._good_since
+        if not self._first.done():
+            self._first.set_result(None)
+        if self._away:
+            self._away = False
+            _log.info("database.back")
+
+    def _failed(self, error: Exception) -> None:
+        self._good_since = None if _now() - self._beaten >= self._pace.give_up else self._good_since
+        if not self._first.done():
+            self._first.set_exception(Unavailable("The database cannot be reached; try again in a moment."))
+            return
+        if not self._away:
+            self._away = True
+            _log.warning("database.away", error=type(error).__name__)
+
+    async def _watch_forever(self, end: Callable[[str], None]) -> None:
+        """Look whether time was lost, by this thread or the event loop, and whether beats fail for too long."""
+        tick, was_well = self._pace.give_up / 7, False
+        while True:
+            looked = _now()
+            self._home.call_soon_threadsafe(self._answer)
+            await asyncio.sleep(tick)
+            gap, silence = _now() - looked - tick, _now() - self._answered
+            if gap > self._pace.give_up:
+                end(f"It stood still for {gap:.0f} s.")
+            elif silence > self._pace.give_up:
+                end(f"Its event loop did not answer for {silence:.0f} s.")
+            if was_well and not self.is_well:
+                self._home.call_soon_threadsafe(self._lost)
+            was_well = self.is_well
+
+    def _answer(self) -> None:
+        self._answered = _now()
+
+
+async def _dropped(connection: AsyncConnection | None) -> None:
+    """Close a connection that may be broken."""
+    if connection is not None:
+        with suppress(Exception):  # what a broken connection says to its end is of no use to anybody
+            await connection.invalidate()
+        with suppress(Exception):
+            await connection.close()
+
+
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)

@@ -1,0 +1,137 @@
+"""Workers: which processes on a Postgres live, by its own clock. Each function is one transaction's work.
+
+On SQLite there is one process and nobody beats: the table is empty there.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from agent_core.objects import ACTIVE
+from agent_core.store.hot import Hot, word, words
+from agent_core.store.log import RUN, table_of
+from agent_core.store.tables import WorkerRow
+
+PROTOCOL = 1
+"""The way of keeping runs that this version knows; a number, so that a deploy strands nothing."""
+FOREVER = 2**52
+"""A patience, in milliseconds, with which nobody who has a row is dead."""
+Kind = Literal["both", "web", "worker"]
+WORKER = table_of(WorkerRow)
+BURIAL, PRUNING = 7_275_540, 7_275_541
+"""The advisory locks of what one worker does for all."""
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+
+class now_ms(FunctionElement[int]):  # noqa: N801 - it reads as SQL's own functions do
+    """The database's clock, in milliseconds; zero on SQLite, where no worker has a row."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(now_ms, "postgresql")
+def _now_there(_element: now_ms, _compiler: SQLCompiler, **_: Any) -> str:
+    return _NOW
+
+
+@compiles(now_ms, "sqlite")
+def _now_here(_element: now_ms, _compiler: SQLCompiler, **_: Any) -> str:
+    return "0"
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of this database."""
+
+    id: str
+    host: str
+    pid: int
+    kind: Kind
+    protocol: int = PROTOCOL
+
+
+_IS_DEAD = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigInteger)
+
+
+def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
+    """Return whether nobody lives by the name of *owner*: no beat for `b_patience` milliseconds, or no row at all."""
+    return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_DEAD)))
+
+
+# As text: the words for it in Python would import all of SQLAlchemy's Postgres, on SQLite too.
+_BEAT = Hot(
+    text(
+        f"""
+        INSERT INTO worker (id, host, pid, kind, protocol, room, running, started_at, beat_at)
+        VALUES (:b_id, :b_host, :b_pid, :b_kind, :b_protocol, :b_room, :b_running, {_NOW}, {_NOW})
+        ON CONFLICT (id) DO UPDATE
+        SET room = excluded.room, running = excluded.running, beat_at = excluded.beat_at
+        """  # noqa: S608 - nothing in it is anybody's input
+    )
+)
+_RELEASE = Hot(
+    update(RUN)
+    .where(
+        RUN.c.status.in_(words("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
+        RUN.c.status == word("running"),
+        RUN.c.owner == bindparam("b_id"),
+    )
+    .values(owner=None)
+    .returning(RUN.c.key)
+)
+_LEAVE = Hot(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
+_DEAD = Hot(select(WORKER.c.id).where(_IS_DEAD))
+_OTHERS = Hot(
+    select(WORKER.c.id).where(WORKER.c.id != bindparam("b_id"), ~_IS_DEAD).order_by(WORKER.c.started_at, WORKER.c.id)
+)
+
+
+def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> None:
+    """Note that *worker* lives, drives *running* runs and may drive *room* more."""
+    values = {f"b_{name}": value for name, value in msgspec.structs.asdict(worker).items()}
+    _BEAT.run(connection, **values, b_room=room, b_running=running)
+
+
+def leave(connection: Connection, worker: str) -> list[int]:
+    """Take *worker* off the list and its name off its runs; return their keys, for others to go on with."""
+    released: list[int] = [row[0] for row in _RELEASE.run(connection, b_id=worker)]
+    _LEAVE.run(connection, b_id=worker)
+    return released
+
+
+def dead(connection: Connection, patience: int) -> list[str]:
+    """Return the ids of the workers that have not beaten for *patience* milliseconds."""
+    return [row[0] for row in _DEAD.run(connection, b_patience=patience)]
+
+
+def others(connection: Connection, worker: str, patience: int) -> list[str]:
+    """Return the ids of the processes beside *worker* that beat within the last *patience* milliseconds."""
+    return [row[0] for row in _OTHERS.run(connection, b_id=worker, b_patience=patience)]
+
+
+def wins(connection: Connection, lock: int) -> bool:
+    """Take *lock* until the commit, unless another has it; tell whether it was free."""
+    return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock))).scalar())
+
+
+def bury(connection: Connection, workers: Sequence[str], patience: int) -> None:
+    """Remove the rows of *workers* that are still dead: what they drove is anybody's."""
+    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_DEAD), {"b_patience": patience})
