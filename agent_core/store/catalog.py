@@ -27,6 +27,8 @@ _FIND = Hot(
     )
 )
 
+# Whoever opens a session meanwhile is not kept waiting; SQLite has one writer at a time anyway.
+_ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
 _KEPT = Hot(
     select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
 )
@@ -125,8 +127,10 @@ def delete(connection: Connection, agent: StoredAgent) -> None:
 def sync_files(connection: Connection, definitions: Sequence[Definition], *, now: int) -> None:
     """Store the agents that files define: new ones are created, changed ones get a version.
 
-    An agent whose file is gone becomes an ordinary one, so that its sessions go on.
+    An agent whose file is gone becomes an ordinary one, so that its sessions go on. Processes that start together do it
+    one after the other.
     """
+    connection.execute(_ALONE)
     known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
     names = {wanted.name for wanted in definitions}
     for wanted in definitions:
