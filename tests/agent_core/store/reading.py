@@ -123,3 +123,15 @@ async def joined(core: Core, session: str, *, after: int = 0) -> tuple[Reading, 
     for _ in range(10):  # a few rounds more: the open messages come behind the facts
         await asyncio.sleep(0)
     return reading, task
+
+
+async def ended(reading: Reading) -> None:
+    """Return once the run is over as far as the reader has seen."""
+    await until(lambda: bool(reading.facts) and reading.facts[-1].type in ("run.completed", "run.cancelled"))
+
+
+def sound(reading: Reading, after: int = 0) -> None:
+    """Check what every reader is promised: each fact once and in order, and text that is what was said."""
+    assert reading.seqs == list(range(after + 1, after + 1 + len(reading.seqs)))
+    assert not reading.late, "nothing is shown of a message that is complete"
+    assert all(reading.whole.values()), reading.shown
