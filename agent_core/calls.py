@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import msgspec
 import structlog
-from jsonschema import Draft202012Validator
 
 from agent_core import events as e
 from agent_core.agents import Agent, ToolSpec
@@ -171,6 +170,8 @@ def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
 
 
 def _problems(spec: ToolSpec, arguments: dict[str, Any]) -> str:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - three megabytes that only a call needs
+
     validator: Any = Draft202012Validator(spec.parameters)
     found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(arguments)]
     return "; ".join(found[:_ERRORS_SHOWN])

@@ -19,6 +19,7 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Text,
+    TextClause,
     UniqueConstraint,
     text,
 )
@@ -44,6 +45,11 @@ SQLModel.metadata.naming_convention = NAMING
 
 def _key() -> Any:
     return Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+
+
+def _partial(where: TextClause, name: str, *columns: str, unique: bool = False) -> Index:
+    """Index the rows that *where* names; `migrations/env.py` tells Postgres, whose dialect is only imported there."""
+    return Index(name, *columns, unique=unique, sqlite_where=where)
 
 
 def _ref(target: str, *, nullable: bool = False) -> Any:
@@ -142,11 +148,11 @@ class RunRow(SQLModel, table=True):
 
     __tablename__ = "run"
     __table_args__ = (
-        Index("uq_run_active_root", "session", unique=True, sqlite_where=ACTIVE_ROOT, postgresql_where=ACTIVE_ROOT),
-        Index("ix_run_queued_root", "session", "input_seq", sqlite_where=QUEUED_ROOT, postgresql_where=QUEUED_ROOT),
-        Index("ix_run_open", "status", "due_at", sqlite_where=DUE, postgresql_where=DUE),
+        _partial(ACTIVE_ROOT, "uq_run_active_root", "session", unique=True),
+        _partial(QUEUED_ROOT, "ix_run_queued_root", "session", "input_seq"),
+        _partial(DUE, "ix_run_open", "status", "due_at"),
         Index("ix_run_session", "session"),
-        Index("ix_run_parent", "parent", sqlite_where=CHILD, postgresql_where=CHILD),
+        _partial(CHILD, "ix_run_parent", "parent"),
     )
     key: int | None = _key()
     project: int = _ref("project.key")
