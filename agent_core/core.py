@@ -25,10 +25,12 @@ from agent_core.state import RunState
 from agent_core.store import catalog, readings, sessions
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
+from agent_core.store.figures import Figures, figures
 from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Hub
 from agent_core.store.limits import Backlog
 from agent_core.store.store import Store
+from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox
 
 
@@ -53,7 +55,8 @@ class Core:
         """
         clock = clock or SystemClock()
         self._providers, self._bus = providers, bus
-        self._store = Store(database, Hub(), clock, bus)
+        self.tally = Tally(clock, tools)
+        self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock)
         self._homes = Homes(self._store, self.agents, self._encode_for)
         self._segments = Segments(self._store, self._homes, self.agents, providers, tools)
@@ -96,6 +99,16 @@ class Core:
     async def ping(self) -> None:
         """Return when the database answers."""
         await self._store.read(catalog.ping)
+
+    async def figures(self) -> Figures:
+        """Return what is open over all processes."""
+        now = self._store.clock.now()
+        return await self._store.read(lambda connection: figures(connection, now))
+
+    @property
+    def parts(self) -> tuple[Database, Bus | None]:
+        """What the core stands on, for those who watch it."""
+        return self._store.database, self._bus
 
     async def open_session(
         self, *, agent: str, actor: Actor, metadata: dict[str, Any] | None = None, address: str | None = None

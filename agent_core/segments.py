@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import msgspec
+from structlog.contextvars import bind_contextvars
 
 from agent_core import events as e
 from agent_core.agents import Agent
@@ -32,7 +33,7 @@ class Segments:
     ) -> None:
         self._store, self._homes, self._roster = store, homes, roster
         self._providers, self._toolbox = providers, toolbox
-        self.pressure = Pressure()
+        self.pressure = Pressure(store.tally.late.note)
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._store.worker
@@ -60,9 +61,11 @@ class Segments:
         """Drive *run* from its log."""
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
+            self._name(run)
             home = await self._homes.get(run.session_id)
             agent = await self.agent_of(run, home)
             state = await self._homes.state_of(home, run)
+            self._store.tally.taken_up(run.id, state.model)
             return await self.driver(run, agent, home, state, interrupt).drive()
 
         return drive
@@ -71,9 +74,14 @@ class Segments:
         """Drive a run that was just opened; *move* is announced in the log already."""
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
+            self._name(run)
             return await self.driver(run, agent, home, state, interrupt).drive(move)
 
         return drive
+
+    def _name(self, run: RunRef) -> None:
+        """Have every line that this task logs name what it is about."""
+        bind_contextvars(run=run.id, session=run.session_id, worker=self._store.worker)
 
     def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
         calls = Calls(run, agent, self._toolbox, blobs=self._store, clock=self._store.clock)

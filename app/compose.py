@@ -28,13 +28,14 @@ from agent_core.store.bus import Bus
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
-from app.api import agents, health, openapi, problems, runs, sessions
+from app.api import agents, health, metrics, openapi, problems, runs, sessions
 from app.api.deps import Services, operator
 from app.api.guard import Guard
 from app.api.problems import answers
 from app.api.readers import Readers
 from app.api.wire import TokenAnswer
 from app.keys import ApiKey
+from app.metrics import Metrics, Requests
 from app.migrate import check_migrated
 from app.models import Models, models_of, notice, warn_of_end
 from app.ready import Look, Ready, Starting, look_at
@@ -195,6 +196,8 @@ def create_app(
     problems.install(app)
     openapi.install(app)
     _protect(app, settings, identify=lambda text: _principal(text, tokens, api_key))
+    counted = Requests()
+    metrics.install(app, Metrics(core, counted, lambda: readers.count), counted)
     return app
 
 

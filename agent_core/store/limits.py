@@ -33,13 +33,18 @@ CAP = select(_AGENT.c.max_runs).where(_AGENT.c.key == RUN.c.agent).scalar_subque
 """How many runs of a run's agent may run at once, as the agent's newest version says; for statements on `run`."""
 
 _LOCK = Hot(select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer))))
-_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
+IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
 _QUEUED = (RUN.c.parent.is_(None), RUN.c.status == word("queued"))  # and of `ix_run_queued_root`
-_ROOTS = (_OPEN, RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
-_RUNNING = Hot(select(func.count()).select_from(RUN).where(*_ROOTS, RUN.c.status == word("running")))
+_RUNNING = Hot(
+    select(func.count())
+    .select_from(RUN)
+    .where(IS_OPEN, RUN.c.status == word("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
+)
 
 _ACTIVE, _EARLIER = RUN.alias("active_run"), RUN.alias("earlier_run")
-_IS_NEXT = (
+IS_NEXT = (
+    IS_OPEN,
+    *_QUEUED,
     ~exists().where(
         _ACTIVE.c.session == RUN.c.session, _ACTIVE.c.parent.is_(None), _ACTIVE.c.status.in_(words(*ACTIVE))
     ),
@@ -52,8 +57,7 @@ _IS_NEXT = (
 )
 _NEXT = (
     select(RUN.c.key)
-    .where(*_ROOTS, RUN.c.status == word("queued"), RUN.c.due_at.is_(None), *_IS_NEXT)
-    .where(RUN.c.key < bindparam("b_before"))
+    .where(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None), RUN.c.key < bindparam("b_before"))
     .order_by(RUN.c.key)
     .limit(bindparam("b_limit"))
 )
@@ -61,7 +65,7 @@ _AHEAD = Hot(_NEXT)
 _IN_SESSION = Hot(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
 _WAITING = Hot(
     select(func.count()).select_from(
-        select(RUN.c.key).where(_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
+        select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
     )
 )
 

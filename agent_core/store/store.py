@@ -1,6 +1,7 @@
 """Store: the one writer of the log, for the event loop. Facts reach the hub as they are committed."""
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -17,6 +18,7 @@ from agent_core.store.intake import Intake, Received
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.runs import Cancelled, Ended, Finish
 from agent_core.store.sessions import Opening, SessionRef
+from agent_core.tally import Tally
 
 T = TypeVar("T")
 
@@ -24,8 +26,11 @@ T = TypeVar("T")
 class Store:
     """Everything that is kept, and everything that happens now."""
 
-    def __init__(self, database: Database, hub: Hub, clock: Clock, bus: Bus | None = None) -> None:
+    def __init__(
+        self, database: Database, hub: Hub, clock: Clock, bus: Bus | None = None, tally: Tally | None = None
+    ) -> None:
         self.database, self.hub, self.clock, self.bus = database, hub, clock, bus
+        self.tally = tally or Tally(clock)
         self.worker = ""
         self.has_room: Callable[[], bool] = lambda: False
         self._ring: Callable[[int], None] = lambda _: None
@@ -60,7 +65,10 @@ class Store:
                 connection, run, record, announcement, after=after, now=now, orphans=orphans, owner=owner
             )
 
-        return await self.database.write(work, lambda done: self._tell(done.fresh, done.freed))
+        began = perf_counter()
+        appended = await self.database.write(work, lambda done: self._tell(done.fresh, done.freed))
+        self.tally.appends.note(perf_counter() - began)
+        return appended
 
     def _tell(self, facts: Sequence[Fact], freed: int | None) -> None:
         """Pass on *facts*, and have the run started that they made room for."""
@@ -79,6 +87,7 @@ class Store:
         self.hub.publish(facts)
         if self.bus is not None and facts:
             self.bus.facts(facts)
+        self.tally.facts(facts)
 
     def subscribe(self, session: str) -> Subscriber:
         """Hear of what happens in *session*, here and at other processes; answered by one `unsubscribe`."""

@@ -12,7 +12,7 @@ from app.api.problems import problem, unauthorized
 from channels.web.identity import Principal
 
 MAX_BODY = 2_000_000
-GUARDED = "/v1/"
+GUARDED = ("/v1/", "/metrics")
 NUL = "\0"
 # The only way to write it in JSON.
 NUL_ESCAPED = b"\\u0000"
@@ -24,7 +24,7 @@ class Gone(Exception):
 
 
 class Guard:
-    """Refuse callers without a name under `/v1/`, and bodies that no route could read.
+    """Refuse callers without a name under `/v1/` and at `/metrics`, and bodies that no route could read.
 
     *identify* tells whom a bearer text names. The caller is left in the scope, the body is read here once.
     """

@@ -1,0 +1,63 @@
+"""The route of metrics, and what counts the requests."""
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.deps import Operator
+from app.api.problems import answers, problem
+from app.metrics import MEDIA_TYPE, Metrics, Requests
+
+# What a request is counted under that no route took: the gate refused it, or there is nothing at its path.
+NOWHERE = "none"
+METHODS: Sequence[str] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+TEXT = {200: {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+router = APIRouter(tags=["health"])
+
+
+@router.get("/metrics", response_class=Response, responses={**answers(None, 401, 403, 503), **TEXT})
+async def metrics(request: Request, _: Operator) -> Response:
+    """Return counters and gauges in Prometheus's text format."""
+    found: Metrics | None = getattr(request.app.state, "metrics", None)
+    if found is None:
+        return problem(503, "The process is starting.", headers={"Retry-After": "1"})
+    return Response(await found.text(), headers={"Content-Type": MEDIA_TYPE})
+
+
+class Counting:
+    """Counts the requests that pass."""
+
+    def __init__(self, app: ASGIApp, requests: Requests) -> None:
+        self._app, self._requests = app, requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._requests.note(_method(scope), route_of(scope), message["status"], perf_counter() - began)
+            await send(message)
+
+        await self._app(scope, receive, counted)
+
+
+def install(app: FastAPI, metrics: Metrics, requests: Requests) -> None:
+    """Have *app* count its requests and tell of them at `/metrics`; whoever asks there has passed the `Guard`."""
+    app.state.metrics = metrics
+    app.include_router(router)
+    app.add_middleware(Counting, requests=requests)
+
+
+def route_of(scope: Scope) -> str:
+    """Return the template of the route that took a request: never an id."""
+    return getattr(scope.get("route"), "path", NOWHERE)
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in METHODS else "OTHER"

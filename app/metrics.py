@@ -1,0 +1,180 @@
+"""Metrics: what this process did, and what is open over all of them, in the text that Prometheus reads."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from agent_core import Core, Unavailable
+from agent_core.store.figures import Figures
+from agent_core.tally import Histogram, Tally
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@runtime_checkable
+class Pooled(Protocol):
+    """A database that tells how many transactions run, and how many wait for a connection."""
+
+    @property
+    def in_use(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+
+
+@runtime_checkable
+class Flushing(Protocol):
+    """A bus that tells how long its flushes took, and of how many rows they were."""
+
+    flushes: Histogram
+    rows: int
+
+
+class Requests:
+    """HTTP requests of this process by method, route and status, and the seconds to their first byte by route."""
+
+    def __init__(self) -> None:
+        self.count: Counter[tuple[str, ...]] = Counter()
+        self.seconds: dict[str, Histogram] = {}
+
+    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+        self.count[method, route, str(status)] += 1
+        self.seconds.setdefault(route, Histogram()).note(seconds)
+
+
+class Metrics:
+    """Reads the counters of a core and of what stands around it; *streams* tells how many are open."""
+
+    def __init__(self, core: Core, requests: Requests | None = None, streams: Callable[[], int] = int) -> None:
+        self._core, self._requests, self._streams = core, requests or Requests(), streams
+
+    async def text(self) -> bytes:
+        """Return everything in Prometheus's text format; while the database is away, what this process knows."""
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415
+
+        try:
+            figures = await self._core.figures()
+        except Unavailable:
+            figures = None
+        registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=registry)
+        registry.register(_Families([*self._own(), *self._shared(figures)]))
+        return generate_latest(registry)
+
+    def _own(self) -> Iterator[Any]:
+        tally = self._core.tally
+        yield from _work(tally)
+        yield from _models(tally)
+        yield _histogram("parley_append_seconds", "Transactions that append to a run's log.", tally.appends)
+        yield _histogram(
+            "parley_event_loop_late_seconds", "By how much timers of the event loop come late.", tally.late
+        )
+        yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
+        yield from _http(self._requests)
+        database, bus = self._core.parts
+        yield from _database(database)
+        if isinstance(bus, Flushing):
+            yield _histogram("parley_bus_flush_seconds", "Flushes to the other processes.", bus.flushes)
+            yield _counter("parley_bus_rows", "Rows of live text written for the other processes.", (), {(): bus.rows})
+
+    def _shared(self, figures: Figures | None) -> Iterator[Any]:
+        yield _gauge("parley_database_up", "Whether the database answered just now.", figures is not None)
+        if figures is None:
+            return
+        runs = {(name,): number for name, number in {"queued": 0, "running": 0, **figures.runs}.items()}
+        yield _gauges("parley_open_runs", "Runs of all processes that have not ended.", ("status",), runs)
+        kinds = {(name,): number for name, number in figures.workers.items()}
+        yield _gauges("parley_workers", "Processes that live, by kind; none on SQLite.", ("kind",), kinds)
+        yield _gauge(
+            "parley_oldest_queued_seconds", "How long the oldest waits for somebody to drive it.", figures.waits
+        )
+
+
+def _work(tally: Tally) -> Iterator[Any]:
+    yield _counter("parley_messages", "Messages taken in.", (), {(): tally.messages})
+    yield _counter("parley_runs_started", "Runs that were begun.", (), {(): tally.started})
+    yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), tally.ended)
+    yield _counter("parley_runs_resumed", "Runs that were taken up again.", ("cause",), _keys(tally.resumed))
+    yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), tally.calls)
+    yield _histogram("parley_first_text_seconds", "From the start of a run to its first text.", tally.first_text)
+    yield _histogram("parley_run_seconds", "Runs that one process drove from start to end.", tally.seconds)
+
+
+def _models(tally: Tally) -> Iterator[Any]:
+    yield _counter("parley_steps", "Model calls that were completed.", ("model",), _keys(tally.steps))
+    yield _counter("parley_model_retries", "Model calls after a failed one.", ("model",), _keys(tally.retries))
+    yield _counter("parley_model_failures", "Model calls that failed.", ("kind",), _keys(tally.failures))
+    yield _counter("parley_tokens", "Tokens, as providers bill them.", ("model", "kind"), tally.tokens)
+    cost = {(model,): float(usd) for model, usd in tally.cost.items()}
+    yield _counter("parley_cost_usd", "What models cost in US dollars, where a price is known.", ("model",), cost)
+
+
+def _http(requests: Requests) -> Iterator[Any]:
+    labels = ("method", "route", "status")
+    yield _counter("parley_http_requests", "HTTP requests that were answered.", labels, requests.count)
+    family = _histograms("parley_http_first_byte_seconds", "From a request to the first byte of its answer.", "route")
+    for route, histogram in requests.seconds.items():
+        family.add_metric([route], _buckets(histogram), histogram.total)
+    yield family
+
+
+def _database(database: object) -> Iterator[Any]:
+    if isinstance(database, Pooled):
+        yield _gauge("parley_database_in_use", "Transactions that run in this process.", database.in_use)
+        yield _gauge("parley_database_waiting", "Transactions that wait for their turn.", database.waiting)
+
+
+class _Families:
+    """Hands ready families to a registry."""
+
+    def __init__(self, families: Sequence[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Any]:
+        return self._families
+
+
+def _keys(counts: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+    return {(name,): number for name, number in counts.items()}
+
+
+def _counter(name: str, text: str, labels: Sequence[str], counts: Mapping[Any, float]) -> Any:
+    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 - only whoever is asked for metrics needs it
+
+    return _filled(CounterMetricFamily(name, text, labels=labels), counts)
+
+
+def _gauges(name: str, text: str, labels: Sequence[str], values: Mapping[Any, float]) -> Any:
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - as above
+
+    return _filled(GaugeMetricFamily(name, text, labels=labels), values)
+
+
+def _filled(family: Any, values: Mapping[Any, float]) -> Any:
+    for key, value in values.items():
+        family.add_metric(list(key), value)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> Any:
+    return _gauges(name, text, (), {(): float(value)})
+
+
+def _histograms(name: str, text: str, *labels: str) -> Any:
+    from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415 - as above
+
+    return HistogramMetricFamily(name, text, labels=labels)
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Any:
+    family = _histograms(name, text)
+    family.add_metric([], _buckets(histogram), histogram.total)
+    return family
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, int]]:
+    """Return how many values were at most each bound, the last of which is infinite."""
+    found, count = [], 0
+    for bound, number in zip((*histogram.bounds, "+Inf"), histogram.counts, strict=True):
+        count += number
+        found.append((str(bound), count))
+    return found
