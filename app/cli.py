@@ -61,7 +61,7 @@ def serve(
 def worker(
     *,
     health_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Answer /healthz and /readyz on this port of HOST.")
+        int | None, typer.Option(min=0, max=65535, help="Answer /healthz, /readyz and /metrics on this port of HOST.")
     ] = None,
 ) -> None:
     """Drive runs, beside any number of others, until Ctrl-C (Postgres)."""

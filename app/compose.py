@@ -202,11 +202,16 @@ def create_app(
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
-    """Return what a process that serves nothing else has for those who watch it; its `state.ready` may change."""
+    """Return what a process that serves nothing else has for those who watch it.
+
+    Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
+    """
     app = FastAPI(title="Parley worker", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.ready = ready
+    app.state.ready, app.state.api_key = ready, None
     app.include_router(health.router)
+    app.include_router(metrics.router)
     problems.install(app)
+    app.add_middleware(Guard, identify=lambda text: _operator(text, app.state.api_key))
     return app
 
 
@@ -224,6 +229,8 @@ def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Prin
 
 
 def _principal(text: str, tokens: Tokens, api_key: ApiKey) -> Principal | None:
-    if api_key.fits(text):
-        return Principal("operator", OPERATOR)
-    return tokens.read(text)
+    return _operator(text, api_key) or tokens.read(text)
+
+
+def _operator(text: str, api_key: ApiKey | None) -> Principal | None:
+    return Principal("operator", OPERATOR) if api_key is not None and api_key.fits(text) else None

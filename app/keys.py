@@ -76,6 +76,20 @@ def load_api_key(settings: Settings) -> ApiKey:
     return ApiKey(_hash(made), generated=made)
 
 
+def known_api_key(settings: Settings) -> ApiKey | None:
+    """Return PARLEY_API_KEY, else the key that a server on the same Postgres has made; make none."""
+    if settings.api_key is not None:
+        return ApiKey(_hash(settings.api_key.get_secret_value()))
+    if settings.postgres is None:
+        return None
+    from agent_core.store.kept import kept  # noqa: PLC0415 - as below
+    from app.postgres import connected  # noqa: PLC0415 - as below
+
+    with connected(settings.postgres) as connection:
+        digest = kept(connection, API_KEY_NAME)
+    return None if digest is None else ApiKey(digest)
+
+
 def _shared(url: str, made: str) -> ApiKey:
     from agent_core.store.kept import keep  # noqa: PLC0415 - what Postgres needs is imported only for it
     from app.postgres import connected  # noqa: PLC0415 - as above

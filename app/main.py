@@ -19,8 +19,9 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.api.readers import Readers
 from app.compose import GRACE, Kind, create_app, create_watch, running
-from app.keys import ApiKey, load_api_key, load_keys, prepare_data
+from app.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
 from app.lock import known, owned
+from app.metrics import Metrics
 from app.models import running_models, why_demo
 from app.ready import Ready, Starting
 from app.server import Server, config, listening, url_of
@@ -110,6 +111,7 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
             running(settings, models, kind="worker", tools=tools, grace=settings.grace) as found,
         ):
             watch.state.ready = Ready(found.core, readers, found.look)
+            watch.state.metrics, watch.state.api_key = Metrics(found.core), known_api_key(settings)
             signals.ask(lambda: (readers.close(), asked.set()))
             greet(settings, url)
             up.set()

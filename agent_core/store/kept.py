@@ -16,3 +16,8 @@ def keep(connection: Connection, name: str, value: bytes) -> bytes:
         from sqlalchemy.dialects.sqlite import insert  # noqa: PLC0415 - as above
     connection.execute(insert(KEPT).values(name=name, value=value).on_conflict_do_nothing())
     return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar_one()
+
+
+def kept(connection: Connection, name: str) -> bytes | None:
+    """Return what is kept under *name*."""
+    return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar()

@@ -12,8 +12,10 @@ from agent_core import Core, SystemClock, Unavailable
 from agent_core.tally import OTHER, Tally
 from agent_core.testing import Answer, ScriptedProvider, fail, raw_call, say, step_of, usage
 from agent_core.tools.builtin import calculate
-from app.compose import create_app
+from app.compose import create_app, create_watch
 from app.keys import ApiKey
+from app.metrics import Metrics
+from app.ready import Starting
 from app.settings import Settings
 from channels.web.identity import Tokens
 from tests.app.conftest import KEY, Model, caller
@@ -128,6 +130,18 @@ async def test_metrics_are_the_operators(anyone: httpx.AsyncClient, visitor: htt
     """Without a key there are no metrics, and for a visitor neither."""
     assert (await anyone.get("/metrics")).status_code == 401
     assert (await visitor.get("/metrics")).status_code == 403
+
+
+async def test_a_worker_has_metrics_too(core: Core):
+    """What a worker serves for those who watch it holds its metrics, with the same key, once it is up."""
+    watch = create_watch(Starting())
+    async with caller(watch, KEY) as client:
+        assert (await client.get("/metrics")).status_code == 401
+        watch.state.api_key = ApiKey(hashlib.sha256(KEY.encode()).digest())
+        assert (await client.get("/metrics")).status_code == 503
+        watch.state.metrics = Metrics(core)
+        assert at(await samples(client), "parley_database_up") == 1
+        assert (await client.get("/healthz", headers={"Authorization": ""})).status_code == 200
 
 
 async def test_metrics_while_the_database_is_away(
