@@ -98,7 +98,7 @@ _RELEASE = Hot(
     .returning(RUN.c.key)
 )
 _LEAVE = Hot(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
-_DEAD = Hot(select(WORKER.c.id).where(_IS_DEAD))
+_DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
 _OTHERS = Hot(
     select(WORKER.c.id).where(WORKER.c.id != bindparam("b_id"), ~_IS_DEAD).order_by(WORKER.c.started_at, WORKER.c.id)
 )
@@ -119,7 +119,7 @@ def leave(connection: Connection, worker: str) -> list[int]:
 
 def dead(connection: Connection, patience: int) -> list[str]:
     """Return the ids of the workers that have not beaten for *patience* milliseconds."""
-    return [row[0] for row in _DEAD.run(connection, b_patience=patience)]
+    return list(connection.execute(_DEAD, {"b_patience": patience}).scalars())
 
 
 def others(connection: Connection, worker: str, patience: int) -> list[str]:

@@ -1,0 +1,109 @@
+"""Several processes of one Postgres, for tests: cores side by side in this process, and ones in processes of their own."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from agent_core import Clock, Core, Definition, SystemClock
+from agent_core.engine.dbos import DbosEngine
+from agent_core.engine.liveness import Pace
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
+from agent_core.store.workers import Kind
+from agent_core.testing import ScriptedProvider
+from agent_core.testing.scripted import Script
+from agent_core.tools.base import Tool
+
+PACE = Pace(beat=0.2, give_up=2.0, dead=3.0, tell=None)
+"""Quicker than outside, and without DBOS, which a process can hold only once."""
+TOLD = Pace(beat=0.2, give_up=2.0, dead=3.0, tell=0.1)
+PATIENCE = 40.0
+
+
+@dataclass
+class Fleet:
+    """The processes of the database at *url*."""
+
+    url: str
+    cores: list[Core] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
+
+    async def join(
+        self,
+        script: Script,
+        *,
+        kind: Kind = "both",
+        pace: Pace = PACE,
+        clock: Clock | None = None,
+        max_runs: int = 100,
+        tools: Sequence[Tool] = (),
+        heard: bool = True,
+    ) -> Core:
+        """Start a core beside the others; one that is not *heard* has no bus: what it tells and is told gets lost."""
+        database = PostgresDatabase(self.url)
+        end = self.ends.append
+        core = Core(
+            database,
+            providers={"scripted": ScriptedProvider(script)},
+            tools={tool.spec.name: tool for tool in tools},
+            default_model="scripted",
+            clock=clock or SystemClock(),
+            engine=partial(
+                DbosEngine, database=database, url=self.url, kind=kind, max_runs=max_runs, pace=pace, end=end
+            ),
+            bus=PostgresBus(self.url, database) if heard else None,
+        )
+        self.cores.append(core)
+        await core.start()
+        if not (await core.agents.list()).items:
+            names = tuple(tool.spec.name for tool in tools)
+            await core.agents.create(Definition(name="assistant", instructions="Be brief.", tools=names))
+        return core
+
+    async def leave(self, core: Core, grace: float = 0.1) -> None:
+        """Stop one core as a deploy does."""
+        self.cores.remove(core)
+        await core.stop(grace)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(core.stop(0.1) for core in self.cores))
+
+
+@asynccontextmanager
+async def worker_process(url: str, **options: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a worker in a process of its own, see `worker.py`, until it ends or the test does."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.agent_core.engine.worker", url, json.dumps(options),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=os.environ,
+    )  # fmt: skip
+    try:
+        await line_of(process, "ready")
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def line_of(process: asyncio.subprocess.Process, wanted: str) -> str:
+    """Return the next line of the process's output that holds *wanted*."""
+    assert process.stdout is not None
+    seen: list[str] = []
+    async with asyncio.timeout(PATIENCE):
+        while raw := await process.stdout.readline():
+            seen.append(raw.decode())
+            if wanted in seen[-1]:
+                return seen[-1]
+    raise AssertionError(f"It ended without `{wanted}`: {''.join(seen)}")
+
+
+def engine_of(core: Core) -> DbosEngine:
+    """Return what drives the core's runs, to look inside."""
+    assert isinstance(core._engine, DbosEngine)
+    return core._engine

@@ -1,0 +1,105 @@
+"""Workers in processes of their own: what one leaves by dying, another goes on with."""
+
+import asyncio
+import signal
+
+from sqlalchemy import text
+
+from agent_core import Core, MessageCompleted, RunResumed, text_of
+from agent_core.testing import say
+from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, worker_process
+from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
+
+
+async def web(fleet: Fleet) -> Core:
+    """Start a process that takes messages in and drives nothing."""
+    return await fleet.join(lambda _: [say("Not here.")], kind="web")
+
+
+async def started(core: Core, session: str) -> None:
+    """Return once the session's run has begun its first step."""
+    async with asyncio.timeout(PATIENCE):
+        async for batch in core.follow(session):
+            if any(event.type == "step.started" for event in batch):
+                return
+
+
+async def answers(core: Core, session: str) -> list[str]:
+    """Return what was answered, once nothing is open."""
+    async with asyncio.timeout(PATIENCE):
+        facts = await idle(core, session)
+    check_log(facts)
+    return [text_of(body.parts) for body in only(facts, MessageCompleted)]
+
+
+async def test_a_killed_worker_is_taken_over(fleet: Fleet):
+    """A run whose worker is killed goes on at another, with the next epoch, and what was queued behind it follows."""
+    core = await web(fleet)
+    session = await open_session(core)
+    async with worker_process(fleet.url) as first:
+        await send(core, session, "one")
+        await started(core, session)
+        await send(core, session, "two")
+        async with worker_process(fleet.url, answer="Whole."):
+            first.kill()
+            assert await answers(core, session) == ["Whole.", "Whole."]
+    facts = await log_of(core, session)
+    assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="restarted")]
+
+
+async def test_dbos_hands_a_dead_workers_segments_on(fleet: Fleet):
+    """What DBOS was told of a dead worker's run goes through its queue to another worker, and ends well."""
+    core = await web(fleet)
+    session = await open_session(core)
+    async with worker_process(fleet.url, told=True) as first:
+        await send(core, session, "one")
+        await started(core, session)
+        name = f"{(await core.runs()).items[0].id}:1"
+        await told(core, name, "PENDING")
+        async with worker_process(fleet.url, told=True, answer="Whole."):
+            first.kill()
+            assert await answers(core, session) == ["Whole."]
+            await told(core, name, "SUCCESS")
+
+
+async def told(core: Core, name: str, status: str) -> None:
+    """Return once DBOS has the segment in this status."""
+    look = text("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name")
+    async with asyncio.timeout(PATIENCE):
+        while await core._store.read(lambda connection: connection.execute(look, {"name": name}).scalar()) != status:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
+    """A worker that was stopped, and whose run went on elsewhere, ends itself as soon as it goes on."""
+    core = await web(fleet)
+    session = await open_session(core)
+    async with worker_process(fleet.url) as first:
+        await send(core, session, "one")
+        await started(core, session)
+        async with worker_process(fleet.url, answer="Whole."):
+            first.send_signal(signal.SIGSTOP)
+            assert await answers(core, session) == ["Whole."]
+            seen = types(await log_of(core, session))
+            first.send_signal(signal.SIGCONT)
+            assert "stood still" in await line_of(first, "worker.ends_itself")
+            async with asyncio.timeout(PATIENCE):
+                assert await first.wait() == 1
+        assert types(await log_of(core, session)) == seen
+
+
+async def test_a_worker_that_is_told_to_stop_hands_its_runs_on(fleet: Fleet):
+    """What does not end within the grace goes on at another worker at once, and is not counted against the run."""
+    core = await web(fleet)
+    session = await open_session(core)
+    async with worker_process(fleet.url) as first:
+        await send(core, session, "one")
+        await started(core, session)
+        async with worker_process(fleet.url, answer="Whole."):
+            first.terminate()
+            assert await answers(core, session) == ["Whole."]
+            async with asyncio.timeout(PATIENCE):
+                assert await first.wait() == 0
+    facts = await log_of(core, session)
+    assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="handed_over")]

@@ -1,0 +1,55 @@
+"""A worker in a process of its own: `python -m tests.agent_core.engine.worker URL OPTIONS`.
+
+OPTIONS is JSON: *answer* is what its model says, or null for one that begins and never ends; *ends* tells whether it
+ends itself when it stood still; *max_runs*, *told* as the engine has them.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from functools import partial
+from typing import Any
+
+from agent_core import Core
+from agent_core.engine.dbos import DbosEngine
+from agent_core.engine.liveness import end_process
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres_bus import PostgresBus
+from agent_core.testing import ScriptedProvider, pause, say
+from tests.agent_core.engine.fleet import PACE, TOLD
+
+
+async def main(url: str, options: dict[str, Any]) -> None:
+    answer = options.get("answer")
+    script = [say("Half"), pause(asyncio.Event())] if answer is None else [say(answer)]
+    database = PostgresDatabase(url)
+    core = Core(
+        database,
+        providers={"scripted": ScriptedProvider(lambda _: script)},
+        tools={},
+        default_model="scripted",
+        engine=partial(
+            DbosEngine,
+            database=database,
+            url=url,
+            kind="worker",
+            pace=TOLD if options.get("told") else PACE,
+            end=end_process if options.get("ends", True) else print,
+        ),
+        bus=PostgresBus(url, database),
+    )
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await core.start()
+    engine = core._engine
+    assert isinstance(engine, DbosEngine)
+    while options.get("told") and not engine._doorbell.is_ready:
+        await asyncio.sleep(0.02)
+    print("ready", engine.worker, flush=True)
+    await stopped.wait()
+    await core.stop(0.2)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
