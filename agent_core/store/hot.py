@@ -47,7 +47,7 @@ class Rows(list[Row[Any]]):
 
 
 class Hot:
-    """A Core statement that is compiled at its first use per dialect and run without SQLAlchemy's result machinery.
+    """A Core statement that is compiled at its first use per driver and run without SQLAlchemy's result machinery.
 
     Values are bound by name (`bindparam`); values that the statement holds itself keep their place. Neither values nor
     rows are converted: columns hold what the driver gives. *postgresql* is its form for that database, if it differs.
@@ -80,13 +80,13 @@ class Hot:
 
     def _sql(self, connection: Connection) -> tuple[str, tuple[str, ...] | None, dict[str, Any]]:
         dialect = connection.dialect
-        if dialect.name not in self._compiled:
+        if dialect.driver not in self._compiled:
             own = self._postgresql if dialect.name == "postgresql" else None
             compiled: Any = (self._statement if own is None else own).compile(dialect=dialect)
             order = tuple(compiled.positiontup) if compiled.positional else None
             fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
-            self._compiled[dialect.name] = (str(compiled), order, fixed)
-        return self._compiled[dialect.name]
+            self._compiled[dialect.driver] = (str(compiled), order, fixed)
+        return self._compiled[dialect.driver]
 
 
 def _cursor(connection: Connection, sql: str, given: Any, *, many: bool) -> DBAPICursor:
