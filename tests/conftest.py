@@ -2,7 +2,10 @@
 
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,14 +14,20 @@ from alembic import command
 from agent_core import Actor, Core, Definition, SqliteDatabase, SystemClock
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
+from agent_core.store.database import Database
+from agent_core.store.postgres import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.postgres import ROOT, Server, alembic_config, postgres_server
 
-__all__ = ["ANN", "ROOT", "MakeCore", "alembic_config"]
+__all__ = ["ANN", "ROOT", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
 
 MakeCore = Callable[..., Awaitable[Core]]
+OpenDatabase = Callable[[], Database]
+"""Opens the same database each time, as a process does that starts; called inside a running event loop."""
+Fresh = Callable[[], AbstractContextManager[OpenDatabase]]
+"""Makes a new migrated database for as long as a `with` lasts."""
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +58,40 @@ def postgres_url(postgres: Server) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def backend(request: pytest.FixtureRequest) -> str:
+    """The kind of database: SQLite, but for tests that run on both, see `tests/agent_core/conftest.py`."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture(scope="session")
+def fresh(backend: str, request: pytest.FixtureRequest) -> Fresh:
+    """Make databases, for tests that want more than one, or one per example."""
+    source: Any = request.getfixturevalue("postgres" if backend == "postgres" else "template")
+
+    @contextmanager
+    def on_postgres() -> Iterator[OpenDatabase]:
+        with source.database() as url:
+            yield partial(PostgresDatabase, url)
+
+    @contextmanager
+    def on_sqlite() -> Iterator[OpenDatabase]:
+        with TemporaryDirectory() as folder:
+            yield partial(SqliteDatabase, Path(shutil.copy(source, Path(folder) / "parley.db")))
+
+    return on_postgres if backend == "postgres" else on_sqlite
+
+
 @pytest.fixture
-async def make_core(database_path: Path) -> AsyncIterator[MakeCore]:
+def open_database(backend: str, request: pytest.FixtureRequest) -> OpenDatabase:
+    """Open the test's database."""
+    if backend == "postgres":
+        return partial(PostgresDatabase, request.getfixturevalue("postgres_url"))
+    return partial(SqliteDatabase, request.getfixturevalue("database_path"))
+
+
+@pytest.fixture
+async def make_core(open_database: OpenDatabase) -> AsyncIterator[MakeCore]:
     """Build and start a core on the test's database; the agent `assistant` is there. Cores are stopped at the end."""
     cores: list[Core] = []
 
@@ -63,7 +104,7 @@ async def make_core(database_path: Path) -> AsyncIterator[MakeCore]:
     ) -> Core:
         provider = provider or ScriptedProvider([])
         core = Core(
-            SqliteDatabase(database_path),
+            open_database(),
             providers={provider.name: provider},
             tools={tool.spec.name: tool for tool in tools},
             default_model=provider.name,

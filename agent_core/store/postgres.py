@@ -1,8 +1,8 @@
 """Postgres: each transaction on a connection of its own for as long as it lasts, awaited on the event loop."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -34,35 +34,48 @@ class PostgresDatabase:
 
     def __init__(self, url: str, *, pool: int = POOL) -> None:
         self._engine = engine_of(url)
-        self._room = asyncio.Semaphore(pool)
-        self._free: list[AsyncConnection] = []
-        self._writing: set[asyncio.Task[Any]] = set()
+        self._pool, self._room = pool, asyncio.Semaphore(pool)
+        self._free: list[_Link] = []
+        self._begun: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        if self._closed:
-            raise RuntimeError("The database is closed.")
-        writing = asyncio.create_task(self._write(work, then))
-        self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
-        return await asyncio.shield(writing)
+        return await self._to_its_end(self._write(work, then))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        if self._closed:
-            raise RuntimeError("The database is closed.")
-        return await self._within(_LOOK, work)
+        return await self._to_its_end(self._within(_LOOK, work))
 
     async def peek(self, work: Callable[[Connection], T]) -> T:
         return await self.read(work)
 
+    @property
+    def in_use(self) -> int:
+        """How many transactions have a connection."""
+        return min(len(self._begun), self._pool)
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions wait for one."""
+        return len(self._begun) - self.in_use
+
     async def close(self) -> None:
         """Finish what was begun, then close every connection."""
         self._closed = True
-        if self._writing:
-            await asyncio.wait(self._writing)
+        if self._begun:
+            await asyncio.wait(self._begun)
         while self._free:
-            await self._free.pop().close()
+            await self._free.pop().connection.close()
         await self._engine.dispose()
+
+    async def _to_its_end(self, transaction: Coroutine[Any, Any, T]) -> T:
+        """Run *transaction*: it comes to its end, and its connection back, though the caller be cancelled meanwhile."""
+        if self._closed:
+            transaction.close()
+            raise RuntimeError("The database is closed.")
+        task = asyncio.create_task(transaction)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return await asyncio.shield(task)
 
     async def _write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None) -> T:
         for left in reversed(range(_TRIES)):
@@ -79,43 +92,52 @@ class PostgresDatabase:
 
     async def _within(self, begin: str, work: Callable[[Connection], T]) -> T:
         async with self._room:
-            connection = await self._begun(begin)
-            raw = _raw(connection)
+            link = await self._begin(begin)
             try:
-                result = await connection.run_sync(work)
-                await raw.execute("COMMIT")
-                return result
-            except Exception as error:
-                if raw.is_closed():
-                    raise Unavailable("The database was lost on the way; try again in a moment.") from error
-                await raw.execute("ROLLBACK")
-                raise
-            finally:
-                await self._give_back(connection)
+                result = await link.connection.run_sync(work)
+                await link.raw.execute("COMMIT")
+            except BaseException as error:
+                if await _rolled_back(link):
+                    self._free.append(link)
+                    raise
+                await _drop(link)
+                raise Unavailable("The database was lost on the way; try again in a moment.") from error
+            self._free.append(link)
+            return result
 
-    async def _begun(self, begin: str) -> AsyncConnection:
+    async def _begin(self, begin: str) -> "_Link":
         """Return a connection in a transaction; those that were cut since they were used are replaced."""
         while self._free:
-            connection = self._free.pop()
+            link = self._free.pop()
             try:
-                await _raw(connection).execute(begin)
-            except Exception:  # noqa: BLE001 - whatever it is, nothing was done yet: the next one may do better
-                await _drop(connection)
+                await link.raw.execute(begin, timeout=CONNECT_TIMEOUT)
+            except Exception:  # noqa: BLE001 - whatever it is, nothing was done yet: a new one may do better
+                await self._drop_all(link)
             else:
-                return connection
+                return link
         try:
-            connection = await self._engine.connect()
-            await _raw(connection).execute(begin)
+            link = _Link(connection := await self._engine.connect(), _raw(connection))
         except Exception as error:
             raise Unavailable("The database cannot be reached; try again in a moment.") from error
-        return connection
+        try:
+            await link.raw.execute(begin)
+        except Exception as error:
+            await _drop(link)
+            raise Unavailable("The database does not answer; try again in a moment.") from error
+        return link
 
-    async def _give_back(self, connection: AsyncConnection) -> None:
-        raw = _raw(connection)
-        if raw.is_closed() or raw.is_in_transaction():  # cut, or cancelled in the middle
-            await _drop(connection)
-        else:
-            self._free.append(connection)
+    async def _drop_all(self, cut: "_Link") -> None:
+        """Drop a connection that was cut, and all that nobody uses now: what cut the one has hardly left the others."""
+        dropped, self._free = [cut, *self._free], []
+        for link in dropped:
+            await _drop(link)
+
+
+class _Link(NamedTuple):
+    """A connection, and asyncpg's own that is within: SQLAlchemy gives that one away no more once it was cut."""
+
+    connection: AsyncConnection
+    raw: Any
 
 
 def engine_of(url: str) -> AsyncEngine:
@@ -135,19 +157,25 @@ def _raw(connection: AsyncConnection) -> Any:
     return held.connection.driver_connection
 
 
-async def _drop(connection: AsyncConnection) -> None:
-    """Close a connection that may be broken; what it says to that is of no use to anybody."""
-    _raw(connection).terminate()
-    await connection.invalidate()
-    await connection.close()
+async def _rolled_back(link: _Link) -> bool:
+    """End a transaction that failed, and tell whether its connection is good for another."""
+    if link.raw.is_closed():
+        return False
+    try:
+        await link.raw.execute("ROLLBACK", timeout=CONNECT_TIMEOUT)
+    except Exception:  # noqa: BLE001 - cut, or it does not answer
+        return False
+    return True
+
+
+async def _drop(link: _Link) -> None:
+    """Close a connection that may be broken, without a word to the server."""
+    link.raw.terminate()
+    await link.connection.invalidate()
+    await link.connection.close()
 
 
 def _state_of(error: BaseException) -> str | None:
-    """Return the SQL state of a failed statement, whoever wrapped the driver's error."""
-    at: BaseException | None = error
-    while at is not None:
-        state = getattr(at, "sqlstate", None)
-        if isinstance(state, str):
-            return state
-        at = at.__cause__ or getattr(at, "orig", None)
-    return None
+    """Return the SQL state of a failed statement; what our own code made of it is a decision, not a failure."""
+    state = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
+    return state if isinstance(state, str) else None

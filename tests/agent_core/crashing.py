@@ -2,22 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, TypeVar
 
 from sqlalchemy import Connection
 
-from agent_core import SqliteDatabase
+from agent_core.store.database import Database
+from tests.agent_core.databases import Wrapped
 
 T = TypeVar("T")
 Side = Literal["before", "after"]
 
 
-class CrashingDatabase(SqliteDatabase):
+class CrashingDatabase(Wrapped):
     """Freeze at write number *at*, before it or after its commit; *crashed* tells when. 0 never crashes."""
 
-    def __init__(self, path: Path, at: int = 0, side: Side = "before") -> None:
-        super().__init__(path)
+    def __init__(self, inner: Database, at: int = 0, side: Side = "before") -> None:
+        super().__init__(inner)
         self.writes = 0
         self.crashed = asyncio.Event()
         self._at, self._side = at, side

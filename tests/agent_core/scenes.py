@@ -7,8 +7,10 @@ from typing import Any
 from sqlalchemy import Engine
 
 from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, Text
+from agent_core.engine.local import LocalEngine
 from agent_core.store import log, runs, sessions
 from agent_core.store.log import RunRef
+from agent_core.store.postgres import PostgresDatabase
 
 ANN = Actor("ann", "user", "Ann")
 BOB = Actor("bob", "user", "Bob")
@@ -56,8 +58,16 @@ async def ref_of(core: Core, run: str) -> RunRef:
 def engine_of(core: Core) -> Engine:
     """Return what the core's statements go through, to listen to them."""
     database = core._store.database
+    if isinstance(database, PostgresDatabase):
+        return database._engine.sync_engine
     assert isinstance(database, SqliteDatabase)
     return database._engine
+
+
+def local(core: Core) -> LocalEngine:
+    """Return what drives the core's runs, to look inside."""
+    assert isinstance(core._engine, LocalEngine)
+    return core._engine
 
 
 async def until(condition: Callable[[], bool]) -> None:

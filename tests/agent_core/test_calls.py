@@ -12,6 +12,7 @@ from agent_core.testing import call, raw_call, say
 from agent_core.tools.base import CallContext, Done, Failed, Pending
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import local
 from tests.agent_core.stage import PATIENCE, Stage, is_a, results, set_stage
 from tests.conftest import MakeCore
 
@@ -203,7 +204,7 @@ async def test_a_pending_call_makes_the_run_wait(make_core: MakeCore):
     assert (open_call.call, open_call.on) == (pending.call, "client")
     assert (open_call.tool, open_call.arguments) == ("pick", {"colour": "red"})
     assert (await stage.types(run.id))[-2:] == ["tool.pending", "run.waiting"]
-    assert not stage.core._engine._driven, "a waiting run holds a task"
+    assert not local(stage.core)._driven, "a waiting run holds a task"
     assert (await stage.core.session(stage.session)).status == "requires_action"
 
 

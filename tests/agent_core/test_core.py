@@ -32,6 +32,7 @@ from tests.agent_core.scenes import (
     SAFETY,
     engine_of,
     idle,
+    local,
     log_of,
     only,
     open_session,
@@ -77,6 +78,7 @@ async def answers(core: Core, session: str) -> list[str]:
     return [text_of(m.parts) for m in (await core.messages(session)).items if m.role == "assistant"]
 
 
+@pytest.mark.sqlite
 async def test_a_message_is_one_transaction_up_to_its_first_step(make_core: MakeCore):
     """A message to an idle session is received, queued, started and asked in one commit, without a read."""
     hold = asyncio.Event()
@@ -95,7 +97,7 @@ async def test_a_message_is_one_transaction_up_to_its_first_step(make_core: Make
     assert receipt.message == only(facts, MessageReceived)[0].message
     hold.set()
     await idle(core, session)
-    await until(lambda: not core._engine._driven)
+    await until(lambda: not local(core)._driven)
     seen.clear()
     hold.clear()
     await send(core, session, "And again")

@@ -1,11 +1,9 @@
 """A crash at every append, before and after its commit: the next process finishes, and nothing happens twice."""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +15,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
+from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("ann", "user")
 
@@ -85,16 +84,16 @@ SCENARIOS = (
 
 @dataclass
 class Process:
-    """One life of the product on a database file."""
+    """One life of the product on a database."""
 
     core: Core
     database: CrashingDatabase
 
     @classmethod
     async def begin(
-        cls, path: Path, scenario: Scenario, ledger: Ledger, at: int = 0, side: Side = "before"
+        cls, open_database: OpenDatabase, scenario: Scenario, ledger: Ledger, at: int = 0, side: Side = "before"
     ) -> "Process":
-        database = CrashingDatabase(path, at, side)
+        database = CrashingDatabase(open_database(), at, side)
         provider = ScriptedProvider(scenario.script)
         tools = {tool.spec.name: tool for tool in ledger.tools()}
         core = Core(database, providers={"scripted": provider}, tools=tools, default_model="scripted")
@@ -167,7 +166,9 @@ def _check(scenario: Scenario, ledger: Ledger, outcome: Outcome, *, crashed: boo
         assert (len(ledger.written), outcome.unknown) == (wanted, 0)
 
 
-async def _lives(path: Path, scenario: Scenario, crashes: Sequence[tuple[int, Side]]) -> tuple[Ledger, int, int]:
+async def _lives(
+    open_database: OpenDatabase, scenario: Scenario, crashes: Sequence[tuple[int, Side]]
+) -> tuple[Ledger, int, int]:
     """Live through *crashes* on one database, each life with its own, and then one that ends well.
 
     Returns what the outside world saw, how many lives crashed, and the writes of the last.
@@ -175,7 +176,7 @@ async def _lives(path: Path, scenario: Scenario, crashes: Sequence[tuple[int, Si
     ledger = Ledger()
     last: tuple[int, Side] = (0, "before")
     for died, (at, side) in enumerate((*crashes, last)):
-        process = await Process.begin(path, scenario, ledger, at, side)
+        process = await Process.begin(open_database, scenario, ledger, at, side)
         if await process.live(scenario):
             _check(scenario, ledger, await _outcome(process.core), crashed=died > 0)
             await process.core.stop()
@@ -185,20 +186,22 @@ async def _lives(path: Path, scenario: Scenario, crashes: Sequence[tuple[int, Si
 
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_crash_at_every_append(template: Path, tmp_path: Path, scenario: Scenario, side: Side) -> None:
+async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Side) -> None:
     """A crash at any append, before or after its commit, changes neither the answers nor the number of writes."""
-    _, _, total = await _lives(Path(shutil.copy(template, tmp_path / "whole.db")), scenario, ())
+    with fresh() as database:
+        _, _, total = await _lives(database, scenario, ())
     crashed = 0
     for at in range(1, total + 1):
-        path = Path(shutil.copy(template, tmp_path / f"{at}.db"))
-        crashed += (await _lives(path, scenario, ((at, side),)))[1]
+        with fresh() as database:
+            crashed += (await _lives(database, scenario, ((at, side),)))[1]
     assert crashed == total
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_crash_during_recovery(template: Path, tmp_path: Path, scenario: Scenario) -> None:
+async def test_crash_during_recovery(fresh: Fresh, scenario: Scenario) -> None:
     """A second crash, at any append of the process that recovers from the first, changes nothing either."""
-    _, _, total = await _lives(Path(shutil.copy(template, tmp_path / "whole.db")), scenario, ())
+    with fresh() as database:
+        _, _, total = await _lives(database, scenario, ())
     for at in range(1, total + 1):
-        path = Path(shutil.copy(template, tmp_path / f"{at}.db"))
-        await _lives(path, scenario, ((total - 2, "after"), (at, "before")))
+        with fresh() as database:
+            await _lives(database, scenario, ((total - 2, "after"), (at, "before")))

@@ -14,13 +14,14 @@ from agent_core.testing import FakeClock, call, fail, pause, say, think
 from agent_core.tools.base import Pending
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import local
 from tests.agent_core.stage import ANN, PATIENCE, Stage, asleep, is_a, results, set_stage
 from tests.conftest import MakeCore
 
 
 async def stopped(stage: Stage, run: str) -> str:
     """Stop the run, see that it has ended cleanly with nothing left at work, and return its text."""
-    driver = next((each.task for each in stage.core._engine._driven.values() if each.run.id == run), None)
+    driver = next((each.task for each in local(stage.core)._driven.values() if each.run.id == run), None)
     done = await stage.stop(run)
     assert done.status == "cancelled"
     if driver:

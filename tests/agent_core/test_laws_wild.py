@@ -1,10 +1,7 @@
 """Laws 4, 8 and 9 of the design, and the rest of the contract, on random sessions: no plan may break them."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 from hypothesis import HealthCheck, example, given, settings
@@ -29,23 +26,24 @@ from agent_core.state import replay
 from agent_core.strategy import Compact, react
 from tests.agent_core.laws import check_log
 from tests.agent_core.wild import EVERYTHING, Asked, Plan, Wild, plans
+from tests.conftest import Fresh
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
 wild = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def lived(template: Path, plan: Plan) -> Wild:
+def lived(fresh: Fresh, plan: Plan) -> Wild:
     """Let a plan come alive on a fresh database."""
-    with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(Wild(Path(shutil.copy(template, Path(folder) / "wild.db")), plan).live())
+    with fresh() as open_database:
+        return asyncio.run(Wild(open_database, plan).live())
 
 
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_no_session_breaks_the_log(template: Path, plan: Plan):
+def test_no_session_breaks_the_log(fresh: Fresh, plan: Plan):
     """Whatever happens in a session, its log keeps the rules of the contract and every run comes to an end."""
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     check_log(session.facts)
     ended = {fact.run for fact in session.facts if isinstance(fact.body, e.TERMINAL)}
     assert ended == {fact.run for fact in session.facts if fact.run}
@@ -54,9 +52,9 @@ def test_no_session_breaks_the_log(template: Path, plan: Plan):
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_law_4_the_strategy_derives_everything_from_state(template: Path, plan: Plan):
+def test_law_4_the_strategy_derives_everything_from_state(fresh: Fresh, plan: Plan):
     """Whatever a run decided follows from the replay of the log as it was then: no decision needs more than that."""
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     for fact in session.facts:
         if isinstance(fact.body, DECIDED) and fact.run:
             assert is_explained(session.facts, fact, session.agents[fact.run]), fact
@@ -95,12 +93,12 @@ def _placed(body: e.FactBody, seq: int) -> e.FactBody:
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(template: Path, plan: Plan):
+def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(fresh: Fresh, plan: Plan):
     """Each request's bytes of tools, system and messages begin with those of the request before.
 
     Only a compaction or a new snapshot between them may change that, restarts and stops may not.
     """
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
     for before, after in zip(session.asked, session.asked[1:], strict=False):
         if not any(before.step < seq < after.step for seq in changes):
@@ -110,9 +108,9 @@ def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(template: Path, 
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(template: Path, plan: Plan):
+def test_law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(fresh: Fresh, plan: Plan):
     """Reasoning is replayed until a compaction or a new snapshot, and never again after it."""
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
     for asked in session.asked:
         newest = max((seq for seq in changes if seq < asked.step), default=0)
@@ -131,9 +129,9 @@ def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_law_9_the_model_sees_what_the_steps_named(template: Path, plan: Plan):
+def test_law_9_the_model_sees_what_the_steps_named(fresh: Fresh, plan: Plan):
     """What people and notes said to the model in a request is what the steps up to it took, in that order."""
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     for asked in session.asked:
         assert _heard(asked) == _named(session.facts, asked.step)
 
@@ -165,9 +163,9 @@ def _told(fact: Fact) -> str:
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_a_rebuilt_window_equals_the_one_that_grew(template: Path, plan: Plan):
+def test_a_rebuilt_window_equals_the_one_that_grew(fresh: Fresh, plan: Plan):
     """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     for grown, rebuilt in session.windows:
         assert _shape(rebuilt) == _shape(grown)
         assert rebuilt.snapshot == grown.snapshot
@@ -180,12 +178,12 @@ def _shape(window: Window) -> list[tuple[int, bool, Message]]:
 @wild
 @given(plan=plans())
 @example(plan=EVERYTHING)
-def test_a_window_stays_within_its_limit(template: Path, plan: Plan):
+def test_a_window_stays_within_its_limit(fresh: Fresh, plan: Plan):
     """A request holds no more messages than the limit where the window could have been cut at a border.
 
     The request that continues a paused answer is exempt: that answer must go back whole.
     """
-    session = lived(template, plan)
+    session = lived(fresh, plan)
     limit = plan.max_context_messages
     cuts = [fact for fact in session.facts if isinstance(fact.body, ContextCompacted)]
     assert limit is not None or not cuts

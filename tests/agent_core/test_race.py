@@ -1,30 +1,31 @@
 """News at the worst moment: a steered message, a second message, a cancel, an interrupt before every append."""
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 from sqlalchemy import Connection
 
-from agent_core import Actor, Core, Definition, Fact, Inbound, Overlap, SqliteDatabase, StepStarted, Text, text_of
+from agent_core import Actor, Core, Definition, Fact, Inbound, Overlap, StepStarted, Text, text_of
 from agent_core.providers.base import Request
+from agent_core.store.database import Database
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
+from tests.agent_core.databases import Wrapped
 from tests.agent_core.laws import check_log
+from tests.conftest import Fresh
 
 ANN = Actor("ann", "user")
 T = TypeVar("T")
 
 
-class RacingDatabase(SqliteDatabase):
+class RacingDatabase(Wrapped):
     """Let *news* happen just before write number *at* since `arm`, between what was decided and its append."""
 
-    def __init__(self, path: Path, at: int, news: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(path)
+    def __init__(self, inner: Database, at: int, news: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(inner)
         self.writes = 0
         self._at, self._news, self._armed = at, news, False
 
@@ -58,15 +59,15 @@ def _script(request: Request) -> Answer:
 class Race:
     """One run, and news of *kind* before its write number *at*."""
 
-    def __init__(self, path: Path, kind: str, at: int) -> None:
-        self.database = RacingDatabase(path, at, self.happen)
+    def __init__(self, database: Database, news: str, at: int) -> None:
+        self.database = RacingDatabase(database, at, self.happen)
         self.core = Core(
             self.database,
             providers={"scripted": ScriptedProvider(_script)},
             tools={look.spec.name: look},
             default_model="scripted",
         )
-        self.kind = kind
+        self.news = news
         self.session = self.run = ""
         self.was_open = False
         self.happened = False
@@ -76,13 +77,13 @@ class Race:
 
     async def happen(self) -> None:
         self.happened = True
-        if self.kind == "cancel":
+        if self.news == "cancel":
             before = (await self.core.run(self.run)).status
             self.was_open = before in ("queued", "running")
             await self.core.cancel(self.run, by=ANN)
-        elif self.kind == "steer":
+        elif self.news == "steer":
             await self.send("news", "steer")
-        elif self.kind == "queue":
+        elif self.news == "queue":
             await self.send("news", "queue")
         else:
             await self.send("news", "interrupt")
@@ -108,10 +109,10 @@ async def _check(race: Race, facts: list[Fact]) -> None:
     check_log(facts)
     statuses = {run.id: run.status for run in (await race.core.runs()).items}
     assert set(statuses.values()) <= {"completed", "cancelled"}
-    if race.kind == "cancel":
+    if race.news == "cancel":
         assert statuses[race.run] == ("cancelled" if race.was_open else "completed")
     received = {fact.seq: fact for fact in facts if fact.type == "message.received"}
-    if race.kind in ("steer", "queue"):
+    if race.news in ("steer", "queue"):
         assert set(statuses.values()) == {"completed"}
     for seq, fact in received.items():
         if statuses[fact.run or ""] == "completed":
@@ -121,18 +122,19 @@ async def _check(race: Race, facts: list[Fact]) -> None:
     ), "the news was not answered"
 
 
-@pytest.mark.parametrize("kind", ["steer", "queue", "cancel", "interrupt"])
-async def test_news_before_every_append(template: Path, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("news", ["steer", "queue", "cancel", "interrupt"])
+async def test_news_before_every_append(fresh: Fresh, news: str) -> None:
     """No message stays unanswered, no cancel is ignored and nothing follows a terminal event, whenever news comes."""
-    at = 0
-    while True:
+    at, happened = 0, True
+    while happened:
         at += 1
-        race = Race(Path(shutil.copy(template, tmp_path / f"{at}.db")), kind, at)
-        try:
-            facts = await race.go()
-            if not race.happened:
-                break
-            await _check(race, facts)
-        finally:
-            await race.core.stop()
+        with fresh() as open_database:
+            race = Race(open_database(), news, at)
+            try:
+                facts = await race.go()
+                happened = race.happened
+                if happened:
+                    await _check(race, facts)
+            finally:
+                await race.core.stop()
     assert at > 5, "the run has fewer appends than it must have"

@@ -3,42 +3,28 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition, Fact, Heartbeat, SqliteDatabase
+from agent_core import Core, Definition, Fact, Heartbeat
 from agent_core.engine.local import LocalEngine
+from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
+from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import SAFETY, idle, log_of, open_session, ref_of, send, types, until
-from tests.conftest import MakeCore
+from tests.agent_core.scenes import SAFETY, idle, local, log_of, open_session, ref_of, send, types, until
+from tests.conftest import MakeCore, OpenDatabase
 
 T = TypeVar("T")
 
 
-class SlowDatabase(SqliteDatabase):
-    """Whoever writes next, once *hold* is set, learns late that it is committed; *fails* makes reads fail."""
+class SlowDatabase(LateDatabase):
+    """A database whose reads fail while *fails* is set."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.hold: asyncio.Event | None = None
-        self.fails = False
-        self.held = asyncio.Event()
-
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        hold, self.hold = self.hold, None
-        if hold is None:
-            return await super().write(work, then)
-        done = await super().write(work)
-        self.held.set()
-        await hold.wait()
-        if then is not None:
-            then(done)
-        return done
+    fails = False
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         if self.fails:
@@ -49,8 +35,8 @@ class SlowDatabase(SqliteDatabase):
 class Stage:
     """A core on a slow database, with a model that waits for *go* before each answer."""
 
-    def __init__(self, path: Path) -> None:
-        self.clock, self.go, self.database = FakeClock(), asyncio.Event(), SlowDatabase(path)
+    def __init__(self, database: Database) -> None:
+        self.clock, self.go, self.database = FakeClock(), asyncio.Event(), SlowDatabase(database)
         provider = ScriptedProvider(lambda _: [pause(self.go), say("Hi.")])
         self.core = Core(
             self.database, providers={"scripted": provider}, tools={}, default_model="scripted", clock=self.clock
@@ -65,8 +51,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(database_path: Path) -> AsyncIterator[Stage]:
-    stage = Stage(database_path)
+async def stage(open_database: OpenDatabase) -> AsyncIterator[Stage]:
+    stage = Stage(open_database())
     await stage.core.start()
     await stage.core.agents.create(Definition(name="assistant", instructions=""))
     yield stage
@@ -112,7 +98,7 @@ async def test_what_nobody_drives_is_taken_soon(stage: Stage):
     core = stage.core
     session = await open_session(core)
     receipt = await send(core, session, "one")
-    driver = core._engine._driven.pop((await ref_of(core, receipt.run)).key)
+    driver = local(core)._driven.pop((await ref_of(core, receipt.run)).key)
     driver.task.cancel()
     await asyncio.wait((driver.task,))
     stage.go.set()
@@ -129,7 +115,7 @@ async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage
     session = await open_session(core)
     receipt = await send(core, session, "one")
     await core._engine.ring((await ref_of(core, receipt.run)).key, at=clock.now() + 500)
-    await until(lambda: not core._engine._due.is_set())
+    await until(lambda: not local(core)._due.is_set())
     assert await _next(clock) == 0.5
     assert [await _next(clock) for _ in range(5)] == [1.0] * 5
     assert types(await log_of(core, session))[-1] == "step.started"
@@ -145,7 +131,7 @@ async def test_a_sweep_that_fails_ends_nothing(stage: Stage):
     core = stage.core
     waiting = await open_session(core)
     receipt = await send(core, waiting, "one")
-    driver = core._engine._driven.pop((await ref_of(core, receipt.run)).key)
+    driver = local(core)._driven.pop((await ref_of(core, receipt.run)).key)
     driver.task.cancel()
     await asyncio.wait((driver.task,))
     stage.database.fails = True

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -18,7 +17,6 @@ from agent_core import (
     Inbound,
     Limits,
     Message,
-    SqliteDatabase,
     StepStarted,
     Text,
 )
@@ -32,6 +30,7 @@ from agent_core.testing import Answer, Item, ScriptedProvider, call, fail, finis
 from agent_core.testing.scripted import prefix_of
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from tests.conftest import OpenDatabase
 
 ANN = Actor("ann", "user")
 PATIENCE = 20.0
@@ -122,7 +121,7 @@ class Asked:
 class Wild:
     """A plan that comes alive; afterwards *facts* and *asked* are what happened."""
 
-    path: Path
+    open_database: OpenDatabase
     plan: Plan
     facts: list[Fact] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -150,7 +149,7 @@ class Wild:
         self._provider = ScriptedProvider(self._answer)
         tools = {made.spec.name: made for made in self._tools()}
         self._core = Core(
-            SqliteDatabase(self.path), providers={"scripted": self._provider}, tools=tools, default_model="scripted"
+            self.open_database(), providers={"scripted": self._provider}, tools=tools, default_model="scripted"
         )
         self._facts = Subscriber()
         if self._session:

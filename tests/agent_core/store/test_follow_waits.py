@@ -1,17 +1,12 @@
 """follow, where it is delicate: waits and their ends, a commit that readers have not heard of yet, joiners anywhere."""
 
 import asyncio
-import shutil
-from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from agent_core import Core, Definition, SqliteDatabase, Text, ToolCompleted, ToolRequested, ToolSpec
+from agent_core import Core, Definition, Text, ToolCompleted, ToolRequested, ToolSpec
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.log import Place
@@ -32,12 +27,24 @@ from agent_core.testing import (
 )
 from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
+from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import idle, inbound, log_of, only, open_session, ref_of, say_and_wait, send, types, until
+from tests.agent_core.scenes import (
+    idle,
+    inbound,
+    local,
+    log_of,
+    only,
+    open_session,
+    ref_of,
+    say_and_wait,
+    send,
+    types,
+    until,
+)
 from tests.agent_core.store.reading import Reading, joined, read
-from tests.conftest import ANN, MakeCore
+from tests.conftest import ANN, Fresh, MakeCore, OpenDatabase
 
-T = TypeVar("T")
 WAITS = by_step((call("ask"),), (say("Thank you."),))
 
 
@@ -60,7 +67,7 @@ async def answer_wait(core: Core, session: str, run: str) -> None:
         first = log.take_seqs(connection, ref.session, 1)
         log.write(connection, Place(ref.session, session), first, [(ref, body)], now=0)
 
-    await until(lambda: not core._engine._driven)
+    await until(lambda: not local(core)._driven)
     await core._store.write(work)
     await core._engine.ring(ref.key)
 
@@ -102,28 +109,9 @@ async def test_a_settled_run_is_returned_and_a_slow_one_after_its_time(make_core
     assert (await core.settled(receipt.run, timeout=20)).text == "Hi."
 
 
-class LateDatabase(SqliteDatabase):
-    """Once *hold* is set, the next commit is in the log for whoever reads, and nobody has been told of it yet."""
-
-    hold: asyncio.Event | None = None
-    held = asyncio.Event()
-
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        hold, self.hold = self.hold, None
-        if hold is None:
-            return await super().write(work, then)
-        done = await super().write(work)
-        self.held.set()
-        await hold.wait()
-        if then is not None:
-            then(done)
-        return done
-
-
-async def test_no_text_follows_the_end_of_its_message(database_path: Path):
+async def test_no_text_follows_the_end_of_its_message(open_database: OpenDatabase):
     """Whoever joins between the commit that ends a message and its announcement gets no text of it behind its end."""
-    go, database = asyncio.Event(), LateDatabase(database_path)
-    database.held = asyncio.Event()
+    go, database = asyncio.Event(), LateDatabase(open_database())
     provider = ScriptedProvider(lambda _: (say("I can"), pause(go), refuse()))
     core = Core(database, providers={"scripted": provider}, tools={}, default_model="scripted", clock=FakeClock())
     await core.start()
@@ -164,24 +152,25 @@ ANSWERS = st.lists(st.tuples(st.lists(SPOKEN, max_size=4), ENDING), min_size=1, 
 JOINS = st.lists(st.tuples(st.integers(0, 60), st.floats(0, 1), st.sampled_from([0, 0, 1, 3])), min_size=1, max_size=6)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(answers=ANSWERS, joins=JOINS, messages=st.integers(1, 2))
 def test_whoever_joins_sees_it_all(
-    template: Path,
+    fresh: Fresh,
     answers: list[tuple[list[Item], tuple[Item, ...]]],
     joins: list[tuple[int, float, int]],
     messages: int,
 ):
     """Joining at any moment, from any cursor, at any pace: every fact once, and every text as it ends."""
-    with TemporaryDirectory() as folder:
-        path = Path(shutil.copy(template, Path(folder) / "parley.db"))
-        asyncio.run(_join(path, [(*items, *ending) for items, ending in answers], joins, messages))
+    with fresh() as open_database:
+        asyncio.run(_join(open_database, [(*items, *ending) for items, ending in answers], joins, messages))
 
 
-async def _join(path: Path, answers: list[Answer], joins: list[tuple[int, float, int]], messages: int) -> None:
+async def _join(
+    open_database: OpenDatabase, answers: list[Answer], joins: list[tuple[int, float, int]], messages: int
+) -> None:
     left = iter(answers)
     provider = ScriptedProvider(lambda _: next(left, (say("The end."),)))
-    core = Core(SqliteDatabase(path), providers={"scripted": provider}, tools={"look": look}, default_model="scripted")
+    core = Core(open_database(), providers={"scripted": provider}, tools={"look": look}, default_model="scripted")
     await core.start()
     await core.agents.create(Definition(name="assistant", instructions="", tools=("look",)))
     session = await open_session(core)

@@ -11,7 +11,7 @@ from agent_core.homes import MAX_HOMES
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say, think
 from agent_core.tools.function import tool
-from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send, types, until
+from tests.agent_core.scenes import ANN, idle, local, log_of, open_session, say_and_wait, send, types, until
 from tests.conftest import MakeCore
 
 HISTORY = (Message("user", (Text("Before"),)), Message("assistant", (Text("that"),)))
@@ -60,7 +60,7 @@ class Talk:
 
     async def same(self) -> bool:
         """Tell whether the window in memory is the one that the log gives."""
-        await until(lambda: not self.core._engine._driven)
+        await until(lambda: not local(self.core)._driven)
         warm = (await self.core._homes.get(self.session)).window
         self.core._homes.forget(self.session)
         cold = (await self.core._homes.get(self.session)).window

@@ -14,6 +14,8 @@ from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, idle, log_of, open_session, say_and_wait, send
 from tests.conftest import MakeCore
 
+pytestmark = pytest.mark.sqlite
+
 
 @tool(concurrency_safe=True)
 async def look(what: str) -> str:

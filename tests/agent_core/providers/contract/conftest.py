@@ -11,6 +11,7 @@ import pytest
 from agent_core import Core, Definition, Message, SqliteDatabase
 from agent_core.clock import Clock
 from agent_core.providers.base import Delta, Provider
+from agent_core.store.database import Database
 from agent_core.testing.models import FakeModels
 from agent_core.tools.base import Tool
 from tests.agent_core.providers.contract.heard import Heard, heard
@@ -101,7 +102,7 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
         line: Line | None = None,
         tools: Sequence[Tool] = (),
         clock: Clock | None = None,
-        database: SqliteDatabase | None = None,
+        database: Database | None = None,
         session: str | None = None,
         wrap: Callable[[Model], Provider] | None = None,
         stand_in: Line | None = None,

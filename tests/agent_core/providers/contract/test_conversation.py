@@ -10,6 +10,7 @@ from agent_core import (
     Limits,
     MessageCompleted,
     RunCompleted,
+    SqliteDatabase,
     StepCompleted,
     StepFailed,
     StepStarted,
@@ -205,7 +206,7 @@ async def test_a_stop_ends_the_model_call_and_keeps_the_text(scene, wire):
 
 async def test_a_crash_in_the_middle_of_a_tool_loop_replays_the_thinking(scene, wire, database_path):
     """After a crash the next process sends the same thinking again, byte for byte: the check lets it pass."""
-    database = CrashingDatabase(database_path)
+    database = CrashingDatabase(SqliteDatabase(database_path))
     lives = []
 
     @tool
