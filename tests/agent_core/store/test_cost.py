@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import Connection, event
 
 from agent_core import Core, Definition, SqliteDatabase, text_of
-from agent_core.store import follow, loading, readings, runs, sessions
+from agent_core.store import due, follow, loading, readings, sessions
 from agent_core.store.loading import Loaded
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.function import tool
-from tests.agent_core.scenes import engine_of, log_of, open_session, say_and_wait, send, types, until
+from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types, until
 from tests.agent_core.store.long import long_session
 from tests.agent_core.store.reading import read
 from tests.conftest import MakeCore
@@ -23,6 +23,8 @@ from tests.conftest import MakeCore
 T = TypeVar("T")
 PER_STEP = 10
 """Instructions of SQLite's machine between two looks at it."""
+
+pytestmark = pytest.mark.sqlite
 
 
 @tool(concurrency_safe=True)
@@ -119,8 +121,8 @@ async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, pa
         assert (await read(core.follow(name, after=ref.newest, until_idle=True))).tail == []
         costs.append(await work_of(core, lambda connection, key=ref.key: follow._OPEN.run(connection, b_session=key)))
     assert costs[1] <= costs[0] + 2 * PER_STEP
-    assert await work_of(core, lambda connection: runs.due(connection, 0)) < 1_000
-    assert await work_of(core, lambda connection: runs.next_deadline(connection, 0)) < 1_000
+    assert await work_of(core, lambda connection: due.due(connection, 0)) < 1_000
+    assert await work_of(core, lambda connection: due.next_deadline(connection, 0)) < 1_000
 
 
 async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: Past):
@@ -158,7 +160,7 @@ async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past
         for _ in range(2):
             with statements(core) as seen:
                 receipt = await say_and_wait(core, name, "And now?")
-                await until(lambda: not core._engine._driven)
+                await until(lambda: not local(core)._driven)
             counts.append([kind for kind in seen if kind.startswith(("INSERT", "UPDATE", "DELETE"))])
             assert (await core.run(receipt.run)).text == "Hi."
     assert counts[:2] == counts[2:]
@@ -173,7 +175,7 @@ async def test_a_step_in_a_warm_session_reads_nothing(make_core: MakeCore):
     session = await open_session(core)
     with statements(core) as seen:
         await send(core, session, "Look")
-        await until(lambda: not core._engine._driven)
+        await until(lambda: not local(core)._driven)
     steps = " ".join(seen).split("COMMIT")
     append = "BEGIN IMMEDIATE UPDATE session INSERT event"
     assert steps[1].split() == append.split(), "the answer, its step's end and the call's begin"
