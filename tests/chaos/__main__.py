@@ -16,10 +16,10 @@ from tests.chaos.storm import Weather, brewing
 
 FULL = Weather(
     seed=0,
-    members={"serve": "serve", "web": "web", "worker1": "worker", "worker2": "worker", "worker3": "worker"},
+    members={"serve": "serve", "web": "web", **{f"worker{n}": "worker" for n in range(1, 5)}},
     talks=24,
     kills=200,
-    pause=3.0,
+    pause=4.0,
     zombies=5,
     away=(0.0, 5.0, 60.0),
     deploy=True,
@@ -33,6 +33,7 @@ SHORT = replace(
     pause=0.8,
     zombies=1,
     away=(2.0,),
+    calm=1.0,
 )
 # Nothing of it takes longer, however it fails.
 BOUND = 45 * 60.0
@@ -67,6 +68,7 @@ async def _storm(weather: Weather, folder: Path) -> int:
         print("\n".join(lines(storm)))
         print(f"took {time.monotonic() - begin:.0f} s")
         if story.faults:
+            print("\n".join(story.events))
             print(f"\n{len(story.faults)} faults, seed {weather.seed}:\n" + "\n\n".join(story.faults))
     return bool(story.faults)
 

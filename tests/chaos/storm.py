@@ -23,7 +23,10 @@ from tests.postgres import Server, postgres_server
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What a storm does: *pause* is the mean of the seconds between two kills, *away* each absence of the database."""
+    """What a storm does: *calm* are the seconds before it and behind each part of it.
+
+    *pause* is the mean of the seconds between two kills, *away* each absence of the database.
+    """
 
     seed: int
     members: Mapping[str, Kind]
@@ -33,6 +36,7 @@ class Weather:
     zombies: int
     away: tuple[float, ...]
     deploy: bool
+    calm: float = 5.0
     rate: float = 40
     stopped: float = 12.0
     quiet: float = 150.0
@@ -49,6 +53,11 @@ class Story:
     outages: list[str] = field(default_factory=list)
     logs: dict[str, list[Fact]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+    def tell(self, what: str) -> None:
+        """Note when something was done."""
+        self.events.append(f"{time.time():.3f} {what}")
 
 
 class Storm:
@@ -69,9 +78,11 @@ class Storm:
             for member in self.fleet.members:
                 await self._up(member)
             talking = [group.create_task(talk.run()) for talk in self.talks]
+            await asyncio.sleep(self.weather.calm)
             await self._kill_and_stop()
             for seconds in self.weather.away:
                 await self._without_database(seconds)
+                await asyncio.sleep(self.weather.calm)
             if self.weather.deploy:
                 await self._deploy()
             self._over.set()
@@ -83,8 +94,15 @@ class Storm:
         return self.story
 
     async def _up(self, member: Member) -> None:
-        """Return once *member* has said that it lives."""
-        await until(lambda: self._records.has(member.pid), 60, f"{member.name} says that it lives")
+        """Return once *member* has said that it lives; one that ended by itself is started again, as a host does."""
+
+        async def lives() -> bool:
+            if not member.is_running:
+                self.story.faults.append(f"{member.name} ended by itself with {await member.gone()}")
+                await member.start()
+            return await self._records.has(member.pid)
+
+        await until(lives, 60, f"{member.name} says that it lives")
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(self._chance.uniform(0, 2 * seconds))
@@ -127,6 +145,7 @@ class Storm:
         self._spared.add(member.name)
         at = time.time()
         member.signal(signal.SIGKILL)
+        self.story.tell(f"SIGKILL {member.name} {member.pid}")
         group.create_task(self._come_back(member, at))
 
     async def _come_back(self, member: Member, at: float) -> None:
@@ -150,6 +169,7 @@ class Storm:
         await self._up(member)
         await until(partial(self._records.held_by, member.pid), 60, f"{member.name} drives something")
         member.signal(signal.SIGSTOP)
+        self.story.tell(f"SIGSTOP {member.name} {member.pid}")
         held = await self._records.held_by(member.pid)
         begin = time.monotonic()
 
@@ -163,6 +183,7 @@ class Storm:
             took = 60.0
         await asyncio.sleep(max(0.0, self.weather.stopped - (time.monotonic() - begin)))
         member.signal(signal.SIGCONT)
+        self.story.tell(f"SIGCONT {member.name} {member.pid}")
         try:
             end = f"ended itself with {await member.gone(8)}"
             await member.start()
@@ -173,9 +194,11 @@ class Storm:
     async def _without_database(self, seconds: float) -> None:
         """Cut everybody off for *seconds*, without a word of warning."""
         refused = dict(self.net.refused)
+        self.story.tell(f"no database for {seconds:g} s")
         await asyncio.to_thread(self._server.stop, "immediate")
         await asyncio.sleep(seconds)
         await asyncio.to_thread(self._server.start)
+        self.story.tell("the database is back")
         seen = {name: n - refused.get(name, 0) for name, n in self.net.refused.items() if n > refused.get(name, 0)}
         self.story.outages.append(f"{seconds:g} s away; what clients got: {seen}")
         ended = sum(len(talk.receipts) - len(talk.open) for talk in self.talks)
@@ -200,6 +223,7 @@ class Storm:
             await self._up(member)
             held, at = await self._records.held_by(member.pid), time.time()
             member.signal(signal.SIGTERM)
+            self.story.tell(f"SIGTERM {member.name} {member.pid}")
             try:
                 code = await member.gone()
             except TimeoutError:

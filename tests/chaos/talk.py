@@ -55,7 +55,7 @@ class Net:
                 self._refuse(response, found, f"{method} {path}")
                 pause = float(response.headers.get("Retry-After", 0.3))
             except TimeoutError:
-                self.faults.append(f"{method} {path}: not answered within {ANSWERED:g} s")
+                self.faults.append(f"{time.time():.3f} {method} {url}{path}: not answered within {ANSWERED:g} s")
                 pause = 0.3
             except LOST as error:
                 self.refused[type(error).__name__] += 1
@@ -71,7 +71,7 @@ class Net:
             (429, "rate_limited"),
         }
         if not clear:
-            self.faults.append(f"{what}: {response.status} {found}")
+            self.faults.append(f"{time.time():.3f} {what}: {response.status} {found}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Talk:
 
     async def _write(self) -> None:
         """Write one to three messages at a time, and wait for their answers before the next."""
-        while not self._over.is_set():
+        while not (self._over.is_set() and self.receipts):
             for _ in range(self._chance.choice((1, 1, 2, 3))):
                 await self._post(Question.draw(self.name, len(self.receipts), self._chance))
             while self.open:
