@@ -125,10 +125,16 @@ class Driver:
             move = None
 
     def _report(self, move: Finish | Wait) -> None:
-        """Leave a line in the server's log of a run that failed: the person is told less than the operator needs."""
+        """Leave a line in the server's log of a run that failed.
+
+        What the provider said is the run's `error.detail`: it may cite what a person wrote, which no log is to hold.
+        """
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
-            end = move.end
-            _log.warning("run.failed", run=self._run.id, code=end.code, detail=end.detail or end.message)
+            end, failure = move.end, self._state.failure
+            told = f"`parley runs show {self._run.id}` tells what was said"
+            kind = failure.code if failure is not None else None
+            _log.warning("run.failed", run=self._run.id, code=end.code, kind=kind, remedy=told)
+            _log.debug("run.failed_with", run=self._run.id, detail=end.detail or end.message)
 
     async def _decide(self) -> tuple[Move, Appended]:
         """Ask the strategy, and append what happened together with what it announces.

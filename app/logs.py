@@ -2,14 +2,17 @@
 
 import logging
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
+# It puts a line of its own on standard error unless it finds one who does.
+_OUTSPOKEN = "dbos"
 
-def configure() -> None:
-    """Set up the logs of this process, before anything logs.
+
+def configure(form: Literal["text", "json"] = "text") -> None:
+    """Set up the logs of this process, before anything logs: lines for people, or one JSON object per line.
 
     Ours are shown from INFO on, those of libraries from WARNING on. No renderer here shows a frame's variables: they
     hold prompts, results and keys.
@@ -19,15 +22,29 @@ def configure() -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    shown = ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False, exception_formatter=plain_traceback)
+    shown = _for_people() if form == "text" else _for_programs()
     structlog.configure(
-        processors=[*shared, shown],
+        processors=[*shared, *shown],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[strip, shown]))
+    named = [structlog.stdlib.add_logger_name] if form == "json" else []
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[*shared, *named], processors=[strip, *shown])
+    )
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.WARNING)
+    logging.captureWarnings(form == "json")  # Python's own would be lines of another form
+    outspoken = logging.getLogger(_OUTSPOKEN)
+    outspoken.handlers[:], outspoken.propagate = [logging.NullHandler()], True
+
+
+def _for_people() -> list[Any]:
+    return [ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False, exception_formatter=plain_traceback)]
+
+
+def _for_programs() -> list[Any]:
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
