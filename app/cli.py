@@ -186,7 +186,9 @@ def _beginning() -> "Settings":
     from app.settings import load_settings
 
     logs.configure()
-    return load_settings()
+    settings = load_settings()
+    logs.configure(settings.log)
+    return settings
 
 
 def _client() -> "Client":
