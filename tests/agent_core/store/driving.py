@@ -9,7 +9,7 @@ from tests.agent_core.store.processes import processes
 
 async def main(url: str, how: str) -> None:
     """Drive until standard input ends."""
-    rest = (pause(asyncio.Event()),) if how == "forever" else (flat(200, rate=400),)
+    rest = (pause(asyncio.Event()),) if how == "forever" else (flat(60, rate=400),)
     async with processes(url) as running:
         await running.driver(ScriptedProvider(lambda _: (say("From ", "elsewhere. "), *rest)))
         print("ready", flush=True)

@@ -90,6 +90,25 @@ async def test_what_could_not_be_written_is_told_anew(running: Processes):
     task.cancel()
 
 
+async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, monkeypatch: pytest.MonkeyPatch):
+    """Who hears of nothing looks now and then, and misses nothing."""
+    monkeypatch.setattr(postgres_bus, "POLL", 0.05)
+    monkeypatch.setattr(postgres_bus.PostgresBus, "_hear", lambda *_: None)
+    half, go = asyncio.Event(), asyncio.Event()
+    here = await running.driver(ScriptedProvider(lambda _: (say(*WORDS), pause(half), say(*WORDS), pause(go))))
+    there = await running.onlooker()
+    session = await open_session(here)
+    reading, task = await joined(there, session)
+    await send(here, session, "Hello")
+    await until(lambda: "".join(WORDS) in reading.shown.values())
+    half.set()
+    await until(lambda: "".join(WORDS) * 2 in reading.shown.values())
+    go.set()
+    await ended(reading)
+    sound(reading)
+    task.cancel()
+
+
 async def test_a_server_that_crashes_and_comes_back_costs_no_text():
     """Postgres is killed in mid-message and started again: readers elsewhere see the rest, and new ones all of it."""
     lost, half, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -179,9 +198,10 @@ async def test_readers_of_a_session_that_was_deleted_elsewhere_end(running: Proc
 
 async def test_a_database_that_does_not_answer_is_said_to_be_away(running: Processes, monkeypatch: pytest.MonkeyPatch):
     """A reader who comes while the database is away is told so."""
-    monkeypatch.setattr(postgres_bus, "TIMEOUT", 0.05)
     there = await running.onlooker()
     session = await open_session(there)
+    monkeypatch.setattr(postgres_bus, "TIMEOUT", 0.05)
+    monkeypatch.setattr(postgres_bus, "LAST", 0.05)
 
     async def silent(*_: Any) -> None:
         await asyncio.Future()
