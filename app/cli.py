@@ -52,7 +52,10 @@ def serve(
 ) -> None:
     """Serve the API and the page until Ctrl-C."""
     settings = _beginning()
-    from app.main import serve as run
+    from app.lean import NO_V1, without
+
+    with without(NO_V1):
+        from app.main import serve as run
 
     run(settings, web_only=web_only)
 
@@ -182,6 +185,9 @@ def _beginning() -> "Settings":
     """Prepare a process that lasts, and return its settings."""
     # Nothing that is imported from here on is garbage; once the process is up, `settle_memory` collects again.
     gc.disable()
+    from app import lean
+
+    lean.libraries()
     from app import logs
     from app.settings import load_settings
 

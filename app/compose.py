@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Literal
 
 import structlog
 from fastapi import FastAPI
@@ -23,8 +22,9 @@ from agent_core import (
     Unavailable,
 )
 from agent_core.engine.base import Engine, Runs
-from agent_core.engine.local import LocalEngine
+from agent_core.engine.local import MAX_RUNS, LocalEngine
 from agent_core.store.bus import Bus
+from agent_core.store.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
@@ -35,6 +35,7 @@ from app.api.problems import answers
 from app.api.readers import Readers
 from app.api.wire import TokenAnswer
 from app.keys import ApiKey
+from app.lean import NO_V1, without
 from app.metrics import Metrics, Requests
 from app.migrate import check_migrated
 from app.models import Models, models_of, notice, warn_of_end
@@ -46,7 +47,8 @@ from channels.web.routes import Answers, Demo, demo_router, script_router, token
 VERSION = "0.1.0"
 GRACE = 2.0
 """Seconds for what is driven to end where no other process would take it over: it goes on at the next start."""
-Kind = Literal["both", "web", "worker"]
+SHARED_MAX_RUNS = 100
+"""Runs of a process where others can take what is beyond: with more of them the slowest words come late."""
 _log = structlog.get_logger("parley.start")
 
 
@@ -59,15 +61,19 @@ class Parts:
     bus: Bus | None = None
 
 
-def parts_of(settings: Settings, kind: Kind) -> Parts:  # noqa: ARG001 - the engine of many processes asks for it
+def parts_of(settings: Settings, kind: Kind) -> Parts:
     """Build the parts that the database asks for; Postgres's are imported only for it."""
-    url, bound = settings.postgres, {} if settings.max_runs is None else {"max_runs": settings.max_runs}
+    url = settings.postgres
     if url is None:
-        return Parts(SqliteDatabase(settings.database), partial(LocalEngine, **bound))
+        return Parts(SqliteDatabase(settings.database), partial(LocalEngine, max_runs=settings.max_runs or MAX_RUNS))
+    from agent_core.engine.dbos import DbosEngine  # noqa: PLC0415
     from agent_core.store.postgres import PostgresDatabase  # noqa: PLC0415
+    from agent_core.store.postgres_bus import PostgresBus  # noqa: PLC0415
 
     database = PostgresDatabase(url, pool=settings.pool)
-    return Parts(database, partial(LocalEngine, **bound))
+    most = settings.max_runs or SHARED_MAX_RUNS
+    engine = partial(DbosEngine, database=database, url=url, kind=kind, max_runs=most)
+    return Parts(database, engine, PostgresBus(url, database))
 
 
 @asynccontextmanager
@@ -159,6 +165,7 @@ async def _agents(core: Core) -> AsyncIterator[AgentObject]:
         cursor, more = page.next_cursor, page.next_cursor is not None
 
 
+@without(NO_V1)
 def create_app(
     core: Core,
     settings: Settings,

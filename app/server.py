@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-import uvicorn
-
 from agent_core import ConfigError
+from agent_core.providers.ondemand import on_demand
 from app.api.readers import Readers
+
+with on_demand("uvicorn"):  # the package also brings its command line, with click, multiprocessing and reloaders
+    from uvicorn.config import Config
+    from uvicorn.server import Server as Uvicorn
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
 GRACE = 2
@@ -19,10 +22,10 @@ PATIENCE = 1.5
 BACKLOG = 2048
 
 
-class Server(uvicorn.Server):
+class Server(Uvicorn):
     """uvicorn that ends open streams before it waits for requests, and says when it is up."""
 
-    def __init__(self, config: uvicorn.Config, *, readers: Readers, started: Callable[[], None]) -> None:
+    def __init__(self, config: Config, *, readers: Readers, started: Callable[[], None]) -> None:
         super().__init__(config)
         self._readers, self._on_started = readers, started
 
@@ -51,9 +54,9 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def config(app: object) -> uvicorn.Config:
+def config(app: object) -> Config:
     """Return how uvicorn serves *app*; what is started and stopped around it is ours."""
-    return uvicorn.Config(
+    return Config(
         app,  # pyright: ignore[reportArgumentType] - any ASGI application
         http="httptools",
         ws="none",
