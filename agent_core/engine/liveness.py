@@ -144,7 +144,9 @@ class Liveness:
         await connection.run_sync(partial(workers.beat, worker=self._worker, room=load.room, running=load.running))
 
     def _went_well(self, began: float) -> None:
-        self._beaten, self._good_since = began, began if self._good_since is None else self._good_since
+        if self._good_since is None or _now() - self._beaten >= self._pace.give_up:
+            self._good_since = began
+        self._beaten = began
         if not self._first.done():
             self._first.set_result(None)
         if self._away:
@@ -152,7 +154,6 @@ class Liveness:
             _log.info("database.back")
 
     def _failed(self, error: Exception) -> None:
-        self._good_since = None if _now() - self._beaten >= self._pace.give_up else self._good_since
         if not self._first.done():
             self._first.set_exception(Unavailable("The database cannot be reached; try again in a moment."))
             return

@@ -1,14 +1,16 @@
-"""Several processes of one Postgres, for tests: cores side by side in this process, and ones in processes of their own."""
+"""Several processes of one Postgres, for tests: cores side by side in this process, and processes of their own."""
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from sqlalchemy import text
 
 from agent_core import Clock, Core, Definition, SystemClock
 from agent_core.engine.dbos import DbosEngine
@@ -101,6 +103,20 @@ async def line_of(process: asyncio.subprocess.Process, wanted: str) -> str:
             if wanted in seen[-1]:
                 return seen[-1]
     raise AssertionError(f"It ended without `{wanted}`: {''.join(seen)}")
+
+
+async def soon(core: Core, condition: Callable[[], bool]) -> None:
+    """Return once *condition* holds, which a thread brings about: it is looked at after each answer of the database."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await core.ping()
+
+
+async def there(core: Core, query: str, wanted: Any, **values: Any) -> None:
+    """Return once *query* gives *wanted*, which another process brings about."""
+    async with asyncio.timeout(PATIENCE):
+        while await core._store.read(lambda connection: connection.execute(text(query), values).scalar()) != wanted:
+            pass
 
 
 def engine_of(core: Core) -> DbosEngine:

@@ -3,13 +3,13 @@
 import asyncio
 import signal
 
-from sqlalchemy import text
-
 from agent_core import Core, MessageCompleted, RunResumed, text_of
 from agent_core.testing import say
-from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, worker_process
+from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, there, worker_process
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
+
+TOLD = "SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name"
 
 
 async def web(fleet: Fleet) -> Core:
@@ -56,19 +56,11 @@ async def test_dbos_hands_a_dead_workers_segments_on(fleet: Fleet):
         await send(core, session, "one")
         await started(core, session)
         name = f"{(await core.runs()).items[0].id}:1"
-        await told(core, name, "PENDING")
+        await there(core, TOLD, "PENDING", name=name)
         async with worker_process(fleet.url, told=True, answer="Whole."):
             first.kill()
             assert await answers(core, session) == ["Whole."]
-            await told(core, name, "SUCCESS")
-
-
-async def told(core: Core, name: str, status: str) -> None:
-    """Return once DBOS has the segment in this status."""
-    look = text("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name")
-    async with asyncio.timeout(PATIENCE):
-        while await core._store.read(lambda connection: connection.execute(look, {"name": name}).scalar()) != status:
-            await asyncio.sleep(0.02)
+            await there(core, TOLD, "SUCCESS", name=name)
 
 
 async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):

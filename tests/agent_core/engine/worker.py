@@ -17,7 +17,7 @@ from agent_core.engine.liveness import end_process
 from agent_core.store.postgres import PostgresDatabase
 from agent_core.store.postgres_bus import PostgresBus
 from agent_core.testing import ScriptedProvider, pause, say
-from tests.agent_core.engine.fleet import PACE, TOLD
+from tests.agent_core.engine.fleet import PACE, TOLD, soon
 
 
 async def main(url: str, options: dict[str, Any]) -> None:
@@ -44,8 +44,8 @@ async def main(url: str, options: dict[str, Any]) -> None:
     await core.start()
     engine = core._engine
     assert isinstance(engine, DbosEngine)
-    while options.get("told") and not engine._doorbell.is_ready:
-        await asyncio.sleep(0.02)
+    if options.get("told"):
+        await soon(core, lambda: engine._doorbell.is_ready)
     print("ready", engine.worker, flush=True)
     await stopped.wait()
     await core.stop(0.2)

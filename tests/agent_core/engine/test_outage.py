@@ -1,0 +1,93 @@
+"""A database that does not answer: nobody is ended for it or judged by it, and every run goes on afterwards."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from agent_core import RunResumed, RunStarted
+from agent_core.testing import FakeClock, pause, say
+from tests.agent_core.engine.fleet import PATIENCE, Fleet, engine_of, soon, there
+from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
+
+STALE = """
+    INSERT INTO worker (id, host, pid, kind, protocol, room, running, started_at, beat_at)
+    VALUES ('wrk_gone', 'there', 1, 'worker', 1, 0, 0, 1, 1)
+"""
+
+
+@asynccontextmanager
+async def silent(url: str) -> AsyncIterator[None]:
+    """Let nobody beat for a while: the database takes what they say and does not answer."""
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        await connection.execute("LOCK TABLE worker IN ACCESS EXCLUSIVE MODE")
+        yield
+        await connection.rollback()
+
+
+async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
+    """A worker that cannot beat lives, lets go of its run and takes it up again, which is not held against the run."""
+    go = asyncio.Event()
+    core = await fleet.join([(say("Half"), pause(asyncio.Event())), (pause(go), say("Whole."))])
+    session = await open_session(core)
+    await send(core, session, "Hello")
+    engine = engine_of(core)
+    with capture_logs() as lines:
+        async with silent(fleet.url):
+            await soon(core, lambda: not engine._liveness.is_well)
+            assert not engine.has_room()
+            await soon(core, lambda: not engine._driven)
+        await soon(core, lambda: bool(engine._driven))
+        go.set()
+        async with asyncio.timeout(PATIENCE):
+            facts = await idle(core, session)
+    check_log(facts)
+    assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="outage")]
+    told = [line["event"] for line in lines if line["event"].startswith("database.")]
+    assert told == ["database.away", "database.back"]
+    assert fleet.ends == []
+
+
+async def test_nobody_is_judged_right_after_an_outage(fleet: Fleet):
+    """Who could not beat itself takes nobody for dead until its own beats have gone well for as long as that takes."""
+    core = await fleet.join(lambda _: [say("Hi.")])
+    liveness = engine_of(core)._liveness
+    await soon(core, lambda: liveness.may_judge)
+    async with silent(fleet.url):
+        await soon(core, lambda: not liveness.is_well)
+    await core._store.write(lambda connection: connection.execute(text(STALE)))
+    await soon(core, lambda: liveness.is_well)
+    assert not liveness.may_judge
+    await there(core, "SELECT id FROM worker WHERE id = 'wrk_gone'", "wrk_gone")
+    await soon(core, lambda: liveness.may_judge)
+    await there(core, "SELECT id FROM worker WHERE id = 'wrk_gone'", None)
+
+
+async def test_a_message_during_an_outage_is_answered_afterwards(fleet: Fleet):
+    """A worker that is not well starts nothing: what comes in waits, and is started when all is well again."""
+    core = await fleet.join(lambda _: [say("Hi.")])
+    session = await open_session(core)
+    async with silent(fleet.url):
+        await soon(core, lambda: not engine_of(core)._liveness.is_well)
+        await send(core, session, "Hello")
+        assert types(await log_of(core, session))[-1] == "run.queued"
+    async with asyncio.timeout(PATIENCE):
+        facts = await idle(core, session)
+    check_log(facts)
+    assert [body.epoch for body in only(facts, RunStarted)] == [1]
+
+
+async def test_a_loop_that_does_not_answer_is_noticed(fleet: Fleet):
+    """A process whose event loop is blocked for too long is to end itself; one whose database is silent is not."""
+    core = await fleet.join(lambda _: [say("Hi.")], clock=FakeClock())
+    liveness = engine_of(core)._liveness
+    async with silent(fleet.url):
+        await soon(core, lambda: not liveness.is_well)
+    assert fleet.ends == []
+    liveness._answer = lambda: None  # the loop is asked, and says nothing
+    await soon(core, lambda: bool(fleet.ends))
+    assert "did not answer" in fleet.ends[0]
