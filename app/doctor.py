@@ -1,0 +1,215 @@
+"""`parley doctor`: looks at what a deployment stands on, a line for each thing, with what to do about what is wrong."""
+
+import json
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import httpx
+
+from agent_core import ConfigError
+from app.lock import is_owned
+from app.migrate import newest, revision
+from app.models import ANTHROPIC_URL, OPENAI_URL
+from app.settings import SERVER_FILE, Settings, check, load_settings
+
+Level = Literal["ok", "warn", "fail"]
+GIGABYTE = 1_000_000_000
+LEAST_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
+PATIENCE = 10.0
+"""Seconds for a provider to answer."""
+_REFUSED = (401, 403)
+QUEUED = """
+SELECT count(*) AS queued, min(event.time) FILTER (WHERE NOT EXISTS (
+    SELECT 1 FROM run AS active WHERE active.session = run.session AND active.parent IS NULL
+    AND active.status IN ('running', 'waiting', 'requires_action')
+)) AS oldest
+FROM run JOIN event ON event.session = run.session AND event.seq = run.first_seq WHERE run.status = 'queued'
+"""
+"""How many runs wait, and when the oldest came in that waits for somebody to drive it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing; *remedy* says what to do when it is not well."""
+
+    level: Level
+    about: str
+    told: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.level:<5} {self.about:<12} {self.told}"
+        return f"{line}; {self.remedy}" if self.remedy else line
+
+
+def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
+    """Print what is found, line by line, and tell whether nothing fails."""
+    well = True
+    for finding in examine(offline=offline, env_file=env_file):
+        well = well and finding.level != "fail"
+        sys.stdout.write(f"{finding}\n")
+        sys.stdout.flush()
+    return well
+
+
+def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
+    """Look at one thing after the other; without settings or a database there is less to look at."""
+    try:
+        settings = load_settings(env_file, serving=False)
+    except ConfigError as error:
+        yield Finding("fail", "settings", str(error))
+        return
+    yield _settings(settings)
+    yield from _kept(settings)
+    yield from _providers(settings, offline=offline)
+
+
+def _settings(settings: Settings) -> Finding:
+    try:
+        check(settings)
+    except ConfigError as error:
+        return Finding("fail", "settings", str(error))
+    where = "Postgres" if settings.postgres else "SQLite"
+    return Finding("ok", "settings", f"{where}, agents in `{settings.agents}`, model {settings.default_model}")
+
+
+def _kept(settings: Settings) -> Iterator[Finding]:
+    """Look at the database and what stands on it."""
+    try:
+        if settings.postgres is not None:
+            from app.doctor_postgres import postgres  # noqa: PLC0415 - the driver takes its time, SQLite needs none
+
+            yield from postgres(settings, settings.postgres)
+        else:
+            yield from _sqlite(settings)
+    except ConfigError as error:
+        yield Finding("fail", "database", str(error))
+
+
+def _sqlite(settings: Settings) -> Iterator[Finding]:
+    path = settings.database
+    if not path.exists():
+        yield Finding("fail", "database", f"there is no file `{path}`", "run `parley migrate`")
+        return
+    began = time.perf_counter()
+    yield migrations(revision(settings), exact=True)
+    with _opened(path) as connection:
+        mode, size = connection.execute("PRAGMA journal_mode").fetchone()[0], path.stat().st_size
+        queued, oldest = connection.execute(QUEUED).fetchone() if revision(settings) else (0, None)
+    took = (time.perf_counter() - began) * 1000
+    told = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {took:.0f} ms"
+    yield Finding("ok", "database", told)
+    yield Finding("ok", "clock", "this machine's, for the database too")
+    yield _owner(settings, queued)
+    yield backlog(queued, settings.max_backlog, oldest, time.time())
+    yield _disk(path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give a connection that only reads, beside a server that owns the file."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise ConfigError(f"`{path}` cannot be read ({error}); restore it from a backup if it is damaged.") from None
+
+
+def migrations(found: str | None, *, exact: bool) -> Finding:
+    """Tell whether the database is at the newest revision; not *exact*, a later one will do."""
+    wanted = newest()
+    if found == wanted:
+        return Finding("ok", "migrations", f"revision {found}, the newest")
+    if found is not None and found > wanted:
+        level: Level = "fail" if exact else "warn"
+        return Finding(
+            level, "migrations", f"revision {found}, of a later Parley than this ({wanted})", "update this one"
+        )
+    return Finding("fail", "migrations", f"revision {found or 'none'}, not {wanted}", "run `parley migrate`")
+
+
+def backlog(queued: int, most: int, oldest: int | None, now: float) -> Finding:
+    """Tell how many runs wait, and for how long the oldest of those that could be driven has."""
+    waits = 0.0 if oldest is None else max(0.0, now - oldest / 1000)
+    told = f"{queued} of at most {most} runs wait" + (f", the oldest for {waits:.0f} s" if oldest is not None else "")
+    if queued >= most:
+        return Finding("fail", "backlog", told, "messages are refused with 429: start more workers")
+    if waits > 60:  # noqa: PLR2004 - a minute without an answer
+        return Finding("warn", "backlog", told, "start more workers, or look for an agent whose cap is too low")
+    return Finding("ok", "backlog", told)
+
+
+def _owner(settings: Settings, queued: int) -> Finding:
+    if not is_owned(settings):
+        remedy = "start `parley serve`: messages wait" if queued else ""
+        return Finding("warn" if queued else "ok", "engine", f"no server runs on `{settings.data}`", remedy)
+    try:
+        note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
+        who = f"process {note['pid']} at {note['url']}"
+    except (OSError, ValueError, KeyError):
+        who = "a process that does not serve yet"
+    return Finding("ok", "engine", f"`{settings.data}` belongs to {who}")
+
+
+def _disk(path: Path) -> Finding:
+    free = shutil.disk_usage(path.parent).free
+    told = f"{free / GIGABYTE:.1f} GB free beside `{path}`"
+    if free < LITTLE_FREE:
+        return Finding("fail" if free < LEAST_FREE else "warn", "disk", told, "free some, or move PARLEY_DATA")
+    return Finding("ok", "disk", told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What asks a provider for its models, the smallest thing that a key is needed for."""
+
+    url: str
+    headers: dict[str, str]
+    key: str
+
+
+def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
+    wanted = dict(_requests(settings))
+    if not wanted:
+        told = "no key is set: `demo` answers, which is a script"
+        yield Finding("warn", "providers", told, "set ANTHROPIC_API_KEY or OPENAI_API_KEY")
+    for name, request in wanted.items():
+        if offline:
+            yield Finding("ok", name, f"{request.key} is set; not asked")
+        else:
+            yield _asked(name, request)
+
+
+def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
+    """Give what to ask of each provider that is set up."""
+    if (key := settings.anthropic_api_key) is not None:
+        headers = {"x-api-key": key.get_secret_value(), "anthropic-version": "2023-06-01"}
+        url = f"{settings.anthropic_base_url or ANTHROPIC_URL}/v1/models?limit=1"
+        yield "anthropic", _Request(url, headers, "ANTHROPIC_API_KEY")
+    key = settings.openai_api_key
+    if key is not None or settings.openai_base_url is not None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
+        url = f"{settings.openai_base_url or OPENAI_URL}/models"
+        yield "openai", _Request(url, headers, "OPENAI_BASE_URL" if key is None else "OPENAI_API_KEY")
+
+
+def _asked(name: str, request: _Request) -> Finding:
+    host, began = httpx.URL(request.url).host, time.perf_counter()
+    try:
+        status = httpx.get(request.url, headers=request.headers, timeout=PATIENCE).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        remedy = "check the network, the proxy and the address"
+        return Finding("fail", name, f"{host} cannot be reached ({type(error).__name__})", remedy)
+    told = f"{host} answered {status} in {(time.perf_counter() - began) * 1000:.0f} ms"
+    if status in _REFUSED:
+        return Finding("fail", name, told, f"it does not take {request.key}: set a valid one")
+    if status >= httpx.codes.BAD_REQUEST:
+        return Finding("warn", name, told, "it is reached, but does not list its models")
+    return Finding("ok", name, told)
