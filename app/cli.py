@@ -88,6 +88,14 @@ def migrate() -> None:
 
 
 @app.command()
+def doctor(*, offline: Annotated[bool, typer.Option("--offline", help="Ask no provider.")] = False) -> None:
+    """Look at what this deployment stands on; the exit code is 1 when something fails."""
+    from app.doctor import doctor as run
+
+    raise typer.Exit(0 if run(offline=offline) else 1)
+
+
+@app.command()
 def chat(
     message: Annotated[str | None, typer.Argument(help="Ask this once; without it, talk until Ctrl-D.")] = None,
     *,
