@@ -27,6 +27,8 @@ NAMES = {"read": "parley-bus", "write": "parley-bus-write"}
 """What the connections call themselves: the listening ones of the others are counted."""
 GAP = 0.015
 """Seconds between two flushes, at least; twice what a flush takes, if that is more."""
+BREATH = 0.005
+"""Seconds between two readings, at least: what several processes tell in that time is read at once."""
 POLL = 1.5
 """Seconds after which everything watched is read though nobody told of it: a notification may be lost."""
 TIDY = 30.0
@@ -247,14 +249,16 @@ class PostgresBus:
                 self._listen(heard=await connection.fetchval(_OTHERS) > 0)
                 self._incoming.read_anew()
                 look = _now() + POLL
+            began = _now()
             self._heard.clear()
-            while self._incoming.is_behind:
-                await self._catch_up(connection)
+            await self._catch_up(connection)
             self._outage.end("read")
             self._listening.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(look - _now(), 0)):
-                    await self._heard.wait()
+            await asyncio.sleep(BREATH - (_now() - began))
+            if not self._incoming.is_behind:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(look - _now()):
+                        await self._heard.wait()
             if connection.is_closed():
                 raise ConnectionError
 

@@ -201,11 +201,13 @@ async def test_a_database_that_does_not_answer_is_said_to_be_away(running: Proce
     there = await running.onlooker()
     session = await open_session(there)
     monkeypatch.setattr(postgres_bus, "TIMEOUT", 0.05)
-    monkeypatch.setattr(postgres_bus, "LAST", 0.05)
+
+    enough = asyncio.Event()
 
     async def silent(*_: Any) -> None:
-        await asyncio.Future()
+        await enough.wait()
 
     monkeypatch.setattr(postgres_bus.PostgresBus, "_catch_up", silent)
     with pytest.raises(postgres_bus.Unavailable):
         await anext(there.follow(session))
+    enough.set()
