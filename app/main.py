@@ -15,10 +15,11 @@ import structlog
 import uvloop
 
 from agent_core import ConfigError, Core, SystemClock
+from agent_core.store.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.api.readers import Readers
-from app.compose import GRACE, Kind, create_app, create_watch, running
+from app.compose import GRACE, create_app, create_watch, running
 from app.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
 from app.lock import known, owned
 from app.metrics import Metrics

@@ -1,11 +1,15 @@
 """The secret key and the bootstrap API key."""
 
+import hashlib
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import text
 
 from agent_core import ConfigError
 from app.keys import Keys, load_api_key, load_keys, prepare_data
+from app.postgres import connected
 from app.settings import Settings
 
 
@@ -71,3 +75,18 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     wanted = settings(tmp_path)
     with pytest.raises(ConfigError, match="PARLEY_DATA"):
         prepare_data(wanted)
+
+
+def test_processes_of_one_postgres_share_the_key_that_one_of_them_made(tmp_path, postgres_url):
+    """However many start at once, one makes the key and shows it, all take it, and only its hash is kept."""
+    wanted = settings(tmp_path, database_url=postgres_url, secret_key="s" * 32)
+    with ThreadPoolExecutor(4) as processes:
+        keys = list(processes.map(load_api_key, [wanted] * 4))
+    made = [key.generated for key in keys if key.generated]
+    assert len(made) == 1
+    assert all(key.fits(made[0]) for key in keys)
+    with connected(postgres_url) as connection:
+        kept = connection.execute(text("SELECT value FROM kept")).scalars().all()
+    assert kept == [hashlib.sha256(made[0].encode()).digest()]
+    assert not wanted.data.exists()
+    assert load_api_key(settings(tmp_path, database_url=postgres_url, api_key="mine")).fits("mine")

@@ -24,10 +24,10 @@ READY = "Model:"
 
 
 class Server:
-    """`parley serve` on a folder and a port of its own; they stay the same over restarts."""
+    """`parley serve`, or *words*, on a folder and a port of its own; they stay the same over restarts."""
 
-    def __init__(self, home: Path, *, rate: float = 200, **settings: str) -> None:
-        self.home, self.port = home, free_port()
+    def __init__(self, home: Path, *, rate: float = 200, words: tuple[str, ...] = ("serve",), **settings: str) -> None:
+        self.home, self.port, self._words = home, free_port(), words
         self.url = f"http://127.0.0.1:{self.port}"
         self.data = home / "data"
         self.environment = environment(
@@ -46,7 +46,7 @@ class Server:
         shown = len(self._output)
         self._ended = False
         self._process = subprocess.Popen(
-            parley("serve"),
+            parley(*self._words),
             cwd=self.home,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -66,10 +66,10 @@ class Server:
         self.signal(signal.SIGKILL)
         self.wait(PATIENCE)
 
-    def interrupt(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Send Ctrl-C and return the exit code; raises `TimeoutExpired` after five seconds."""
+    def interrupt(self, number: signal.Signals = signal.SIGINT, *, within: float = ENDS_WITHIN) -> int:
+        """Send Ctrl-C and return the exit code; raises `TimeoutExpired` after *within* seconds, five unless told."""
         self.signal(number)
-        return self.wait(ENDS_WITHIN)
+        return self.wait(within)
 
     def restart(self) -> None:
         """Kill it and start it again on the same folder and port."""
