@@ -109,7 +109,7 @@ class DbosEngine(LocalEngine):
     async def stop(self, grace: float) -> None:
         """Let what is driven end within *grace* seconds, and hand the rest to the other workers."""
         self._stopping = True
-        self._make_room_known()
+        self._let_waiting_look()
         if self._driven and self._liveness.is_well:
             await asyncio.wait([driven.task for driven in self._driven.values()], timeout=grace)
         await self._drop(_LET_GO)
@@ -129,8 +129,7 @@ class DbosEngine(LocalEngine):
             return []  # the database is away: nothing can be taken, and all that was here is given up
         left = await super().sweep()
         self._tell(left)
-        if self.has_room():
-            self._make_room_known()
+        self._let_waiting_look()
         return left
 
     @property
@@ -168,6 +167,9 @@ class DbosEngine(LocalEngine):
 
     def _make_room_known(self) -> None:
         super()._make_room_known()
+        self._let_waiting_look()
+
+    def _let_waiting_look(self) -> None:
         self._freed.set()
         self._freed.clear()
 
@@ -209,3 +211,4 @@ class DbosEngine(LocalEngine):
             await self._doorbell.bury(patience)
         elif dead:
             await self._database.write(lambda connection: workers.bury(connection, dead, patience))
+            _log.info("workers.dead", workers=dead)

@@ -152,14 +152,18 @@ class Doorbell:
     async def _tell(self, name: str, key: int, *, queued: bool) -> None:
         from dbos import DBOS, SetWorkflowID  # noqa: PLC0415 - as above
 
+        self._open += 1
         try:
             with SetWorkflowID(name):
                 if queued:
                     await DBOS.enqueue_workflow_async(QUEUE, self._segment, key)
-                else:
-                    await DBOS.start_workflow_async(self._segment, key)
+                    return
+                told = await DBOS.start_workflow_async(self._segment, key)
+            await told.get_result()  # its end is noted by then
         except Exception as error:  # noqa: BLE001 - the boundary: nothing rests on it
             _log.debug("dbos.not_told", segment=name, error=type(error).__name__)
+        finally:
+            self._open -= 1
 
     def _bury(self, patience: int) -> None:
         from dbos import DBOS  # noqa: PLC0415 - as above
@@ -183,17 +187,13 @@ class Doorbell:
         with create_engine(self._url, poolclass=NullPool, hide_parameters=True).begin() as connection:
             if not self.is_ready or not workers.wins(connection, workers.PRUNING):
                 return
+            known = workers.known(connection)
             for _ in range(_BATCHES):
-                old = DBOS.list_workflows(
-                    status=["SUCCESS", "ERROR", "CANCELLED"],
-                    end_time=before,
-                    limit=_BATCH,
-                    load_input=False,
-                    load_output=False,
-                )
-                if old:
-                    DBOS.delete_workflows([workflow.workflow_id for workflow in old])
-                if len(old) < _BATCH:
+                old = DBOS.list_workflows(end_time=before, limit=_BATCH, load_input=False, load_output=False)
+                over = [w.workflow_id for w in old if w.status != "PENDING" or w.executor_id not in known]
+                if over:
+                    DBOS.delete_workflows(over)
+                if len(over) < _BATCH:
                     return
 
 

@@ -20,6 +20,7 @@ from agent_core.store.runs import RESTARTED, RUNG
 
 _SWEEP_EVERY = 1.0
 _BEAT_EVERY = 10.0
+_SOON = 0.05
 _AT_ONCE = 8
 """Runs that a sweep takes side by side: fewer than a process has connections."""
 MAX_RUNS = 1_000
@@ -50,6 +51,7 @@ class LocalEngine:
         self._cut: set[int] = set()
         self._rung: set[int] = set()
         self._due = asyncio.Event()
+        self._waking: asyncio.TimerHandle | None = None
         self._stopping = False
 
     @property
@@ -146,8 +148,8 @@ class LocalEngine:
         while True:
             try:
                 looked = self._clock.now()
-                await self.sweep()
                 self._due.clear()
+                await self.sweep()
                 await self._pause(looked)
             except Exception as error:  # noqa: BLE001 - the boundary: a database that fails for a moment must not end the worker
                 self._failed(error)
@@ -158,7 +160,12 @@ class LocalEngine:
         _log.error("sweep.failed", exc_info=error)
 
     def _make_room_known(self) -> None:
-        """Look at once whether somebody waits for the room that there is."""
+        """Look soon whether somebody waits for the room that there is: once for all the runs that end meanwhile."""
+        if self._waking is None:
+            self._waking = asyncio.get_running_loop().call_later(_SOON, self._wake)
+
+    def _wake(self) -> None:
+        self._waking = None
         self._due.set()
 
     async def sweep(self) -> list[Due]:
@@ -219,6 +226,7 @@ class LocalEngine:
         finally:
             waiting.cancel()
             sleeping.cancel()
+            await asyncio.wait((waiting, sleeping))
 
     async def _beat_forever(self) -> None:
         while True:

@@ -99,9 +99,6 @@ _RELEASE = Hot(
 )
 _LEAVE = Hot(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
 _DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
-_OTHERS = Hot(
-    select(WORKER.c.id).where(WORKER.c.id != bindparam("b_id"), ~_IS_DEAD).order_by(WORKER.c.started_at, WORKER.c.id)
-)
 
 
 def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> None:
@@ -122,9 +119,9 @@ def dead(connection: Connection, patience: int) -> list[str]:
     return list(connection.execute(_DEAD, {"b_patience": patience}).scalars())
 
 
-def others(connection: Connection, worker: str, patience: int) -> list[str]:
-    """Return the ids of the processes beside *worker* that beat within the last *patience* milliseconds."""
-    return [row[0] for row in _OTHERS.run(connection, b_id=worker, b_patience=patience)]
+def known(connection: Connection) -> set[str]:
+    """Return the ids of all workers that nobody has buried."""
+    return set(connection.execute(select(WORKER.c.id)).scalars())
 
 
 def wins(connection: Connection, lock: int) -> bool:
