@@ -2,6 +2,7 @@
 
 import gc
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,7 +107,7 @@ def chat(
     from app import logs
     from app.chat import chat as run
 
-    logs.configure()
+    logs.configure(level=logging.WARNING)  # how a core in this process comes and goes is not what was asked
     raise typer.Exit(run(agent=agent, session=session, message=message))
 
 

@@ -11,10 +11,10 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 _OUTSPOKEN = "dbos"
 
 
-def configure(form: Literal["text", "json"] = "text") -> None:
+def configure(form: Literal["text", "json"] = "text", level: int = logging.INFO) -> None:
     """Set up the logs of this process, before anything logs: lines for people, or one JSON object per line.
 
-    Ours are shown from INFO on, those of libraries from WARNING on. No renderer here shows a frame's variables: they
+    Ours are shown from *level* on, those of libraries from WARNING on. No renderer here shows a frame's variables: they
     hold prompts, results and keys.
     """
     shared: list[Any] = [
@@ -25,7 +25,7 @@ def configure(form: Literal["text", "json"] = "text") -> None:
     shown = _for_people() if form == "text" else _for_programs()
     structlog.configure(
         processors=[*shared, *shown],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )

@@ -140,6 +140,7 @@ async def test_commands_find_a_server(place: Path, postgres_url: str, start: Sta
     assert "PARLEY_URL" in nobody.stderr
     alone = run(place, "chat", "What is 12 * 7?", **settings)
     assert (alone.returncode, "84" in alone.stdout) == (0, True), alone.stderr
+    assert "[info]" not in alone.stderr
     server = start(*WEB), start(*WORKER)
     here = run(place, "sessions", "list", **settings)
     assert (here.returncode, here.stderr) == (0, ""), here.stderr
