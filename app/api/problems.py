@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -187,8 +188,9 @@ def answers(
     return {status: first, **problems}
 
 
+@cache
 def reference(model: type | str) -> dict[str, Any]:
-    """Return the JSON Schema reference of *model* inside OpenAPI."""
+    """Return the JSON Schema reference of *model* inside OpenAPI; made once: routes name the same few."""
     if isinstance(model, str):
         return {"$ref": f"#/components/schemas/{model}"}
     schema = msgspec.json.schema_components([model], ref_template="#/components/schemas/{name}")[0][0]
