@@ -26,7 +26,7 @@ CHANNEL = "parley"
 NAMES = {"read": "parley-bus", "write": "parley-bus-write"}
 """What the connections call themselves: the listening ones of the others are counted."""
 GAP = 0.015
-"""Seconds between two flushes, at least; twice what a flush takes, if that is more."""
+"""Seconds between two flushes, at least; one and a half times what a flush takes, if that is more."""
 BREATH = 0.005
 """Seconds between two readings, at least: what several processes tell in that time is read at once."""
 POLL = 1.5
@@ -221,7 +221,7 @@ class PostgresBus:
             if self._ended.is_set():
                 return
             took = _now() - began
-            await asyncio.sleep(max(GAP - took, took))
+            await asyncio.sleep(max(GAP - took, took / 2))
 
     async def _flush(self, connection: Any, batch: Batch) -> None:
         over, rows = batch.over, batch.rows
