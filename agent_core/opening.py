@@ -11,6 +11,7 @@ from agent_core import events as e
 from agent_core.agents import Agent, Controls
 from agent_core.announce import announce
 from agent_core.context.snapshot import freeze
+from agent_core.errors import NotFound
 from agent_core.events import FactBody
 from agent_core.homes import Home, Homes
 from agent_core.ids import new_id
@@ -109,7 +110,11 @@ class Openings:
                     self._reach.begin(Opened(done.started, agent, home, state, move if done.said else None))
                 self._tell(done)
 
-            received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
+            try:
+                received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
+            except NotFound:
+                self._homes.forget(home.ref.id)  # another process deleted it
+                raise
         return received.receipt
 
     def _tell(self, done: Received) -> None:
