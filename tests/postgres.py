@@ -17,15 +17,15 @@ from sqlalchemy import URL, make_url
 ROOT = Path(__file__).parent.parent
 _TEMPLATE = "parley_template"
 _TUNED = {
-    # What a test writes need not outlive the machine; a killed server recovers all the same.
+    # What a test commits need not outlive the machine, as it must outlive a killed server.
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
     "max_wal_size": "4GB",
     "max_connections": "300",
     "shared_buffers": "64MB",
+    "deadlock_timeout": "100ms",
     "jit": "off",
 }
 

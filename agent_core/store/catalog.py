@@ -83,9 +83,10 @@ def create(
     connection: Connection, wanted: Definition, *, now: int, source: Literal["file", "api"] = "api"
 ) -> AgentObject:
     """Store a new agent; raises `InvalidInput` when the name is taken."""
+    connection.execute(_ALONE)
     name = new_id("agent")
     values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
-    values["max_runs"] = wanted.limits.max_runs
+    values |= {"max_runs": wanted.limits.max_runs}
     try:
         key = connection.execute(insert(AGENT).values(**values).returning(AGENT.c.key)).scalar_one()
     except IntegrityError as error:
@@ -119,6 +120,8 @@ def editable(agent: StoredAgent) -> StoredAgent:
 
 def delete(connection: Connection, agent: StoredAgent) -> None:
     """Remove an agent that no session uses; raises `SessionOpen` otherwise."""
+    # Whoever opens a session shares the agent's row until the commit: behind this, no session comes into being.
+    connection.execute(select(AGENT.c.key).where(AGENT.c.key == agent.key).with_for_update())
     if connection.execute(select(exists().where(SESSION.c.agent == agent.key))).scalar():
         raise SessionOpen(f"The agent `{agent.object.definition.name}` still has sessions: delete them first.")
     connection.execute(AGENT.delete().where(AGENT.c.key == agent.key))

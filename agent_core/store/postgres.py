@@ -1,7 +1,8 @@
 """Postgres: each transaction on a connection of its own for as long as it lasts, awaited on the event loop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
@@ -37,13 +38,14 @@ class PostgresDatabase:
         self._pool, self._room = pool, asyncio.Semaphore(pool)
         self._free: list[_Link] = []
         self._begun: set[asyncio.Task[Any]] = set()
+        self._newest_commit: asyncio.Future[None] | None = None
         self._closed = False
 
     async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
         return await self._to_its_end(self._write(work, then))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._to_its_end(self._within(_LOOK, work))
+        return await self._to_its_end(self._within(_LOOK, work, self._end))
 
     async def peek(self, work: Callable[[Connection], T]) -> T:
         return await self.read(work)
@@ -80,22 +82,20 @@ class PostgresDatabase:
     async def _write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None) -> T:
         for left in reversed(range(_TRIES)):
             try:
-                result = await self._within(_BEGIN, work)
+                return await self._within(_BEGIN, work, partial(self._commit, then))
             except Exception as error:
                 if not left or _state_of(error) not in _AGAIN:
                     raise
-                continue
-            if then is not None:
-                then(result)
-            return result
         raise AssertionError("The last try returns or raises.")
 
-    async def _within(self, begin: str, work: Callable[[Connection], T]) -> T:
+    async def _within(
+        self, begin: str, work: Callable[[Connection], T], end: Callable[["_Link", T], Awaitable[None]]
+    ) -> T:
         async with self._room:
             link = await self._begin(begin)
             try:
                 result = await link.connection.run_sync(work)
-                await link.raw.execute("COMMIT")
+                await end(link, result)
             except BaseException as error:
                 if await _rolled_back(link):
                     self._free.append(link)
@@ -104,6 +104,25 @@ class PostgresDatabase:
                 raise Unavailable("The database was lost on the way; try again in a moment.") from error
             self._free.append(link)
             return result
+
+    async def _end(self, link: "_Link", _result: object) -> None:
+        await link.raw.execute("COMMIT")
+
+    async def _commit(self, then: Callable[[T], None] | None, link: "_Link", result: T) -> None:
+        """Commit, and tell of it behind every commit that was asked for before.
+
+        Whoever waited for a lock of ours was let on before we hear of our commit, and their answer may overtake ours.
+        """
+        before, told = self._newest_commit, asyncio.get_running_loop().create_future()
+        self._newest_commit = told
+        try:
+            await link.raw.execute("COMMIT")
+            if before is not None:
+                await asyncio.wait((before,))
+            if then is not None:
+                then(result)
+        finally:
+            told.set_result(None)
 
     async def _begin(self, begin: str) -> "_Link":
         """Return a connection in a transaction; those that were cut since they were used are replaced."""

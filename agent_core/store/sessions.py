@@ -44,6 +44,9 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _INSERT = insert(SESSION)
+_SHARE_AGENT = Hot(
+    select(AGENT.c.key).where(AGENT.c.key == bindparam("b_agent")).with_for_update(read=True, key_share=True)
+)
 _CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
 _FIND = select(SESSION, _CAP.label("max_runs")).where(
     SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")
@@ -88,7 +91,9 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, list[Fact]]:
-    """Insert a session with its first two facts."""
+    """Insert a session with its first two facts; raises `NotFound` when its agent was removed meanwhile."""
+    if not _SHARE_AGENT.run(connection, b_agent=opening.agent):
+        raise NotFound("agent", opening.agent_id)
     values = {
         "project": DEFAULT_PROJECT,
         "id": new_id("ses"),
