@@ -120,6 +120,7 @@ async def running(
         bus=parts.bus,
         max_backlog=settings.max_backlog,
     )
+    structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
         await _follow_files(core, definitions)
