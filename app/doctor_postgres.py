@@ -24,7 +24,7 @@ _FULL, _ALMOST = 0.95, 0.8
 
 _WORKERS = text("SELECT kind, extract(epoch FROM clock_timestamp()) - beat_at / 1000.0 AS age FROM worker")
 _CONNECTIONS = text("""
-SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
+SELECT (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL) AS used,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most
 """)
 _ENGINE = text(

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 from agent_core import Core, Unavailable
 from agent_core.store.figures import Figures
+from agent_core.store.workers import Kind
 from agent_core.tally import Histogram, Tally
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -82,7 +83,8 @@ class Metrics:
             return
         runs = {(name,): number for name, number in {"queued": 0, "running": 0, **figures.runs}.items()}
         yield _gauges("parley_open_runs", "Runs of all processes that have not ended.", ("status",), runs)
-        kinds = {(name,): number for name, number in figures.workers.items()}
+        known = dict.fromkeys(get_args(Kind), 0) if figures.workers else {}  # a kind that is gone must not be missing
+        kinds = {(name,): number for name, number in {**known, **figures.workers}.items()}
         yield _gauges("parley_workers", "Processes that live, by kind; none on SQLite.", ("kind",), kinds)
         yield _gauge(
             "parley_oldest_queued_seconds", "How long the oldest waits for somebody to drive it.", figures.waits
