@@ -91,11 +91,22 @@ class _Package(ModuleType):
 def _places(package: str, source: bytes) -> Mapping[str, tuple[str, str]]:
     """Return the modules, with the names there, of what the `__init__` in *source* imports from modules of its own."""
     body = ast.parse(source).body
-    imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module]
-    places = {a.asname or a.name: (f"{package}.{node.module}", a.name) for node in imports for a in node.names}
+    imports = [(_module(package, node), node.names) for node in body if isinstance(node, ast.ImportFrom)]
+    places = {each.asname or each.name: (module, each.name) for module, names in imports if module for each in names}
     for name in _bound(node for node in body if not isinstance(node, ast.ImportFrom)):
         places.pop(name, None)
     return places
+
+
+def _module(package: str, node: ast.ImportFrom) -> str | None:
+    """Return the module of *package* that *node* imports from, if it is one."""
+    match node.level, node.module:
+        case 1, str(module):
+            return f"{package}.{module}"
+        case 0, str(module) if module.startswith(f"{package}."):
+            return module
+        case _:
+            return None
 
 
 def _bound(statements: Iterator[ast.stmt]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from agent_core.providers.ondemand import on_demand
 
 INIT = """
 from ._client import Client as Client, helper as tool
-from ._rare import Rare
+from vendor_of_tests._rare import Rare
 from ._client import wrapped
 from . import types
 
@@ -70,6 +70,12 @@ def test_asked(package):
     client = bare(package, "Client").Client
     assert client.__module__ == f"{package}._client"
     assert loaded(package) == {package, *(f"{package}.{m}" for m in ("_client", "_errors", "types", "types.small"))}
+
+
+def test_absolute(package):
+    """It does not matter how a package names its own modules."""
+    assert bare(package, "Rare").Rare.__module__ == f"{package}._rare"
+    assert f"{package}._client" not in loaded(package)
 
 
 def test_renamed(package):

@@ -1,0 +1,97 @@
+"""What a server does not import before it is asked: its start and its memory are imports."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from app.lean import unbuilt, without
+from app.migrate import migrate
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+# What a server on SQLite does without, and who would bring it.
+UNUSED = {
+    "alembic": "parley migrate",
+    "asyncpg": "Postgres",
+    "dbos": "Postgres",
+    "httpx": "parley chat",
+    "hypothesis": "tests",
+    "jsonschema": "the first call of a tool",
+    "prometheus_client": "/metrics",
+    "psycopg": "Postgres",
+    "pydantic.v1": "FastAPI",
+    "rich": "structlog",
+    "sqlalchemy.dialects.postgresql": "the tables",
+    "uvicorn.supervisors": "uvicorn's command line",
+}
+SDKS = {"anthropic", "openai"}
+# `parley serve` that says at its end what it imported.
+SERVE = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(list(sys.modules)), flush=True))
+sys.argv = ["parley", "serve"]
+from app.cli import main
+main()
+"""
+
+
+async def imported(data: Path, **keys: str) -> set[str]:
+    """Return what `parley serve` imports until it listens, and a little after."""
+    migrate(Settings(_env_file=None, data=data))  # type: ignore[call-arg]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
+    environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": "operators-key", **keys}
+    command = (sys.executable, "-c", SERVE)
+    process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(120):
+        while not (await process.stdout.readline()).startswith(b"Model:"):
+            assert process.returncode is None
+        process.send_signal(signal.SIGTERM)
+        out, _ = await process.communicate()
+    return set(json.loads(out.splitlines()[-1]))
+
+
+async def test_without_keys(tmp_path: Path):
+    """A server imports no SDK, no other database and no other command before something needs it."""
+    found = await imported(tmp_path)
+    assert found & {*UNUSED, *SDKS, "aiohttp", "httpx2"} == set()
+    assert "fastapi" in found
+
+
+@pytest.mark.parametrize(("key", "other"), [("ANTHROPIC_API_KEY", "openai"), ("OPENAI_API_KEY", "anthropic")])
+async def test_with_a_key(tmp_path: Path, key: str, other: str):
+    """A key brings the SDK of its vendor, and not that of another."""
+    found = await imported(tmp_path, **{key: "any"})
+    assert found & {*UNUSED, other} == set()
+    assert "aiohttp" in found
+
+
+def test_without(monkeypatch: pytest.MonkeyPatch):
+    """What is not found while something is imported is found again afterwards."""
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with without("colorsys"), pytest.raises(ImportError):
+        import colorsys  # noqa: F401, PLC0415
+    import colorsys as found  # noqa: PLC0415
+
+    assert found.rgb_to_hsv
+
+
+def test_unbuilt():
+    """A model that waits for its first use is as good as another one; those that come later do not wait."""
+    with unbuilt():
+
+        class Late(BaseModel):
+            number: int
+
+    class Ready(BaseModel):
+        number: int
+
+    assert (Late.__pydantic_complete__, Ready.__pydantic_complete__) == (False, True)
+    assert Late.model_validate({"number": "1"}).number == 1
