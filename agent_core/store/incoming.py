@@ -52,6 +52,8 @@ class _Run:
         if body.offset > shown or end <= shown:
             return None
         self.lengths[body.part] = end
+        if body.offset == shown:
+            return body
         return msgspec.structs.replace(body, offset=shown, text=body.text[shown - body.offset :])
 
 
