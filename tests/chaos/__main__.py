@@ -16,7 +16,7 @@ from tests.chaos.storm import Weather, brewing
 
 FULL = Weather(
     seed=0,
-    members={"serve": "serve", "web": "web", **{f"worker{n}": "worker" for n in range(1, 5)}},
+    members={},
     talks=24,
     kills=200,
     pause=4.0,
@@ -46,13 +46,15 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=FULL.kills)
     parser.add_argument("--pause", type=float, default=FULL.pause, help="mean seconds between two kills")
     parser.add_argument("--talks", type=int, default=FULL.talks)
+    parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--zombies", type=int, default=FULL.zombies)
     parser.add_argument("--away", type=float, nargs="*", default=FULL.away, help="seconds without the database")
     parser.add_argument("--deploy", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what the processes wrote there")
     given = vars(parser.parse_args())
     keep: Path | None = given.pop("keep")
-    weather = replace(FULL, **{**given, "away": tuple(given["away"])})
+    members = {"serve": "serve", "web": "web", **{f"worker{n}": "worker" for n in range(1, given.pop("workers") + 1)}}
+    weather = replace(FULL, members=members, **{**given, "away": tuple(given["away"])})
     print(f"seed {weather.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="parley-chaos-") as folder:
         if keep is not None:

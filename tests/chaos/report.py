@@ -23,7 +23,12 @@ def lines(storm: Storm) -> Iterator[str]:
     )
     outcomes = Counter(fact.data["outcome"] for fact in facts if fact.type == "tool.completed")
     yield f"calls ended as {dict(outcomes)}"
+    if late := sum(talk.seen.late for talk in storm.talks):
+        yield f"heartbeats that came behind the end of their run: {late}"
     yield f"what clients got beside answers: {dict(storm.net.refused)}"
+    took = quantiles(storm.net.took, n=100, method="inclusive")
+    longest = max(storm.net.took)
+    yield f"requests that were answered took p50 {took[49]:.2f} s, p99 {took[98]:.2f} s, longest {longest:.1f} s"
     found = [each for log in story.logs.values() for each in takeovers(story.kills, log)]
     yield from _takeovers([each for each in found if each.vain <= 1], "takeover after SIGKILL")
     yield from _takeovers([each for each in found if each.vain > 1], "the same behind several vain resumes")

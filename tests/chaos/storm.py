@@ -159,7 +159,9 @@ class Storm:
     async def _stop_some(self) -> None:
         for _ in range(self.weather.zombies):
             await self._pause(1)
-            member = self._chance.choice([m for m in self.fleet.drivers if m.name not in self._spared])
+            # Not one that serves: its clients would wait for it, as they do for any server that is stopped.
+            workers = [each for each in self.fleet.drivers if each.kind == "worker" and each.name not in self._spared]
+            member = self._chance.choice(workers)
             self._spared.add(member.name)
             await self._zombie(member)
             self._spared.discard(member.name)
@@ -269,7 +271,8 @@ class Storm:
 async def brewing(weather: Weather, folder: Path) -> AsyncIterator[Storm]:
     """Give a storm over a database, models and processes of its own; all of them end with it."""
     async with AsyncExitStack() as stack:
-        server = stack.enter_context(postgres_server())
+        # What was committed must be there after the server was killed.
+        server = stack.enter_context(postgres_server(synchronous_commit="on"))
         database = server.create()
         home = Home(folder, database, await stack.enter_async_context(models(weather.rate)))
         fleet = await stack.enter_async_context(running(home, weather.members))
