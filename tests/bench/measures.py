@@ -237,11 +237,11 @@ async def memory(side: Side, *, count: int) -> tuple[float, float]:
     """Return the bytes that an idle server holds, and how many more per stream with an answer under way."""
     async with streams(side, 1) as (stream,):
         await stream.run(SHORT)
-    idle = await side.order("memory")
+    idle = side.memory()
     async with streams(side, count) as talks:
         answers = [stream.ask(SLOW) for stream in talks]
         await asyncio.gather(*(answer.spoken() for answer in answers))
-        busy = await side.order("memory")
+        busy = side.memory()
         assert not any(answer.finished for answer in answers), "Not all streams were open together."
         await asyncio.gather(*(answer.until() for answer in answers))
     return idle, (busy - idle) / count

@@ -52,7 +52,7 @@ FULL = Scale(
     flat={1: 10, 20: 5, 100: 1, 300: 1},
     long=Exchange(deltas=2_000, delay=0.05),
     pace=Exchange(deltas=200, rate=50, tool=True, stamped=True),
-    paced={20: 1, 100: 3, 300: 2},
+    paced={1: 1, 20: 1, 100: 3, 300: 2},
     window=4.0,
     probing=2.0,
     asks=40,

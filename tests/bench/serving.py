@@ -5,13 +5,11 @@ import cProfile
 import gc
 import json
 import os
-import resource
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -19,7 +17,6 @@ import uvloop
 from starlette.types import ASGIApp
 
 BACKLOG = 2048
-STATM = Path("/proc/self/statm")
 # What the runner may order by name; the values are functions of JSON values, async or not.
 Orders = dict[str, Callable[..., Any]]
 
@@ -34,7 +31,7 @@ async def _serve(running: AbstractAsyncContextManager[tuple[int, Orders]]) -> No
     async with running as (port, orders):
         _settle_memory()
         _say(port)
-        await _obey({"cpu": time.process_time, "memory": memory, "profile": _Profile(), **orders})
+        await _obey({"cpu": time.process_time, "profile": _Profile(), **orders})
 
 
 @asynccontextmanager
@@ -59,13 +56,6 @@ async def listening(app: ASGIApp) -> AsyncIterator[int]:
     finally:
         server.should_exit = server.force_exit = True
         await serving
-
-
-def memory() -> int:
-    """Return the bytes that this process holds in memory; where there is no /proc, the most that it ever held."""
-    if STATM.exists():
-        return int(STATM.read_text("ascii").split()[1]) * resource.getpagesize()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _settle_memory() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import re
+import resource
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -40,6 +42,14 @@ class Side:
     async def cpu(self) -> float:
         """Return the seconds that the server's process has computed."""
         return await self.order("cpu")
+
+    def memory(self) -> int:
+        """Return the bytes that the server's process holds in memory."""
+        statm = Path(f"/proc/{self._process.pid}/statm")
+        if statm.exists():
+            return int(statm.read_text("ascii").split()[1]) * resource.getpagesize()
+        command = ("ps", "-o", "rss=", "-p", str(self._process.pid))
+        return 1024 * int(subprocess.run(command, capture_output=True, check=True, timeout=10).stdout)
 
     async def open_session(self, agent: str = "assistant") -> str:
         """Open a session."""
