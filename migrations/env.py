@@ -1,7 +1,9 @@
-"""Run migrations on the database whose URL the caller sets as `sqlalchemy.url`."""
+"""Run migrations on the database whose URL the caller sets as `sqlalchemy.url`, for Postgres with psycopg's driver."""
+
+import time
 
 from alembic import context
-from sqlalchemy import create_engine, pool
+from sqlalchemy import Connection, create_engine, pool, text
 from sqlmodel import SQLModel
 
 from agent_core.store import tables
@@ -11,6 +13,11 @@ assert tables.DEFAULT_PROJECT == 1
 # An index that holds some rows on SQLite holds the same ones on Postgres.
 for index in (each for table in target_metadata.tables.values() for each in table.indexes):
     index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+_ONE_AT_A_TIME = 7_275_542
+"""The advisory lock of whoever migrates, in whatever many transactions."""
+_PATIENCE, _PAUSE = 600.0, 0.1
+"""Seconds in which whoever migrates now should be done, and between two looks whether they are."""
+_LOCK_TIMEOUT = "5s"
 
 
 def run() -> None:
@@ -20,11 +27,32 @@ def run() -> None:
         raise ValueError("Set `sqlalchemy.url` in the Alembic config, or use `parley migrate`.")
     engine = create_engine(url, poolclass=pool.NullPool)
     with engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            _beside_others(connection)
         context.configure(
-            connection=connection, target_metadata=target_metadata, render_as_batch=True, compare_type=True
+            connection=connection,
+            target_metadata=target_metadata,
+            render_as_batch=True,
+            compare_type=True,
+            transaction_per_migration=True,
         )
         with context.begin_transaction():
             context.run_migrations()
+
+
+def _beside_others(connection: Connection) -> None:
+    """Wait for whoever else migrates; but give up on a table that is in use for long: all who use it would wait too.
+
+    Nobody waits within a transaction: an index that is built beside the traffic would wait for that in turn.
+    """
+    until = time.monotonic() + _PATIENCE
+    while not connection.execute(text(f"SELECT pg_try_advisory_lock({_ONE_AT_A_TIME})")).scalar_one():
+        connection.rollback()
+        if time.monotonic() > until:
+            raise TimeoutError("Another process has been migrating this database for ten minutes.")
+        time.sleep(_PAUSE)
+    connection.execute(text(f"SET lock_timeout = '{context.config.get_main_option('lock_timeout', _LOCK_TIMEOUT)}'"))
+    connection.commit()
 
 
 run()
