@@ -24,7 +24,7 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@exec $(BIN)/parley serve
 
 test: install browser lint typecheck ## Run every gate: lint, types, import floors, tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 browser: install ## Find a Chromium for the browser tests, or install one
 	@scripts/browser

@@ -29,32 +29,17 @@ from tests.agent_core.wild import EVERYTHING, Asked, Plan, Wild, plans
 from tests.conftest import Fresh
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
-wild = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def lived(fresh: Fresh, plan: Plan) -> Wild:
-    """Let a plan come alive on a fresh database."""
-    with fresh() as open_database:
-        return asyncio.run(Wild(open_database, plan).live())
-
-
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_no_session_breaks_the_log(fresh: Fresh, plan: Plan):
+def no_session_breaks_the_log(session: Wild) -> None:
     """Whatever happens in a session, its log keeps the rules of the contract and every run comes to an end."""
-    session = lived(fresh, plan)
     check_log(session.facts)
     ended = {fact.run for fact in session.facts if isinstance(fact.body, e.TERMINAL)}
     assert ended == {fact.run for fact in session.facts if fact.run}
 
 
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_law_4_the_strategy_derives_everything_from_state(fresh: Fresh, plan: Plan):
+def law_4_the_strategy_derives_everything_from_state(session: Wild) -> None:
     """Whatever a run decided follows from the replay of the log as it was then: no decision needs more than that."""
-    session = lived(fresh, plan)
     for fact in session.facts:
         if isinstance(fact.body, DECIDED) and fact.run:
             assert is_explained(session.facts, fact, session.agents[fact.run]), fact
@@ -90,27 +75,19 @@ def _placed(body: e.FactBody, seq: int) -> e.FactBody:
     return msgspec.structs.replace(body, takes=tuple(take if take > 0 else seq + take for take in body.takes))
 
 
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(fresh: Fresh, plan: Plan):
+def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: Wild) -> None:
     """Each request's bytes of tools, system and messages begin with those of the request before.
 
     Only a compaction or a new snapshot between them may change that, restarts and stops may not.
     """
-    session = lived(fresh, plan)
     changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
     for before, after in zip(session.asked, session.asked[1:], strict=False):
         if not any(before.step < seq < after.step for seq in changes):
             assert after.prefix.startswith(before.prefix), (before, after)
 
 
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(fresh: Fresh, plan: Plan):
+def law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(session: Wild) -> None:
     """Reasoning is replayed until a compaction or a new snapshot, and never again after it."""
-    session = lived(fresh, plan)
     changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
     for asked in session.asked:
         newest = max((seq for seq in changes if seq < asked.step), default=0)
@@ -126,12 +103,8 @@ def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
     return body if isinstance(body, e.MessageCompleted) else None
 
 
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_law_9_the_model_sees_what_the_steps_named(fresh: Fresh, plan: Plan):
+def law_9_the_model_sees_what_the_steps_named(session: Wild) -> None:
     """What people and notes said to the model in a request is what the steps up to it took, in that order."""
-    session = lived(fresh, plan)
     for asked in session.asked:
         assert _heard(asked) == _named(session.facts, asked.step)
 
@@ -160,12 +133,8 @@ def _told(fact: Fact) -> str:
     return text_of(fact.body.parts)
 
 
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_a_rebuilt_window_equals_the_one_that_grew(fresh: Fresh, plan: Plan):
+def a_rebuilt_window_equals_the_one_that_grew(session: Wild) -> None:
     """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
-    session = lived(fresh, plan)
     for grown, rebuilt in session.windows:
         assert _shape(rebuilt) == _shape(grown)
         assert rebuilt.snapshot == grown.snapshot
@@ -175,16 +144,12 @@ def _shape(window: Window) -> list[tuple[int, bool, Message]]:
     return [(entry.seq, entry.border, entry.message) for entry in window.entries]
 
 
-@wild
-@given(plan=plans())
-@example(plan=EVERYTHING)
-def test_a_window_stays_within_its_limit(fresh: Fresh, plan: Plan):
+def a_window_stays_within_its_limit(session: Wild) -> None:
     """A request holds no more messages than the limit where the window could have been cut at a border.
 
     The request that continues a paused answer is exempt: that answer must go back whole.
     """
-    session = lived(fresh, plan)
-    limit = plan.max_context_messages
+    limit = session.plan.max_context_messages
     cuts = [fact for fact in session.facts if isinstance(fact.body, ContextCompacted)]
     assert limit is not None or not cuts
     for asked in session.asked:
@@ -196,3 +161,25 @@ def test_a_window_stays_within_its_limit(fresh: Fresh, plan: Plan):
         answers = [body for body in said if isinstance(body, MessageCompleted) and body.role == "assistant"]
         paused = bool(answers) and answers[-1].stop == "continue"
         assert limit is None or not (first_try and could_cut) or paused or len(asked.entries) <= limit
+
+
+LAWS = (
+    no_session_breaks_the_log,
+    law_4_the_strategy_derives_everything_from_state,
+    law_8_the_window_of_a_prefix_is_a_prefix_of_the_window,
+    law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
+    law_9_the_model_sees_what_the_steps_named,
+    a_rebuilt_window_equals_the_one_that_grew,
+    a_window_stays_within_its_limit,
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plan=plans())
+@example(plan=EVERYTHING)
+def test_no_session_breaks_a_law(fresh: Fresh, plan: Plan):
+    """Whatever happens in a session, on a fresh database, every law above holds on what it left."""
+    with fresh() as open_database:
+        session = asyncio.run(Wild(open_database, plan).live())
+    for law in LAWS:
+        law(session)
