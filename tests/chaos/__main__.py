@@ -22,18 +22,20 @@ FULL = Weather(
     pause=4.0,
     zombies=5,
     away=(0.0, 5.0, 60.0),
-    deploy=True,
+    deploys=6,
 )
 SHORT = replace(
     FULL,
     seed=12,
-    members={"serve": "serve", "worker1": "worker", "worker2": "worker"},
+    members={"serve": "serve", "web": "web", "worker1": "worker", "worker2": "worker"},
     talks=8,
     kills=6,
-    pause=0.8,
+    pause=0.5,
     zombies=1,
     away=(2.0,),
-    calm=1.0,
+    deploys=1,
+    calm=0.5,
+    stopped=10.5,
 )
 # Nothing of it takes longer, however it fails.
 BOUND = 45 * 60.0
@@ -49,7 +51,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--zombies", type=int, default=FULL.zombies)
     parser.add_argument("--away", type=float, nargs="*", default=FULL.away, help="seconds without the database")
-    parser.add_argument("--deploy", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--deploys", type=int, default=FULL.deploys, help="processes that are replaced")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what the processes wrote there")
     given = vars(parser.parse_args())
     keep: Path | None = given.pop("keep")
@@ -68,9 +70,9 @@ async def _storm(weather: Weather, folder: Path) -> int:
     async with asyncio.timeout(BOUND), brewing(weather, folder) as storm:
         story = await storm.blow()
         print("\n".join(lines(storm)))
+        print("\n".join(story.events))
         print(f"took {time.monotonic() - begin:.0f} s")
         if story.faults:
-            print("\n".join(story.events))
             print(f"\n{len(story.faults)} faults, seed {weather.seed}:\n" + "\n\n".join(story.faults))
     return bool(story.faults)
 

@@ -3,10 +3,9 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -25,7 +24,8 @@ from tests.postgres import Server, postgres_server
 class Weather:
     """What a storm does: *calm* are the seconds before it and behind each part of it.
 
-    *pause* is the mean of the seconds between two kills, *away* each absence of the database.
+    *pause* is the mean of the seconds between two kills, *away* each absence of the database, *deploys* the processes
+    that are replaced one after the other.
     """
 
     seed: int
@@ -35,7 +35,7 @@ class Weather:
     pause: float
     zombies: int
     away: tuple[float, ...]
-    deploy: bool
+    deploys: int
     calm: float = 5.0
     rate: float = 40
     stopped: float = 12.0
@@ -75,21 +75,24 @@ class Storm:
     async def blow(self) -> Story:
         """Have it all, one after the other, while the talks go on; then wait until they are over, and check."""
         async with asyncio.TaskGroup() as group:
+            self.story.tell("begins")
             for member in self.fleet.members:
                 await self._up(member)
+            self.story.tell("all are up")
             talking = [group.create_task(talk.run()) for talk in self.talks]
             await asyncio.sleep(self.weather.calm)
             await self._kill_and_stop()
             for seconds in self.weather.away:
                 await self._without_database(seconds)
                 await asyncio.sleep(self.weather.calm)
-            if self.weather.deploy:
-                await self._deploy()
+            await self._deploy()
+            self.story.tell("quiet")
             self._over.set()
             await asyncio.wait(talking, timeout=self.weather.quiet)
             self.story.faults += [f"{t.name}: {len(t.open)} runs never ended" for t in self.talks if t.open]
             for task in talking:
                 task.cancel()
+        self.story.tell("all is answered")
         await self._check()
         return self.story
 
@@ -116,13 +119,21 @@ class Storm:
             self._chance.shuffle(plan)
             for in_request in plan:
                 await self._pause(self.weather.pause)
-                members = self.fleet.webs if in_request else self.fleet.drivers
-                member = self._chance.choice([each for each in members if each.name not in self._spared])
+                member = await self._victim(self.fleet.webs if in_request else self.fleet.drivers)
                 await self._up(member)
                 if in_request:
                     await self._in_request(member)
                 self._lose(member, group)
             await stopping
+
+    async def _victim(self, members: Sequence[Member]) -> Member:
+        """Return one of *members* that nothing is done to yet, once there is one."""
+
+        async def some() -> list[Member]:
+            return [each for each in members if each.name not in self._spared]
+
+        await until(some, 120, "a process to do something to")
+        return self._chance.choice(await some())
 
     async def _in_request(self, member: Member) -> None:
         """Return when *member* was killed while it had a request before it; without one in time it is killed anyway."""
@@ -159,17 +170,20 @@ class Storm:
     async def _stop_some(self) -> None:
         for _ in range(self.weather.zombies):
             await self._pause(1)
-            # Not one that serves: its clients would wait for it, as they do for any server that is stopped.
-            workers = [each for each in self.fleet.drivers if each.kind == "worker" and each.name not in self._spared]
-            member = self._chance.choice(workers)
+            self.story.tell("looks for a worker to stop")
+            await until(self._at_work, 120, "a worker that drives something")
+            member = self._chance.choice(await self._at_work() or self.fleet.drivers[-1:])
             self._spared.add(member.name)
             await self._zombie(member)
             self._spared.discard(member.name)
 
+    async def _at_work(self) -> list[Member]:
+        """Return the workers that drive something; none that serves: its clients would wait for it when it stops."""
+        workers = [each for each in self.fleet.drivers if each.kind == "worker" and each.name not in self._spared]
+        return [each for each in workers if each.is_running and await self._records.held_by(each.pid)]
+
     async def _zombie(self, member: Member) -> None:
         """Stop *member* in the middle of its runs, wake it when others have them, and see what it does then."""
-        await self._up(member)
-        await until(partial(self._records.held_by, member.pid), 60, f"{member.name} drives something")
         member.signal(signal.SIGSTOP)
         self.story.tell(f"SIGSTOP {member.name} {member.pid}")
         held = await self._records.held_by(member.pid)
@@ -221,7 +235,7 @@ class Storm:
 
     async def _deploy(self) -> None:
         """Replace one process after the other, as a deploy does."""
-        for member in self.fleet.members:
+        for member in self.fleet.members[-self.weather.deploys :] if self.weather.deploys else ():
             await self._up(member)
             held, at = await self._records.held_by(member.pid), time.time()
             member.signal(signal.SIGTERM)

@@ -1,0 +1,16 @@
+"""A short storm: the same that `make chaos` has for a quarter of an hour, in some seconds."""
+
+from pathlib import Path
+
+from tests.chaos.__main__ import SHORT
+from tests.chaos.report import lines
+from tests.chaos.storm import brewing
+
+
+async def test_a_worker_dies_and_nobody_notices(tmp_path: Path):
+    """While processes are killed, stopped, replaced and cut off from Postgres every message is answered once."""
+    async with brewing(SHORT, tmp_path) as storm:
+        story = await storm.blow()
+        assert not story.faults, "\n\n".join((*story.faults, *lines(storm), storm.fleet.logs()))
+    assert len(story.kills) == SHORT.kills
+    assert sum(len(talk.receipts) for talk in storm.talks) > SHORT.talks
