@@ -36,7 +36,7 @@ class Doorbell:
         self._url = make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
         self._worker, self._max_runs, self._ensure = worker, max_runs, ensure
         self._home = asyncio.get_running_loop()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="parley-dbos", daemon=True)
         self._ended: Future[None] = Future()
@@ -50,16 +50,15 @@ class Doorbell:
 
     def start(self) -> None:
         """Launch DBOS, as soon as the database lets it; return at once."""
+        self._loop = asyncio.new_event_loop()
         self._thread.start()
 
     async def stop(self, limit: float) -> None:
         """Let DBOS note what has ended and shut it down, within *limit* seconds."""
-        if self._thread.ident is None:
-            self._loop.close()
-            return
-        self._loop.call_soon_threadsafe(self._over.set)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.wrap_future(self._ended), limit)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(self._ended), limit)
 
     def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
         """Tell DBOS of the segment *name* of the run *key*: driven here, or to be driven by whoever has room.
@@ -79,15 +78,17 @@ class Doorbell:
         await asyncio.wrap_future(self._hand(asyncio.to_thread(self._prune)))
 
     def _hand(self, work: Coroutine[Any, Any, None]) -> "Future[None]":
+        assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
-            self._ended.set_result(None)
+        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=self._made) as runner:
+            runner.run(self._serve())
+        self._ended.set_result(None)
+
+    def _made(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None
+        return self._loop
 
     async def _serve(self) -> None:
         """Launch DBOS, again if need be, and shut it down when all is over."""
@@ -104,7 +105,7 @@ class Doorbell:
                     await asyncio.wait_for(self._over.wait(), _TRY_AGAIN)
         await self._over.wait()
         limit = 3 if self._open else 0
-        await self._loop.run_in_executor(
+        await asyncio.get_running_loop().run_in_executor(
             None, lambda: DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=limit)
         )
 

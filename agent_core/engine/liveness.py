@@ -126,7 +126,7 @@ class Liveness:
             while True:
                 began = _now()
                 try:
-                    async with asyncio.timeout(self._pace.beat * 1.5):
+                    async with asyncio.timeout(self._pace.give_up / (2 if self._first.done() else 1)):
                         connection = connection or await engine.connect()
                         await self._beat(connection)
                 except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the next beat may go well

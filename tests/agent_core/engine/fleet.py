@@ -22,9 +22,9 @@ from agent_core.testing import ScriptedProvider
 from agent_core.testing.scripted import Script
 from agent_core.tools.base import Tool
 
-PACE = Pace(beat=0.2, give_up=2.0, dead=3.0, tell=None)
+PACE = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
-TOLD = Pace(beat=0.2, give_up=2.0, dead=3.0, tell=0.1)
+TOLD = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=0.1)
 PATIENCE = 40.0
 
 

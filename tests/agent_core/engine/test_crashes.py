@@ -1,0 +1,70 @@
+"""The crash test, on workers of a Postgres: one dies at every append, and the next one finishes what it left."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+from sqlalchemy import text
+
+from agent_core import Core
+from agent_core.engine.dbos import DbosEngine
+from agent_core.store.postgres import PostgresDatabase
+from agent_core.testing import ScriptedProvider
+from tests.agent_core.crashing import CrashingDatabase, Side
+from tests.agent_core.engine.fleet import PACE
+from tests.agent_core.test_crash import SCENARIOS, Ledger, Process, Scenario, _check, _outcome
+from tests.postgres import Server
+
+
+class Mortal(DbosEngine):
+    """A worker that, once its database is frozen, dies without a word; what is left of it is buried at once."""
+
+    async def stop(self, grace: float) -> None:
+        database = self._database
+        assert isinstance(database, CrashingDatabase)
+        if not database.crashed.is_set():
+            await super().stop(grace)
+            return
+        self._stopping = True
+        await self._liveness.stop()
+        await self._drop(grace)
+        await self._doorbell.stop(grace)
+        await database.inner.write(lambda connection: connection.execute(text("DELETE FROM worker")))
+
+
+def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> Process:
+    """Begin a life of the product on the database at *url*."""
+    database = CrashingDatabase(PostgresDatabase(url), at, side)
+    core = Core(
+        database,
+        providers={"scripted": ScriptedProvider(scenario.script)},
+        tools={tool.spec.name: tool for tool in ledger.tools()},
+        default_model="scripted",
+        engine=partial(Mortal, database=database, url=url, pace=PACE, end=print),
+    )
+    return Process(core, database)
+
+
+async def lives(postgres: Server, scenario: Scenario, crashes: Sequence[tuple[int, Side]]) -> tuple[int, int]:
+    """Live through *crashes* on one database, then once to a good end; return how many died, and the last's writes."""
+    ledger = Ledger()
+    with postgres.database() as url:
+        for died, (at, side) in enumerate((*crashes, (0, "before"))):
+            process = begun(url, scenario, ledger, at, side)
+            if await process.live(scenario):
+                _check(scenario, ledger, await _outcome(process.core), crashed=died > 0)
+                writes = process.database.writes  # the one that follows is the worker's leaving
+                await process.core.stop()
+                return died, writes
+    raise AssertionError("the last life has no crash")
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, side: Side):
+    """A worker that dies at any append, before or after its commit, changes neither the answers nor the writes."""
+    _, total = await lives(postgres, scenario, ())
+    died = 0
+    for at in range(1, total + 1):
+        died += (await lives(postgres, scenario, ((at, side),)))[0]
+    assert died == total
