@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from agent_core import events as e
@@ -11,7 +11,7 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch, RateLimited
+from agent_core.errors import IdempotencyMismatch, RateLimited, Unavailable
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
 from agent_core.inbound import Inbound
@@ -275,9 +275,13 @@ class Core:
 
     def _rung(self, run: int) -> None:
         """Look at a run that another process asks for."""
-        ringing = asyncio.ensure_future(self._engine.hear(run))
+        ringing = asyncio.ensure_future(self._heard(run))
         self._ringing.add(ringing)
         ringing.add_done_callback(self._ringing.discard)
+
+    async def _heard(self, run: int) -> None:
+        with suppress(Unavailable):  # the sweep finds the run once the database is back
+            await self._engine.hear(run)
 
     def _begin(self, opened: Opened) -> None:
         segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)

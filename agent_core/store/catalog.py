@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.agents import Definition, Snapshot
+from agent_core.agents import Controls, Definition, Limits, Snapshot, Web
 from agent_core.errors import InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.objects import AgentObject, Page
@@ -32,6 +32,9 @@ _ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_
 _KEPT = Hot(
     select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
 )
+
+
+_GROUPS = (Limits, Controls, Web)
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -76,7 +79,7 @@ def definition(connection: Connection, agent: int, version: int) -> tuple[str, D
         .where(AGENT.c.key == agent, VERSION.c.version == version)
     )
     row = connection.execute(query).one()
-    return row.id, msgspec.json.decode(row.definition, type=Definition)
+    return row.id, _read(row.definition)
 
 
 def create(
@@ -166,5 +169,23 @@ def _add_version(connection: Connection, agent: int, version: int, wanted: Defin
 
 
 def _stored(row: Any) -> StoredAgent:
-    wanted = msgspec.json.decode(row.definition, type=Definition)
+    wanted = _read(row.definition)
     return StoredAgent(row.key, AgentObject(id=row.id, version=row.version, source=row.source, definition=wanted))
+
+
+def _read(stored: bytes) -> Definition:
+    """Return a definition without what a newer version put into it: both work side by side during a deploy."""
+    try:
+        return msgspec.json.decode(stored, type=Definition)
+    except msgspec.ValidationError:
+        return msgspec.convert(_known(msgspec.json.decode(stored), Definition), Definition)
+
+
+def _known(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of *value* that *kind* has, and of the groups in it likewise."""
+    kept: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name in value:
+            group: Any = field.type
+            kept[field.name] = _known(value[field.name], group) if group in _GROUPS else value[field.name]
+    return kept

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_core import (
@@ -18,6 +19,7 @@ from agent_core import (
     Web,
     text_of,
 )
+from agent_core.store import catalog
 from agent_core.testing import ScriptedProvider, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
@@ -265,3 +267,17 @@ async def test_limits_at_their_edges_are_taken(core: Core):
         made = await core.agents.create(wanted)
         assert (await core.agents.get(made.id)).definition == wanted
         await core.agents.delete(made.id)
+
+
+async def test_what_a_newer_version_stored_does_not_keep_an_older_one_from_answering(core: Core) -> None:
+    """During a deploy both versions work: what the newer one knows more of an agent, the older one leaves out."""
+    made = await core.agents.create(named("anna", limits=Limits(max_context_messages=7)))
+    newer = msgspec.to_builtins(made.definition) | {"boundary": {"reads": "all"}}
+    newer["limits"] |= {"max_tokens": 9}
+    stored = msgspec.json.encode(newer)
+    version = catalog.VERSION.update().where(catalog.VERSION.c.version == 1).values(definition=stored)
+    await core._store.write(lambda connection: connection.execute(version).close())
+
+    assert (await core.agents.get(made.id)).definition == made.definition
+    session = await open_session(core, agent="anna")
+    assert (await core.run((await say_and_wait(core, session, "Hi")).run)).status == "completed"
