@@ -131,6 +131,7 @@ class Doorbell:
             "application_version": f"parley-{workers.PROTOCOL}",
             "serializer": DBOSPortableJSONSerializer(),
             "sys_db_pool_size": _POOL,
+            "db_engine_kwargs": {"pool_pre_ping": False},  # a cut connection is noticed by use, and tried again
             "max_executor_threads": _POOL + 1,
             "use_listen_notify": False,
             "scheduler_polling_interval_sec": 3600.0,
