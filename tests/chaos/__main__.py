@@ -33,7 +33,7 @@ SHORT = replace(
     pause=0.5,
     zombies=1,
     away=(2.0,),
-    deploys=1,
+    deploys=0,
     calm=0.5,
     stopped=10.5,
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tests.e2e.server import ROOT, SECRET, environment, free_port
+from tests.e2e.server import KEY, ROOT, SECRET, environment, free_port
 
 Kind = Literal["serve", "web", "worker"]
 ENDS_WITHIN = 40.0
@@ -33,6 +33,7 @@ class Home:
     database: str
     models: str
     agent: str = AGENT
+    key: str = KEY
 
     @property
     def ledger(self) -> Path:
@@ -45,6 +46,7 @@ class Home:
         (agents / "assistant.yaml").write_text(self.agent, "utf-8")
         return {
             "DATABASE_URL": self.database,
+            "PARLEY_API_KEY": self.key,
             "PARLEY_SECRET_KEY": SECRET,
             "PARLEY_AGENTS": str(agents),
             "PARLEY_MODEL": MODEL,

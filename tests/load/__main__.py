@@ -13,6 +13,7 @@ import uvloop
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.__main__ import PAGE, machine
+from tests.bench.client import KEY
 from tests.bench.exchange import Exchange
 from tests.bench.sides import Side, limit, model
 from tests.bench.table import Goal, Row, table
@@ -61,7 +62,7 @@ def _setting(given: argparse.Namespace) -> str:
 async def _measured(given: argparse.Namespace, folder: Path, database: str, postmaster: int) -> list[Row]:
     rows: list[Row] = []
     async with asyncio.timeout(BOUND), model() as models:
-        home = Home(folder, database, models.url, AGENT)
+        home = Home(folder, database, models.url, AGENT, KEY)
         async with limit(models.url) as base, many(home, given.webs, given.workers, postmaster) as side:
             await m.flat_out(side, models, Exchange(deltas=20), agent="assistant", count=20, runs=1)
             for count in given.streams:
