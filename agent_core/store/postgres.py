@@ -17,7 +17,12 @@ POOL = 10
 """Connections of a process for its transactions; what listens and what beats have one each besides."""
 CONNECT_TIMEOUT = 5.0
 STATEMENT_TIMEOUT = 30.0
-_BEGIN, _LOOK = "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+IDLE_TIMEOUT = 5.0
+"""Seconds for which a transaction may stand still between two statements; the database ends it then.
+
+A process that was stopped, or cut off, would keep its locks otherwise, and nobody could take over what it drove.
+"""
+_LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 # Somebody else was quicker: run the transaction anew. The names are those of the SQL standard's states.
 _SERIALIZATION, _DEADLOCK, _UNIQUE = "40001", "40P01", "23505"
 _AGAIN = frozenset({_SERIALIZATION, _DEADLOCK, _UNIQUE})
@@ -33,8 +38,10 @@ class PostgresDatabase:
     log tells.
     """
 
-    def __init__(self, url: str, *, pool: int = POOL) -> None:
+    def __init__(self, url: str, *, pool: int = POOL, idle_timeout: float = IDLE_TIMEOUT) -> None:
         self._engine = engine_of(url)
+        # For this transaction alone, in the same breath: a pooler may give the connection to others in between.
+        self._begin_write = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {int(1000 * idle_timeout)}"
         self._pool, self._room = pool, asyncio.Semaphore(pool)
         self._free: list[_Link] = []
         self._begun: set[asyncio.Task[Any]] = set()
@@ -82,7 +89,7 @@ class PostgresDatabase:
     async def _write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None) -> T:
         for left in reversed(range(_TRIES)):
             try:
-                return await self._within(_BEGIN, work, partial(self._commit, then))
+                return await self._within(self._begin_write, work, partial(self._commit, then))
             except Exception as error:
                 if not left or _state_of(error) not in _AGAIN:
                     raise

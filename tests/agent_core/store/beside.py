@@ -16,9 +16,9 @@ _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_d
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresDatabase]:
-    """Give a database that another process might have."""
-    database = PostgresDatabase(url)
+async def opened(url: str, *, idle_timeout: float = SAFETY) -> AsyncIterator[PostgresDatabase]:
+    """Give a database that another process might have; its transactions may stand still for *idle_timeout* seconds."""
+    database = PostgresDatabase(url, idle_timeout=idle_timeout)
     try:
         yield database
     finally:

@@ -193,6 +193,15 @@ async def test_no_more_connections_are_opened_than_the_pool_has(postgres_url: st
     await database.close()
 
 
+async def test_who_stands_still_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
+    """A transaction that stands still is ended by the database: who waited for its lock goes on, and it is lost."""
+    async with opened(postgres_url, idle_timeout=0.2) as stopped:
+        with pytest.raises(Unavailable):
+            async with held(stopped, rename("first")):
+                assert await database.write(rename("second")) == "default"
+        assert await stopped.read(name_of) == "second"
+
+
 async def test_closing_finishes_what_was_begun(database: PostgresDatabase, other: PostgresDatabase):
     """What was asked before the end is done at the end, and nothing is taken after it."""
     async with held(other, rename("first")):
