@@ -20,6 +20,10 @@ from tests.chaos.tools import Ledger
 from tests.postgres import Server, postgres_server
 
 
+# Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
+PATIENCE = 180.0
+
+
 @dataclass(frozen=True, slots=True)
 class Weather:
     """What a storm does: *calm* are the seconds before it and behind each part of it.
@@ -105,7 +109,7 @@ class Storm:
                 await member.start()
             return await self._records.has(member.pid)
 
-        await until(lives, 60, f"{member.name} says that it lives")
+        await until(lives, PATIENCE, f"{member.name} says that it lives")
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(self._chance.uniform(0, 2 * seconds))
@@ -132,7 +136,7 @@ class Storm:
         async def some() -> list[Member]:
             return [each for each in members if each.name not in self._spared]
 
-        await until(some, 120, "a process to do something to")
+        await until(some, PATIENCE, "a process to do something to")
         return self._chance.choice(await some())
 
     async def _in_request(self, member: Member) -> None:
@@ -171,7 +175,7 @@ class Storm:
         for _ in range(self.weather.zombies):
             await self._pause(1)
             self.story.tell("looks for a worker to stop")
-            await until(self._at_work, 120, "a worker that drives something")
+            await until(self._at_work, PATIENCE, "a worker that drives something")
             member = self._chance.choice(await self._at_work() or self.fleet.drivers[-1:])
             self._spared.add(member.name)
             await self._zombie(member)
@@ -193,10 +197,10 @@ class Storm:
             return not await self._records.still(held)
 
         try:
-            took = await until(taken, 60, f"the runs of {member.name}, which is stopped, are taken over")
+            took = await until(taken, PATIENCE, f"the runs of {member.name}, which is stopped, are taken over")
         except AssertionError as error:
             self.story.faults.append(str(error))
-            took = 60.0
+            took = PATIENCE
         await asyncio.sleep(max(0.0, self.weather.stopped - (time.monotonic() - begin)))
         member.signal(signal.SIGCONT)
         self.story.tell(f"SIGCONT {member.name} {member.pid}")
@@ -223,7 +227,7 @@ class Storm:
             return sum(len(talk.receipts) - len(talk.open) for talk in self.talks) >= ended + len(self.talks)
 
         try:
-            took = await until(goes_on, 60, "runs go on after the database was away")
+            took = await until(goes_on, PATIENCE, "runs go on after the database was away")
             self.story.outages.append(f"as many runs as there are talks had ended {took:.1f} s after it was back")
         except AssertionError as error:
             self.story.faults.append(str(error))
