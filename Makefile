@@ -44,7 +44,7 @@ typecheck: install ## Check types
 bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
-chaos: install ## Kill, stop and cut off processes on Postgres 200 times under load, in about 15 minutes
+chaos: install ## Kill, stop and cut off processes on Postgres 200 times under load, in about 20 minutes
 	@$(BIN)/python -m tests.chaos
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes

@@ -19,7 +19,6 @@ from tests.chaos.talk import ANSWERED, Net, Talk
 from tests.chaos.tools import Ledger
 from tests.postgres import Server, postgres_server
 
-
 # Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
 PATIENCE = 180.0
 

@@ -1,4 +1,4 @@
-"""A short storm: the same that `make chaos` has for a quarter of an hour, in some seconds."""
+"""A short storm: the same that `make chaos` has for twenty minutes, in some seconds."""
 
 from pathlib import Path
 
