@@ -45,6 +45,8 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.called = False
+        self.leaving = False
+        """Whether the driver is about to end or wait: nothing is shown of the run any more."""
         self._acting: asyncio.Task[Any] | None = None
 
     def __call__(self) -> None:
@@ -149,7 +151,9 @@ class Driver:
         move = react(seen, self._agent)
         orphans = [seq for seq in seen.owed if seq > 0] if isinstance(move, Finish) else []
         facts = announce(move, seen, self._agent)
+        self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, orphans=orphans)
+        self._interrupt.leaving &= written.said
         self._learn(written)
         return move, written
 

@@ -232,4 +232,5 @@ class LocalEngine:
         while True:
             await self._clock.sleep(_BEAT_EVERY)
             for driven in self._driven.values():
-                self._runs.beat(driven.run)
+                if not driven.interrupt.leaving:
+                    self._runs.beat(driven.run)

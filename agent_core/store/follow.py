@@ -173,13 +173,12 @@ class _Reader:
         """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
         more = True
         while more and not watch.done:
-            facts, open_runs = await self._read(self._page)
+            facts, self._seq, open_runs = await self._read(self._page)
             self._read = self._store.read
-            more = len(facts) == _PAGE
-            self._seq = facts[-1].seq if facts else self._seq
+            more = open_runs is None
             self._page_read = facts or self._page_read
             wanted = list(watch.see(facts))
-            if not more and not watch.done:
+            if open_runs is not None and not watch.done:
                 watch.sync(open_runs)
             if wanted:
                 yield wanted
@@ -221,13 +220,15 @@ class _Reader:
             kept.append(event)
         return kept
 
-    def _page(self, connection: Connection) -> tuple[list[Fact], dict[str, str]]:
+    def _page(self, connection: Connection) -> tuple[list[Fact], int, dict[str, str] | None]:
+        """Return the next facts, how far they reach, and the open runs once that is the end."""
         ref = sessions.find(connection, self._session)
         if self._seq > ref.newest:
             raise UnknownCursor("after", f"the newest seq of session `{ref.id}` is {ref.newest}, not {self._seq}.")
-        facts = log.facts_page(connection, ref.place, self._seq, _PAGE)
-        open_runs = _OPEN.run(connection, b_session=ref.key).all() if len(facts) < _PAGE else ()
-        return facts, {row.id: row.status for row in open_runs}
+        facts, reached = log.facts_page(connection, ref.place, self._seq, _PAGE)
+        if reached < ref.newest:
+            return facts, reached, None
+        return facts, reached, {row.id: row.status for row in _OPEN.run(connection, b_session=ref.key)}
 
     def _gap(self, before: int) -> Callable[[Connection], list[Fact]]:
         after = self._seq

@@ -229,7 +229,7 @@ class Incoming:
                 watch.seq = seq
                 if seq in watch.ahead:
                     watch.ahead.discard(seq)
-                else:
+                elif kind in TYPES:  # else a newer version's, which works beside this one
                     self._pass_on(watch, _fact(session, seq, kind, time, data, name, parent), key, place)
             watch.wake()
 

@@ -208,9 +208,10 @@ def facts_between(connection: Connection, place: Place, after: int, before: int 
     return _facts(place, _BETWEEN.run(connection, b_session=place.key, b_after=after, b_before=before))
 
 
-def facts_page(connection: Connection, place: Place, after: int, limit: int) -> list[Fact]:
-    """Return up to *limit* facts of a session with `seq > after`, oldest first."""
-    return _facts(place, _PAGE.run(connection, b_session=place.key, b_after=after, b_limit=limit))
+def facts_page(connection: Connection, place: Place, after: int, limit: int) -> tuple[list[Fact], int]:
+    """Return up to *limit* facts of a session with `seq > after`, oldest first, and the seq that they reach to."""
+    rows = _PAGE.run(connection, b_session=place.key, b_after=after, b_limit=limit)
+    return _facts(place, rows), rows[-1][0] if rows else after
 
 
 def facts_of_run(connection: Connection, place: Place, run: str, first: int, last: int | None) -> list[Fact]:
@@ -231,9 +232,11 @@ def facts_at(connection: Connection, place: Place, seqs: Sequence[int]) -> list[
 
 
 def _facts(place: Place, rows: Any) -> list[Fact]:
+    """Return *rows* as facts, without those of a newer version that works beside this one: they mean nothing here."""
     return [
         Fact(seq=seq, type=TYPES[code], session=place.id, run=run, parent_run=parent, time=time, raw=bytes(data))
         for seq, code, time, data, run, parent in rows
+        if code in TYPES
     ]
 
 

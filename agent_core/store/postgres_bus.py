@@ -210,6 +210,8 @@ class PostgresBus:
         await connection.execute("SET synchronous_commit TO off")
         while True:
             await self._told.wait()
+            if connection.is_closed():
+                return
             self._told.clear()
             began = _now()
             batch = self._outgoing.take(self._hub)
