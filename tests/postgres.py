@@ -1,6 +1,7 @@
 """A Postgres of the tests' own: bundled, in a scratch folder, on a unix socket, and gone afterwards."""
 
-import shutil
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,21 @@ from sqlalchemy import URL, make_url
 
 ROOT = Path(__file__).parent.parent
 _TEMPLATE = "parley_template"
+_GUARD = """
+import os, pathlib, shutil, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+sys.stdin.read()
+try:
+    server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+    os.kill(server, signal.SIGQUIT)
+    for _ in range(100):
+        os.kill(server, 0)
+        time.sleep(0.05)
+except (OSError, IndexError, ValueError):
+    pass
+shutil.rmtree(folder, ignore_errors=True)
+"""
+"""Waits until whoever started it is gone, however that came about, and leaves neither server nor data behind."""
 _TUNED = {
     # What a test commits need not outlive the machine, as it must outlive a killed server.
     "fsync": "off",
@@ -97,14 +113,14 @@ class Server:
 def postgres_server(**settings: str) -> Iterator[Server]:
     """Give a server of one's own, for as long as it lasts; *settings* go before those that make it quick."""
     folder = Path(tempfile.mkdtemp(prefix="parley-pg-"))
-    try:
+    command = (sys.executable, "-I", "-S", "-c", _GUARD, str(folder))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:  # the end closes its input
         server = Server(folder, {**_TUNED, **settings})
         try:
             yield server
         finally:
             server.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    assert guard.returncode == 0
 
 
 def driver_url(url: str, driver: str) -> URL:

@@ -38,7 +38,6 @@ CANCELLED = RunCancelled(by=ANN, reason=None)
 @pytest.fixture
 async def core(make_core: MakeCore) -> Core:
     """A core whose model answers at once, unless it is asked to be silent."""
-
     silence = pause(asyncio.Event())
 
     def script(request):
