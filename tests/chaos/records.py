@@ -19,6 +19,10 @@ LEFT JOIN run r ON r.key = e.run ORDER BY e.session, e.seq
 OWNED = """
 SELECT r.id, r.epoch FROM run r JOIN worker w ON w.id = r.owner WHERE w.pid = %s AND r.status = 'running'
 """
+ACTIVITY = """
+SELECT pid, pg_blocking_pids(pid), application_name, state, wait_event, now() - xact_start, now() - state_change, query
+FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,11 @@ class Records:
             "SELECT id, epoch FROM run WHERE status = 'running' AND id = ANY(%s)", [each.run for each in held]
         )
         return sum(Held(run, epoch) in held for run, epoch in rows)
+
+    async def activity(self) -> str:
+        """Return a line for each transaction that is open, with those that it waits for."""
+        rows = await self._rows(ACTIVITY)
+        return "\n".join(" ".join(" ".join(str(each).split())[:150] for each in row) for row in rows)
 
     async def connections(self) -> int:
         """Return how many connections the database has, this one left out."""

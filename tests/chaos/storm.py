@@ -21,6 +21,7 @@ from tests.postgres import Server, postgres_server
 
 # Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
 PATIENCE = 180.0
+TAKEN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +197,10 @@ class Storm:
             return not await self._records.still(held)
 
         try:
-            took = await until(taken, PATIENCE, f"the runs of {member.name}, which is stopped, are taken over")
+            took = await until(taken, TAKEN, f"the runs of {member.name}, which is stopped, are taken over")
         except AssertionError as error:
-            self.story.faults.append(str(error))
-            took = PATIENCE
+            self.story.faults.append(f"{error}\n{await self._records.activity()}")
+            took = TAKEN
         await asyncio.sleep(max(0.0, self.weather.stopped - (time.monotonic() - begin)))
         member.signal(signal.SIGCONT)
         self.story.tell(f"SIGCONT {member.name} {member.pid}")
