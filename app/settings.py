@@ -156,7 +156,8 @@ class Settings(BaseSettings):
 def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True) -> Settings:
     """Return the settings of this process; raise ConfigError with one line when they cannot work.
 
-    Without *serving* it is enough that a command finds the server.
+    Without *serving* it is enough that a command finds the server; an address of a database must be one even then,
+    since what is none may hold a password, and would be shown as a file's name.
     """
     try:
         settings = Settings(_env_file=env_file)  # pyright: ignore[reportCallIssue] - pydantic-settings' own
@@ -164,6 +165,7 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
         raise ConfigError(_first(error)) from None
     except (SettingsError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"`{env_file}` cannot be read ({error}); correct it or remove it.") from None
+    _check_address(settings)
     if serving:
         check(settings)
     return settings
@@ -200,27 +202,30 @@ def check_model(settings: Settings, name: str, where: str) -> None:
         raise ConfigError(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
 
 
-def _check_database(settings: Settings) -> None:
+def _check_address(settings: Settings) -> None:
     url = settings.database_url.get_secret_value() if settings.database_url else None
     if url is None:
         return
     if url.startswith(POSTGRES):
-        _check_postgres(settings, url)
-        return
-    if not url.startswith(SQLITE) or not url.removeprefix(SQLITE) or "?" in url:
+        _check_postgres(url)
+    elif url.startswith("postgresql+"):
+        raise ConfigError(
+            "DATABASE_URL: Parley chooses the driver itself; write postgresql://user:password@host:5432/name, without "
+            "the + and what follows it."
+        )
+    elif not url.startswith(SQLITE) or not url.removeprefix(SQLITE) or "?" in url:
         raise ConfigError(
             "DATABASE_URL: this is no address of a database; use postgres://user:password@host/name or sqlite:///path, "
             "or leave it unset."
         )
-    if settings.database.is_dir():
-        raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
 
 
-def _check_postgres(settings: Settings, url: str) -> None:
+def _check_postgres(url: str) -> None:
     try:
         found = urlsplit(url)
         # What stands there raw ends the password early, and each driver reads on in its own way.
-        whole = url.isprintable() and not found.fragment and found.netloc.count("@") <= 1 and found.port != 0
+        apart = found.netloc.count("@") <= 1 and "@" not in found.path
+        whole = apart and url.isprintable() and not found.fragment and found.port != 0
     except ValueError:
         whole = False
     if not whole:
@@ -228,7 +233,13 @@ def _check_postgres(settings: Settings, url: str) -> None:
             "DATABASE_URL: this Postgres address cannot be read; write postgres://user:password@host:5432/name, with "
             "%23 for #, %2F for /, %3A for : and %40 for @ in the password."
         )
-    if settings.secret_key is None:
+
+
+def _check_database(settings: Settings) -> None:
+    if settings.postgres is None:
+        if settings.database.is_dir():
+            raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
+    elif settings.secret_key is None:
         raise ConfigError(
             "PARLEY_SECRET_KEY: with Postgres set it to the same text for all processes, "
             f"{MIN_SECRET} characters or more (`openssl rand -hex 32` makes one)."

@@ -4,6 +4,8 @@ import pytest
 
 from agent_core import ConfigError
 from agent_core.providers.models import table
+from app.cli import list_agents
+from app.doctor import doctor
 from app.main import model_line
 from app.models import notice
 from app.settings import load_settings
@@ -134,6 +136,46 @@ def test_what_cannot_work_fails_in_one_line(monkeypatch, name, value, remedy):
     assert remedy in line
     assert "\n" not in line
     assert "secret" not in line.replace("PARLEY_SECRET_KEY", "")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+asyncpg://u:S3cr3tPw@h/x",
+        "postgresql+psycopg://u:S3cr3tPw@h/x",
+        "mysql://u:S3cr3tPw@h/x",
+        "postgres:/u:S3cr3tPw@h/x",
+        "Postgres://u:S3cr3tPw@h/x",
+        "postgres://u:1/S3cr3tPw@h/x",
+    ],
+)
+@pytest.mark.parametrize("find", ["serve", "command", "doctor", "list"])
+def test_no_use_of_an_address_shows_its_password(monkeypatch, capsys, url, find):
+    """What is no address of a database is refused by name, with the right form, whoever reads it."""
+    monkeypatch.setenv("DATABASE_URL", url)
+    match find:
+        case "doctor":
+            assert not doctor(offline=True, env_file=None)
+            line = capsys.readouterr().out.rstrip("\n")
+        case "list":
+            with pytest.raises(ConfigError) as caught:
+                list_agents()
+            line = str(caught.value)
+        case _:
+            with pytest.raises(ConfigError) as caught:
+                load_settings(serving=find == "serve")
+            line = str(caught.value)
+    assert "DATABASE_URL" in line
+    assert "://user:password@host" in line
+    assert "\n" not in line
+    assert "S3cr3tPw" not in line
+
+
+def test_a_driver_in_the_address_is_named(monkeypatch):
+    """SQLAlchemy's own form of an address is told what to leave out."""
+    monkeypatch.setenv("DATABASE_URL", "postgresql+asyncpg://u:S3cr3tPw@h/x")
+    with pytest.raises(ConfigError, match=r"write postgresql://.* without the \+"):
+        load_settings()
 
 
 URL = "http://localhost:11434/v1"
