@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -240,14 +241,14 @@ class Incoming:
             run = self._runs.get(key)
             if run is None or key in waiting:
                 continue
-            step, items = _ROW.decode(data)
+            step, items = _told(data)
             if not self._watches[run.session].has(step):
                 waiting.add(key)
                 self._stale.add(run.session)
                 continue
             run.epoch, run.n = epoch, n
-            for kind, time, raw in items:
-                self._show(run, step, time, _BODIES[kind].decode(raw))
+            for time, body in items:
+                self._show(run, step, time, body)
         for key in asked:
             if key in self._runs and key not in waiting:
                 self._runs[key].is_new = False
@@ -313,6 +314,19 @@ class Incoming:
         for run in list(watch.runs.values()):
             self._drop(watch, run)
         self.hub.forget(session)
+
+
+def _told(data: bytes) -> tuple[int, list[tuple[int, LiveBody]]]:
+    """Return the step of a row and its live events, without what only a newer version understands."""
+    items: list[tuple[int, LiveBody]] = []
+    try:
+        step, told = _ROW.decode(data)
+    except msgspec.DecodeError:
+        return 0, items
+    for kind, time, raw in told:
+        with suppress(KeyError, msgspec.DecodeError):
+            items.append((time, _BODIES[kind].decode(raw)))
+    return step, items
 
 
 def _fact(session: str, seq: int, kind: int, time: int, data: bytes, run: str | None, parent: str | None) -> Fact:

@@ -19,7 +19,7 @@ from agent_core.store.dsn import for_asyncpg
 from agent_core.store.hub import Hub
 from agent_core.store.incoming import Incoming
 from agent_core.store.log import RunRef
-from agent_core.store.outgoing import Batch, Entry, Outgoing
+from agent_core.store.outgoing import Batch, Outgoing
 from agent_core.tally import Histogram
 
 CHANNEL = "parley"
@@ -37,7 +37,7 @@ LAST = 2.0
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 _log = structlog.get_logger("parley.bus")
-_ENTRIES = msgspec.json.Decoder(list[Entry])
+_ENTRIES = msgspec.json.Decoder(list[Any])
 
 # One statement is one transaction: the notifications go out with the rows that they speak of.
 _FLUSH = f"""
@@ -276,19 +276,20 @@ class PostgresBus:
             self._incoming.show(shown[1], await connection.fetch(_SHOW, *shown))
 
     def _hear(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
-        if payload.startswith(self._name):
+        sender, bracket, rest = payload.partition("[")
+        if sender == self._name:
             return
         self._listen(heard=True)
-        for kind, name, seq in _ENTRIES.decode(payload[len(self._name) :]):
-            match kind, name:
-                case "fact", str():
-                    self._incoming.told_of_facts(name, seq)
-                case "live", int():
-                    self._incoming.told_of_rows(name)
-                case "ring", int():
-                    self._ring(name)
-                case "interrupt", int():
-                    self._interrupt(name)
+        for entry in _entries(bracket + rest):
+            match entry:
+                case ["fact", str(session), int(seq), *_]:
+                    self._incoming.told_of_facts(session, seq)
+                case ["live", int(run), *_]:
+                    self._incoming.told_of_rows(run)
+                case ["ring", int(run), *_]:
+                    self._ring(run)
+                case ["interrupt", int(run), *_]:
+                    self._interrupt(run)
                 case _:
                     continue  # a newer version's word
         if self._incoming.is_behind:
@@ -316,6 +317,13 @@ async def _connected(url: str, name: str) -> Any:
     driver = cast("Any", asyncpg)
     names = {"application_name": name}
     return await driver.connect(url, timeout=TIMEOUT, command_timeout=TIMEOUT, server_settings=names)
+
+
+def _entries(told: str) -> list[Any]:
+    try:
+        return _ENTRIES.decode(told)
+    except msgspec.DecodeError:
+        return []  # a newer version's words
 
 
 def _now() -> float:

@@ -5,13 +5,16 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
+from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say, think
 from agent_core.tools.function import tool
-from tests.agent_core.scenes import ANN, idle, log_of, open_session, send, types, until
+from tests.agent_core.scenes import ANN, SAFETY, idle, log_of, open_session, send, types, until
 from tests.agent_core.store.processes import Processes, bus, engine, processes, rows, rows_are
 from tests.agent_core.store.reading import Reading, ended, joined, read, sound
 
+NOTIFY = text("SELECT pg_notify('parley', :payload)")
 WORDS = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀 ") * 10
 
 
@@ -219,3 +222,19 @@ async def test_two_drivers_in_turn_make_one_stream(running: Processes):
         sound(reading)
         assert len(reading.final) == 6
         task.cancel()
+
+
+async def test_a_newer_version_beside_this_one_does_no_harm(running: Processes):
+    """Words that this version does not know, under a name of any length, are passed over; known ones are heard."""
+    one, two = await running.onlooker(), await running.onlooker()
+    payloads = (
+        "9[",
+        "a-name-that-is-longer-than-ours{}",
+        '9[["draw", 1], 7, ["ring"], ["ring", "x"], ["ring", 7, 0, 1]]',
+    )
+    with capture_logs() as logs:
+        for payload in payloads:
+            await one._store.write(lambda connection, payload=payload: connection.execute(NOTIFY, {"payload": payload}))
+        async with asyncio.timeout(SAFETY):
+            assert [await engine(core).rung.get() for core in (one, two)] == [7, 7]
+    assert not [line for line in logs if line["event"] == "bus.lost"]

@@ -189,6 +189,28 @@ def test_text_waits_for_its_step():
     assert there.seen() == ["message.completed", "step.started", (0, "Next")]
 
 
+def test_what_only_a_newer_version_understands_is_passed_over():
+    """A live event of an unknown kind or shape, and a row of an unknown one, cost nothing of what is beside them."""
+    there = Listener()
+    mixed = (2, [("tool.drawing", 5, {"x": 1}), ("text.delta", 5, {"ink": 7}), ("text.delta", 5, delta(0, "ab"))])
+    strange = [Row(RUN.session, RUN.key, 1, n, data) for n, data in ((2, b'{"step": 2}'), (3, b"\x00"))]
+    there.reads(Row(RUN.session, RUN.key, 1, 1, msgspec.json.encode(mixed)), *strange, row(4, delta(2, "cd")))
+    assert there.seen() == [(0, "ab"), (2, "cd")]
+
+
+def test_a_fact_that_only_a_newer_version_knows_is_passed_over():
+    """What comes behind it is passed on, and whoever waits for it does not wait for ever."""
+    there = Listener()
+    there.incoming.told_of_facts(SESSION, 4)
+    assert there.incoming.take_stale() == ([SESSION], [2])
+    known = (SESSION, RUN.session, 4, CODES["message.completed"], 5, msgspec.json.encode(END), RUN.key, RUN.id, None)
+    there.incoming.learn([(SESSION, RUN.session, 3, 9_999, 5, b'{"ink": 7}', RUN.key, RUN.id, None), known])
+    assert there.seen() == ["message.completed"]
+    there.incoming.learn([(SESSION, RUN.session, 5, 9_999, 5, b"{}", RUN.key, RUN.id, None)])
+    assert there.seen() == []
+    assert there.incoming.reached(SESSION, 5) is None
+
+
 def test_the_rest_of_a_message_is_shown_with_its_end():
     """What was not told before the end is shown from the fact, so that all deltas together are the text."""
     there = Listener()
