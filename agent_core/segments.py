@@ -1,6 +1,7 @@
 """Segments: how this process drives runs; what the engine needs to know of them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from structlog.contextvars import bind_contextvars
@@ -10,7 +11,7 @@ from agent_core.agents import Agent
 from agent_core.calls import Calls
 from agent_core.drive import Driver, Interrupt, Ports
 from agent_core.engine.base import Segment
-from agent_core.errors import NotFound
+from agent_core.errors import LostRun, NotFound
 from agent_core.homes import Home, Homes
 from agent_core.inbound import RunOptions
 from agent_core.pressure import Pressure
@@ -41,8 +42,8 @@ class Segments:
             lambda connection: due.due(connection, now, owner=worker, patience=patience, most=most)
         )
 
-    async def take(self, run: int, cause: str, *, patience: int) -> RunRef | None:
-        return (await self._store.resume(run, cause, patience=patience)).started
+    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
+        return (await self._store.resume(run, cause, patience=patience, epoch=epoch)).started
 
     def call(self, run: int) -> None:
         if self._store.bus is not None:
@@ -61,12 +62,12 @@ class Segments:
         """Drive *run* from its log."""
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
-            self._name(run)
-            home = await self._homes.get(run.session_id)
-            agent = await self.agent_of(run, home)
-            state = await self._homes.state_of(home, run)
-            self._store.tally.taken_up(run.id, state.model)
-            return await self.driver(run, agent, home, state, interrupt).drive()
+            with self._held(run):
+                home = await self._homes.get(run.session_id)
+                agent = await self.agent_of(run, home)
+                state = await self._homes.state_of(home, run)
+                self._store.tally.taken_up(run.id, state.model)
+                return await self.driver(run, agent, home, state, interrupt).drive()
 
         return drive
 
@@ -74,14 +75,22 @@ class Segments:
         """Drive a run that was just opened; *move* is announced in the log already."""
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
-            self._name(run)
-            return await self.driver(run, agent, home, state, interrupt).drive(move)
+            with self._held(run):
+                return await self.driver(run, agent, home, state, interrupt).drive(move)
 
         return drive
 
-    def _name(self, run: RunRef) -> None:
-        """Have every line that this task logs name what it is about."""
+    @contextmanager
+    def _held(self, run: RunRef) -> Generator[None]:
+        """Have every line that this task logs name what it is about, and nothing kept of it that nobody drives here."""
         bind_contextvars(run=run.id, session=run.session_id, worker=self._store.worker)
+        try:
+            yield
+        except LostRun:
+            self._store.tally.forget(run.id)
+            raise
+        finally:
+            self._store.release(run)
 
     def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
         calls = Calls(run, agent, self._toolbox, blobs=self._store, clock=self._store.clock)

@@ -21,8 +21,11 @@ class Runs(Protocol):
         """Return this worker's runs and those that somebody should drive, or look at; *most* of the queued ones."""
         ...
 
-    async def take(self, run: int, cause: str, *, patience: int) -> RunRef | None:
-        """Make this worker the run's owner, with a new epoch; None when there is nothing to drive."""
+    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
+        """Make this worker the run's owner, with a new epoch; None when there is nothing to drive.
+
+        *epoch* is the one with which the run was found: if it has another by now, somebody took it meanwhile.
+        """
         ...
 
     def segment(self, run: RunRef) -> Segment:

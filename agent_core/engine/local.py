@@ -77,7 +77,8 @@ class LocalEngine:
         """Nobody else works here."""
 
     def begin(self, run: RunRef, segment: Segment) -> None:
-        if self._stopping:
+        known = self._driven.get(run.key)
+        if self._stopping or (known is not None and known.run.epoch >= run.epoch):
             return
         interrupt = Interrupt()
         task = asyncio.get_running_loop().create_task(self._drive(run, segment, interrupt))
@@ -135,7 +136,8 @@ class LocalEngine:
             _log.exception("run.crashed", run=run.id)
         finally:
             was_full = not self.has_room()
-            self._driven.pop(run.key, None)
+            if (own := self._driven.get(run.key)) is not None and own.run.epoch == run.epoch:
+                del self._driven[run.key]
         if following is not None:
             self.begin(following, self._runs.segment(following))
         elif was_full:
@@ -183,7 +185,10 @@ class LocalEngine:
         wanted = [run for run in free if run.owner != self.worker or run.key in known]
         room = self.room
         for at in range(0, min(len(wanted), room), _AT_ONCE):
-            await asyncio.gather(*(self._take_found(run) for run in wanted[at : min(at + _AT_ONCE, room)]))
+            taking = (self._take_found(run) for run in wanted[at : min(at + _AT_ONCE, room)])
+            for error in await asyncio.gather(*taking, return_exceptions=True):
+                if isinstance(error, Exception):  # one that cannot be taken keeps nobody from the others
+                    self._failed(error)
         return wanted[room:]
 
     @property
@@ -193,20 +198,20 @@ class LocalEngine:
 
     async def _take_found(self, run: Due) -> None:
         cause = "crashed" if run.owner == self.worker else RESTARTED
-        await self._take(run.key, OUTAGE if run.key in self._cut else cause)
+        await self._take(run.key, OUTAGE if run.key in self._cut else cause, run.epoch)
 
     @property
     def _patience(self) -> int:
         """Milliseconds after which a worker that does not beat is dead; here any other is."""
         return 0
 
-    async def _take(self, key: int, cause: str) -> None:
-        """Own the run and drive it; two takers at once are one."""
+    async def _take(self, key: int, cause: str, epoch: int | None = None) -> None:
+        """Own the run and drive it, if it still has the *epoch* with which it was found; two takers at once are one."""
         if key in self._taking or key in self._driven:
             return
         self._taking.add(key)
         try:
-            run = await self._runs.take(key, cause, patience=self._patience)
+            run = await self._runs.take(key, cause, patience=self._patience, epoch=epoch)
         finally:
             self._taking.discard(key)
         self._cut.discard(key)

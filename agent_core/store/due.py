@@ -59,6 +59,7 @@ _QUEUED = Hot(
                 _OTHER.c.status.in_(words(*ACTIVE)),
             )
         ),
+        or_(RUN.c.parent.is_not(None), limits.IS_FIRST),
     )
     .order_by(RUN.c.key)
     .limit(bindparam("b_most"))

@@ -42,18 +42,19 @@ _RUNNING = Hot(
 )
 
 _ACTIVE, _EARLIER = RUN.alias("active_run"), RUN.alias("earlier_run")
+IS_FIRST = ~exists().where(
+    _EARLIER.c.session == RUN.c.session,
+    _EARLIER.c.parent.is_(None),
+    _EARLIER.c.status == word("queued"),
+    _EARLIER.c.input_seq < RUN.c.input_seq,
+)
 IS_NEXT = (
     IS_OPEN,
     *_QUEUED,
     ~exists().where(
         _ACTIVE.c.session == RUN.c.session, _ACTIVE.c.parent.is_(None), _ACTIVE.c.status.in_(words(*ACTIVE))
     ),
-    ~exists().where(
-        _EARLIER.c.session == RUN.c.session,
-        _EARLIER.c.parent.is_(None),
-        _EARLIER.c.status == word("queued"),
-        _EARLIER.c.input_seq < RUN.c.input_seq,
-    ),
+    IS_FIRST,
 )
 _NEXT = (
     select(RUN.c.key)

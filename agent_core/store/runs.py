@@ -244,16 +244,18 @@ def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
     return [e.SnapshotFrozen(hash=run.snapshot, reason="run")]
 
 
-def resume(connection: Connection, key: int, *, owner: str, cause: str, patience: int, now: int) -> Ended:
+def resume(
+    connection: Connection, key: int, *, owner: str, cause: str, patience: int, epoch: int | None, now: int
+) -> Ended:
     """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
 
     A running run is taken from whoever has not beaten for *patience* milliseconds; from *owner* itself unless it was
     only rung: it may be on its way to its driver. Every resume that gets nowhere lengthens the pause before the next
     one (`due_at`); progress or a ring ends it. A run with facts that this version does not know is left to those that
-    do.
+    do, and one that was found with another *epoch* to whoever took it meanwhile.
     """
     row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
-    if row is None or row.status in ENDED or not _is_readable(connection, row):
+    if row is None or row.status in ENDED or epoch not in (None, row.epoch) or not _is_readable(connection, row):
         return Ended([])
     place = Place(row.session, row.session_id)
     if row.status == "queued":

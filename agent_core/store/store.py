@@ -82,6 +82,11 @@ class Store:
         if self.bus is None or self.bus.live(run, event):
             self.hub.show(event)
 
+    def release(self, run: RunRef) -> None:
+        """Note that nobody here drives *run* any more, whatever became of it."""
+        if self.bus is not None:
+            self.bus.release(run)
+
     def publish(self, facts: Sequence[Fact]) -> None:
         """Pass on *facts*, just committed, to the readers here and at other processes."""
         self.hub.publish(facts)
@@ -128,13 +133,14 @@ class Store:
             lambda connection: intake.receive(connection, session, wanted, finish), committed
         )
 
-    async def resume(self, run: int, cause: str, *, patience: int) -> Ended:
+    async def resume(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> Ended:
         """Take a run for this worker, see `runs.resume`."""
         now, owner = self.clock.now(), self.worker
-        return await self.database.write(
-            lambda connection: runs.resume(connection, run, owner=owner, cause=cause, patience=patience, now=now),
-            lambda done: self.publish(done.facts),
-        )
+
+        def work(connection: Connection) -> Ended:
+            return runs.resume(connection, run, owner=owner, cause=cause, patience=patience, epoch=epoch, now=now)
+
+        return await self.database.write(work, lambda done: self.publish(done.facts))
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None, finish: Finish) -> Cancelled:
         now, owner = self.clock.now(), self.worker if self.has_room() else None

@@ -192,3 +192,19 @@ async def test_a_working_run_shows_a_heartbeat(stage: Stage):
     assert {type(event.body) for event in seen} == {Heartbeat}  # type: ignore[attr-defined]
     assert {event.run for event in seen} == {receipt.run}  # type: ignore[attr-defined]
     assert types(await log_of(core, session))[-1] == "step.started"
+
+
+async def test_a_sweep_resumes_no_run_that_it_has_just_started(make_core: MakeCore):
+    """Several messages wait in each of several sessions: one sweep starts the first of each, and starts it once."""
+    full = await make_core(ScriptedProvider([]), engine=partial(LocalEngine, max_runs=0))
+    opened = [await open_session(full) for _ in range(6)]
+    for session in opened:
+        for text in ("One", "Two", "Three"):
+            await send(full, session, text)
+    await full.stop()
+
+    core = await make_core(ScriptedProvider(lambda _: [say("Hi.")]))
+    for session in opened:
+        await idle(core, session)
+        assert types(await log_of(core, session)).count("run.completed") == 3
+        assert "run.resumed" not in types(await log_of(core, session))
