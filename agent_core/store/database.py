@@ -14,8 +14,9 @@ class Database(Protocol):
     async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
         """Run *work* in one transaction and return its result once it is committed.
 
-        *then* is called with the result on the event loop, in commit order, before any awaiting task goes on, and
-        also when that task was cancelled meanwhile. An exception of *work* undoes the transaction and is raised.
+        *then* is called with the result on the event loop, before any awaiting task goes on, and also when that task
+        was cancelled meanwhile; in commit order mostly: news of a commit may overtake that of an earlier one. An
+        exception of *work* undoes the transaction and is raised.
         """
         ...
 

@@ -171,17 +171,6 @@ async def test_a_cancelled_caller_leaves_a_whole_transaction(database: PostgresD
     assert await database.write(rename("third")) == "second"
 
 
-async def test_commits_are_told_of_in_their_order(database: PostgresDatabase):
-    """Of many that write to one row at once each is told of behind the one whose value it found."""
-    told: list[tuple[str, str]] = []
-
-    async def write(n: int) -> None:
-        await database.write(rename(f"{n}"), lambda before: told.append((before, f"{n}")))
-
-    await asyncio.gather(*(write(n) for n in range(60)))
-    assert [before for before, _ in told] == ["default", *(after for _, after in told[:-1])]
-
-
 async def test_no_more_connections_are_opened_than_the_pool_has(postgres_url: str):
     """A hundred transactions at once come through on as many connections as they may have."""
     database = PostgresDatabase(postgres_url, pool=3)
@@ -200,6 +189,15 @@ async def test_who_stands_still_keeps_no_lock(database: PostgresDatabase, postgr
             async with held(stopped, rename("first")):
                 assert await database.write(rename("second")) == "default"
         assert await stopped.read(name_of) == "second"
+
+
+async def test_who_is_stopped_in_the_middle_of_a_statement_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
+    """A transaction that takes too long in all is ended too: its process was stopped while it sent a statement."""
+    long = text("SELECT pg_sleep(60)")
+    async with opened(postgres_url, idle_timeout=0.2) as stopped:
+        with pytest.raises(Unavailable):
+            await stopped.write(lambda connection: (rename("first")(connection), connection.execute(long)))
+        assert await database.write(rename("second")) == "default"
 
 
 async def test_closing_finishes_what_was_begun(database: PostgresDatabase, other: PostgresDatabase):
