@@ -35,6 +35,7 @@ _ENGINE = text(
 def postgres(settings: Settings, url: str) -> Iterator[Finding]:
     """Look at the Postgres at *url*; raises ConfigError when it cannot be used."""
     with connected(url) as connection:
+        connection.execute(text(f"SET LOCAL statement_timeout = '{PATIENCE}s'"))
         yield _server(connection, url)
         found = revision_of(connection)
         yield migrations(found, exact=False)

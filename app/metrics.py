@@ -1,5 +1,6 @@
 """Metrics: what this process did, and what is open over all of them, in the text that Prometheus reads."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, get_args, runtime_checkable
@@ -10,6 +11,8 @@ from agent_core.store.workers import Kind
 from agent_core.tally import Histogram, Tally
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PATIENCE = 3.0
+"""Seconds for the database to answer: those who collect metrics wait for ten or so."""
 
 
 @runtime_checkable
@@ -53,8 +56,9 @@ class Metrics:
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415
 
         try:
-            figures = await self._core.figures()
-        except Unavailable:
+            async with asyncio.timeout(PATIENCE):
+                figures = await self._core.figures()
+        except (Unavailable, TimeoutError):
             figures = None
         registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)

@@ -37,14 +37,24 @@ class Counting:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = perf_counter()
+        began, answered = perf_counter(), False
+
+        def note(status: int) -> None:
+            self._requests.note(_method(scope), route_of(scope), status, perf_counter() - began)
 
         async def counted(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
-                self._requests.note(_method(scope), route_of(scope), message["status"], perf_counter() - began)
+                answered = True
+                note(message["status"])
             await send(message)
 
-        await self._app(scope, receive, counted)
+        try:
+            await self._app(scope, receive, counted)
+        except Exception:
+            if not answered:  # what answers 500 to a bug lies around this
+                note(500)
+            raise
 
 
 def install(app: FastAPI, metrics: Metrics, requests: Requests) -> None:

@@ -206,3 +206,15 @@ def test_a_later_version_has_been_here():
     """A database of a later Parley is none for this one on SQLite; on Postgres both work side by side."""
     assert migrations("9999", exact=True).level == "fail"
     assert migrations("9999", exact=False).level == "warn"
+
+
+def test_a_postgres_under_a_lock_is_given_up(
+    look: Examine, postgres_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    """The doctor does not wait for whoever holds a table."""
+    monkeypatch.setattr(doctor_postgres, "PATIENCE", 1)
+    with psycopg.connect(postgres_env["DATABASE_URL"]) as holds:
+        holds.execute("LOCK TABLE worker")
+        found = look(**postgres_env)
+    assert found["database"].level == "fail"
+    assert "statement timeout" in found["database"].told

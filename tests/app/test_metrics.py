@@ -1,17 +1,20 @@
 """Metrics: what Prometheus reads of a server that has answered, failed, refused and been asked."""
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Callable
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent_core import Core, SystemClock, Unavailable
 from agent_core.tally import OTHER, Tally
 from agent_core.testing import Answer, ScriptedProvider, fail, raw_call, say, step_of, usage
 from agent_core.tools.builtin import calculate
+from app import metrics as app_metrics
 from app.compose import create_app, create_watch
 from app.keys import ApiKey
 from app.metrics import Metrics
@@ -157,6 +160,28 @@ async def test_metrics_while_the_database_is_away(
     found = await samples(client)
     assert (at(found, "parley_database_up"), at(found, "parley_runs_started_total")) == (0, 1)
     assert not any(name == "parley_open_runs" for name, _ in found)
+
+
+async def test_a_crash_is_counted(app: FastAPI, client: httpx.AsyncClient):
+    """A route that raises is counted as the 500 that it answers, once."""
+
+    @app.get("/v1/broken")
+    async def broken() -> None:
+        raise RuntimeError("a bug")
+
+    assert (await client.get("/v1/broken")).status_code == 500
+    found = await samples(client)
+    assert at(found, "parley_http_requests_total", method="GET", route="/v1/broken", status="500") == 1
+
+
+async def test_a_database_that_hangs_holds_up_no_metrics(
+    client: httpx.AsyncClient, core: Core, monkeypatch: pytest.MonkeyPatch
+):
+    """What does not answer in time counts as away, and the process tells the rest."""
+    monkeypatch.setattr(core, "figures", asyncio.Event().wait)
+    monkeypatch.setattr(app_metrics, "PATIENCE", 0.01)
+    async with asyncio.timeout(30):
+        assert at(await samples(client), "parley_database_up") == 0
 
 
 async def test_streams_and_cancels(client: httpx.AsyncClient, model: Model):
