@@ -42,10 +42,11 @@ class Histogram:
 class _Run:
     """What is remembered of a run while this process drives it; *started* is in milliseconds, None if elsewhere."""
 
-    __slots__ = ("calls", "has_text", "model", "started")
+    __slots__ = ("calls", "has_failed", "has_text", "model", "started")
 
     def __init__(self, started: int | None) -> None:
-        self.started, self.model, self.has_text = started, "unknown", False
+        self.started, self.model = started, "unknown"
+        self.has_text = self.has_failed = False
         self.calls: dict[str, str] = {}
 
 
@@ -95,6 +96,10 @@ class Tally:
         if model:
             self._followed(run).model = self._model(model)
 
+    def forget(self, run: str) -> None:
+        """Follow a run no more that another process drives."""
+        self._runs.pop(run, None)
+
     def text_of(self, run: str | None) -> None:
         """Note that the first text of a message of *run* is shown."""
         known = self._runs.get(run or "")
@@ -130,11 +135,13 @@ class Tally:
         run = self._followed(fact.run)
         if body.controls and (model := body.controls.get("model")):
             run.model = self._model(model)
-        if body.attempt > 1:
+        if run.has_failed:  # else a higher attempt is that of a process which took the run up
             self.retries[run.model] += 1
+        run.has_failed = False
 
     def _failure(self, fact: Fact, body: e.StepFailed) -> None:
         self.failures[body.code if body.code in KINDS else OTHER] += 1
+        self._followed(fact.run).has_failed = True
         self._bill(fact, body)
 
     def _completed(self, fact: Fact, body: e.StepCompleted) -> None:

@@ -34,6 +34,10 @@ class Bus(Protocol):
         """
         ...
 
+    def release(self, run: RunRef) -> None:
+        """Note that this process drives *run* no more, whatever became of it: no await."""
+        ...
+
     def ring(self, run: int) -> None:
         """Ask for a worker with room to drive *run*: no await."""
         ...

@@ -116,7 +116,7 @@ class Hub:
         """Pass on a live event; the text of an open message is kept for readers who join."""
         body = event.body
         if isinstance(body, (e.TextDelta, e.ReasoningDelta)):
-            message = self._open[event.session].get(body.message)
+            message = self._open.get(event.session, {}).get(body.message)
             if message is not None:
                 message.add(body)
         for reader in self._readers.get(event.session, ()):
@@ -140,7 +140,7 @@ class Hub:
         return shown
 
     def note(self, fact: Fact) -> None:
-        """Open a message with its step, close it with its end; no reader hears of it."""
+        """Open a message with its step, close it with its end or a resume of its run; no reader hears of it."""
         if fact.type == e.StepStarted.type:
             body = fact.body
             assert isinstance(body, e.StepStarted)
@@ -149,6 +149,14 @@ class Hub:
             body = fact.body
             assert isinstance(body, e.MessageCompleted)
             self.close(fact.session, body.message)
+        elif fact.type == e.RunResumed.type:
+            self.release(fact.session, fact.run, before=fact.seq)
+
+    def release(self, session: str, run: str | None, *, before: int | None = None) -> None:
+        """Forget what is open of a run, that of steps *before* a seq: whoever drives it next begins anew."""
+        for name, message in list(self._open.get(session, {}).items()):
+            if message.started.run == run and (before is None or message.started.seq < before):
+                self.close(session, name)
 
     def close(self, session: str, message: str) -> None:
         """Forget an open message: it is complete, or nobody here follows it any more."""

@@ -267,7 +267,11 @@ class Incoming:
         """Pass on a fact that was committed elsewhere, and follow the run that it is of."""
         run = watch.runs.get(key or 0)
         if fact.type == e.RunResumed.type:
-            self._outgoing.lose(fact.run)
+            body = fact.body
+            assert isinstance(body, e.RunResumed)
+            self._outgoing.release(fact.run or "", body.epoch - 1)
+            if run is not None:
+                run.close()
         elif fact.type == e.StepStarted.type and key is not None:
             if self._outgoing.drives_run(fact.run or ""):
                 return  # our own, read before we were told of its commit: the store passes it on
@@ -275,10 +279,8 @@ class Incoming:
         elif fact.type == e.MessageCompleted.type and run is not None:
             self._say_rest(run, fact)
             run.close()
-        elif fact.type in SETTLED:
-            self._outgoing.end(fact.run)
-            if run is not None:
-                self._drop(watch, run)
+        elif fact.type in SETTLED and run is not None:
+            self._drop(watch, run)
         self.hub.publish((fact,))
 
     def _say_rest(self, run: _Run, end: Fact) -> None:

@@ -75,17 +75,17 @@ class Driven:
     """A run in the hands of this process.
 
     *seq* is its newest fact and *step* the one that opened *message* (empty between steps). *n* is its newest row. When
-    it is *whole* the open message is to be told from its beginning; when it is *lost* another process has the run.
+    it is *whole* the open message is to be told from its beginning.
     """
 
-    __slots__ = ("lost", "message", "n", "pieces", "run", "seq", "session", "step", "whole")
+    __slots__ = ("epoch", "message", "n", "pieces", "run", "seq", "session", "step", "whole")
 
-    def __init__(self, session: str) -> None:
-        self.session = session
+    def __init__(self, session: str, epoch: int) -> None:
+        self.session, self.epoch = session, epoch
         self.run: RunRef | None = None
         self.seq = self.step = self.n = 0
         self.message = ""
-        self.whole = self.lost = False
+        self.whole = False
         self.pieces: list[_Piece] = []
 
     def add(self, event: Live) -> None:
@@ -134,7 +134,9 @@ class Outgoing:
             if self.heard:
                 self._facts[fact.session] = max(fact.seq, self._facts.get(fact.session, 0))
             if fact.run is not None and fact.type in TAKEN:
-                self._driven[fact.run] = Driven(fact.session)
+                body = fact.body
+                assert isinstance(body, (e.RunStarted, e.RunResumed))
+                self._driven[fact.run] = Driven(fact.session, body.epoch)
             driven = self._driven.get(fact.run or "")
             if driven is not None:
                 self._follow(driven, fact)
@@ -143,8 +145,8 @@ class Outgoing:
     def live(self, run: RunRef, event: Live) -> tuple[bool, bool]:
         """Note a live event; tell whether this process has the run still, and whether there is something to flush."""
         driven = self._driven.get(run.id)
-        if driven is None or driven.lost:
-            return driven is None, False
+        if driven is None or driven.epoch != run.epoch:
+            return False, False
         driven.run = run
         if not self.heard:
             return True, False
@@ -184,25 +186,23 @@ class Outgoing:
 
     def drives(self, session: str) -> int:
         """Return the newest seq of those runs of *session* that this process drives, 0 without one."""
-        return max((x.seq for x in self._driven.values() if x.session == session and not x.lost), default=0)
+        return max((x.seq for x in self._driven.values() if x.session == session), default=0)
 
     def drives_run(self, run: str) -> bool:
         """Tell whether this process drives *run*."""
+        return run in self._driven
+
+    def release(self, run: str, epoch: int) -> bool:
+        """Forget a run that this process held up to *epoch*, and tell whether it did.
+
+        What it still says of the run is not shown: another process has it, or will.
+        """
         driven = self._driven.get(run)
-        return driven is not None and not driven.lost
-
-    def lose(self, run: str | None) -> None:
-        """Note that another process has taken *run*: what this one still says of it is not shown."""
-        driven = self._driven.get(run or "")
-        if driven is not None:
-            driven.lost = True
-            self._fresh.pop(run or "", None)
-
-    def end(self, run: str | None) -> None:
-        """Forget a run that was lost, and ended."""
-        driven = self._driven.get(run or "")
-        if driven is not None and driven.lost:
-            del self._driven[run or ""]
+        if driven is None or driven.epoch > epoch:
+            return False
+        del self._driven[run]
+        self._fresh.pop(run, None)
+        return True
 
     def _follow(self, driven: Driven, fact: Fact) -> None:
         driven.seq = fact.seq
@@ -229,7 +229,7 @@ class Outgoing:
         """Have the open messages told from their beginning: nobody knows what the others have of them."""
         for name, driven in self._driven.items():
             self._facts[driven.session] = max(driven.seq, self._facts.get(driven.session, 0))
-            if driven.message and not driven.lost:
+            if driven.message:
                 driven.whole = True
                 driven.pieces = [x for x in driven.pieces if not isinstance(x.first.body, TEXTS)]
                 self._fresh[name] = driven

@@ -166,6 +166,10 @@ class PostgresBus:
             self._told.set()
         return ours
 
+    def release(self, run: RunRef) -> None:
+        if self._outgoing.release(run.id, run.epoch):
+            self._hub.release(run.session_id, run.id)
+
     def ring(self, run: int) -> None:
         self._outgoing.ask("ring", run)
         self._told.set()

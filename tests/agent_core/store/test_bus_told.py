@@ -231,4 +231,32 @@ def test_what_a_process_says_of_a_run_that_it_lost_is_not_shown(here: Process):
     incoming.learn([(SESSION, RUN.session, 3, CODES["run.resumed"], 5, raw, RUN.key, RUN.id, None)])
     assert here.outgoing.live(RUN, event) == (False, False)
     here.says(e.RunResumed(epoch=3, cause="crashed"))
-    assert here.outgoing.live(RUN, event)[0], "until it takes the run again"
+    assert not here.outgoing.live(RUN, event)[0], "the driver of an older epoch shows nothing any more"
+    again = msgspec.structs.replace(RUN, epoch=3)
+    assert here.outgoing.live(again, event)[0], "until it takes the run again"
+
+
+def test_of_a_run_that_was_let_go_nothing_is_kept(here: Process):
+    """Its text is told no more, and the open message of a step before a resume is nobody's."""
+    here.says(delta(0, "ab"))
+    assert here.outgoing.release(RUN.id, RUN.epoch)
+    assert here.flush().rows == []
+    assert here.outgoing.drives(SESSION) == 0
+    assert here.hub.open_messages(SESSION)
+    here.says(e.RunResumed(epoch=2, cause="outage"))
+    assert here.hub.open_messages(SESSION) == []
+    assert not here.outgoing.release(RUN.id, RUN.epoch), "it was taken again: what let go then has no say now"
+    assert here.outgoing.drives(SESSION) == 3
+
+
+def test_a_resume_that_is_heard_of_late_takes_no_run_away(here: Process):
+    """Another process took the run, and this one took it back before it read so in the log."""
+    incoming = Incoming(here.outgoing)
+    incoming.hub = here.hub
+    incoming.join(SESSION)
+    here.says(e.RunResumed(epoch=3, cause="crashed"), STEP)
+    raw = msgspec.json.encode(e.RunResumed(epoch=2, cause="crashed"))
+    incoming.learn([(SESSION, RUN.session, 3, CODES["run.resumed"], 5, raw, RUN.key, RUN.id, None)])
+    assert here.outgoing.drives_run(RUN.id)
+    here.says(msgspec.structs.replace(delta(0, "new"), epoch=3))
+    assert here.hub.open_messages(SESSION)
