@@ -1,7 +1,7 @@
 """receive: one message in, as one transaction; idempotent, and true to the overlap policy."""
 
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from agent_core import events as e
 from agent_core.agents import Snapshot
@@ -11,8 +11,9 @@ from agent_core.inbound import Inbound
 from agent_core.messages import text_of
 from agent_core.objects import Receipt
 from agent_core.store import catalog, limits, log, runs, sessions
-from agent_core.store.hot import Hot
-from agent_core.store.log import RUN, SESSION, RunRef, table_of
+from agent_core.store.codes import CODES
+from agent_core.store.hot import Hot, word
+from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.runs import Finish
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
 
@@ -44,6 +45,23 @@ _SET_TITLE = Hot(
     update(SESSION)
     .where(SESSION.c.key == bindparam("b_key"), SESSION.c.title.is_(None))
     .values(title=bindparam("b_title"))
+)
+_OF_RUN = (EVENT.c.session == bindparam("b_session"), EVENT.c.run == bindparam("b_run"))
+_LATEST_STEP = (
+    select(EVENT.c.seq)
+    .where(*_OF_RUN, EVENT.c.seq > bindparam("b_first"), EVENT.c.type == word(CODES[e.StepStarted.type]))
+    .order_by(EVENT.c.seq.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_STEERED = Hot(
+    select(func.count())
+    .select_from(EVENT)
+    .where(
+        *_OF_RUN,
+        EVENT.c.seq > func.coalesce(_LATEST_STEP, bindparam("b_first")),
+        EVENT.c.type == word(CODES[e.MessageReceived.type]),
+    )
 )
 
 
@@ -144,7 +162,10 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
 
 
 def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
-    """Hand the message to the active run, which takes it at its next step."""
+    """Hand the message to the active run, which takes it at its next step; refuse it when too many wait for that."""
+    steered = _STEERED.run(connection, b_session=home.key, b_run=run.key, b_first=run.first_seq).scalar_one()
+    if refusal := limits.refusal_of(home.id, steered + limits.queued_in(connection, home.key)):
+        raise refusal
     first = log.take_seqs(connection, home.key, 1)
     body = e.MessageReceived(message=intake.message, actor=intake.inbound.actor, parts=intake.inbound.parts)
     facts = log.write(connection, home.place, first, [(run, body)], now=intake.now)

@@ -213,3 +213,22 @@ async def test_one_session_takes_up_a_bounded_part_of_the_backlog(
     await model.answering(2)
     model.let(other)
     await answering
+
+
+async def test_steering_is_no_way_around_the_bound(capped, model: Model, monkeypatch: pytest.MonkeyPatch):
+    """Steered messages that no step has taken count with the queued ones, until a step takes them."""
+    monkeypatch.setattr(limits, "MAX_QUEUED", 3)
+    core = await capped(None)
+    session = await open_session(core)
+    run = await send(core, session, "Hello")
+    await model.answering(1)
+    for _ in range(2):
+        assert (await send(core, session, "And this", overlap="steer")).run == run.run
+    await send(core, session, "And then")
+    before = types(await log_of(core, session))
+    with pytest.raises(RateLimited, match="3 messages wait in session"):
+        await send(core, session, "And that", overlap="steer")
+    assert types(await log_of(core, session)) == before
+    model.let(session)
+    await model.answering(2)
+    assert (await send(core, session, "And that", overlap="steer")).run == run.run
