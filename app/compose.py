@@ -34,7 +34,7 @@ from app.api.guard import Guard
 from app.api.problems import answers
 from app.api.readers import Readers
 from app.api.wire import TokenAnswer
-from app.keys import ApiKey
+from app.keys import ApiKey, check_secret
 from app.lean import NO_V1, without
 from app.metrics import Metrics, Requests
 from app.migrate import check_migrated
@@ -104,6 +104,7 @@ async def running(
     toolbox = {tool.spec.name: tool for tool in tools}
     definitions = load_agents(settings.agents, tools=toolbox, check=partial(check_model, settings))
     check_migrated(settings)
+    check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
 
     def engine(runs: Runs, clock: Clock) -> Engine:

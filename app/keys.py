@@ -16,6 +16,10 @@ API_KEY_NAME = "api_key.sha256"
 """What its hash is called among the values that the processes of a database share."""
 
 
+SECRET_NAME = "secret_key.fingerprint"  # noqa: S105 - a name
+"""What the fingerprint of the secret key is called there."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Keys:
     """Keys for each purpose, by HMAC-SHA256 from one secret."""
@@ -52,6 +56,23 @@ def load_keys(settings: Settings) -> Keys:
     if len(text) < MIN_SECRET:
         raise ConfigError(f"PARLEY_SECRET_KEY: `{path}` holds no key; remove the file, or set the variable.")
     return Keys(text.encode())
+
+
+def check_secret(settings: Settings) -> None:
+    """Raise ConfigError when the other processes of the same Postgres have another PARLEY_SECRET_KEY."""
+    if settings.postgres is None:
+        return
+    from agent_core.store.kept import keep  # noqa: PLC0415 - as below
+    from app.postgres import connected  # noqa: PLC0415 - as below
+
+    mark = load_keys(settings).derive("fingerprint")
+    with connected(settings.postgres) as connection:
+        known = keep(connection, SECRET_NAME, mark)
+    if not hmac.compare_digest(mark, known):
+        raise ConfigError(
+            "PARLEY_SECRET_KEY: the processes of this Postgres have another one; set the same for all (how it is "
+            "changed is in docs/operations.md)."
+        )
 
 
 def load_api_key(settings: Settings) -> ApiKey:

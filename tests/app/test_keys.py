@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from agent_core import ConfigError
-from app.keys import Keys, load_api_key, load_keys, prepare_data
+from agent_core.store.kept import kept
+from app.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
 from app.postgres import connected
 from app.settings import Settings
+from tests.app.processes import Shell
 
 
 def settings(tmp_path, **more) -> Settings:
@@ -86,7 +88,24 @@ def test_processes_of_one_postgres_share_the_key_that_one_of_them_made(tmp_path,
     assert len(made) == 1
     assert all(key.fits(made[0]) for key in keys)
     with connected(postgres_url) as connection:
-        kept = connection.execute(text("SELECT value FROM kept")).scalars().all()
-    assert kept == [hashlib.sha256(made[0].encode()).digest()]
+        values = connection.execute(text("SELECT value FROM kept")).scalars().all()
+    assert values == [hashlib.sha256(made[0].encode()).digest()]
     assert not wanted.data.exists()
     assert load_api_key(settings(tmp_path, database_url=postgres_url, api_key="mine")).fits("mine")
+
+
+def test_processes_of_one_postgres_have_one_secret(tmp_path, postgres_url):
+    """A process with another PARLEY_SECRET_KEY than the first one does not start; the key itself is not kept."""
+    for _ in range(2):
+        check_secret(settings(tmp_path, database_url=postgres_url, secret_key="s" * 32))
+    with pytest.raises(ConfigError, match="PARLEY_SECRET_KEY") as caught:
+        check_secret(settings(tmp_path, database_url=postgres_url, secret_key="t" * 32))
+    assert "\n" not in str(caught.value)
+    with connected(postgres_url) as connection:
+        assert b"ssss" not in (kept(connection, SECRET_NAME) or b"ssss")
+
+
+async def test_a_second_secret_ends_the_start(shell: Shell, postgres_url: str, tmp_path):
+    """`parley worker` refuses to start with a secret of its own, in one line."""
+    check_secret(settings(tmp_path, database_url=postgres_url, secret_key="s" * 32))
+    assert "PARLEY_SECRET_KEY" in await shell.refused("worker", DATABASE_URL=postgres_url, PARLEY_SECRET_KEY="t" * 32)
