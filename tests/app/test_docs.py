@@ -1,0 +1,24 @@
+"""The documents: what they point at is there."""
+
+import re
+
+import pytest
+
+from tests.postgres import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    """A relative link in a document names a file or folder that exists."""
+    missing = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_every_decision_is_in_the_index():
+    """The index of decisions names each page."""
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in folder.glob("0*.md") if f"]({page.name})" not in index] == []
