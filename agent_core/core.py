@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
+import structlog
+
 from agent_core import events as e
 from agent_core.announce import finish
 from agent_core.clock import Clock, SystemClock
@@ -32,6 +34,8 @@ from agent_core.store.limits import Backlog
 from agent_core.store.store import Store
 from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox
+
+_log = structlog.get_logger("parley.core")
 
 
 class Core:
@@ -280,8 +284,11 @@ class Core:
         ringing.add_done_callback(self._ringing.discard)
 
     async def _heard(self, run: int) -> None:
-        with suppress(Unavailable):  # the sweep finds the run once the database is back
-            await self._engine.hear(run)
+        try:
+            with suppress(Unavailable):  # the sweep finds the run once the database is back
+                await self._engine.hear(run)
+        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not go unheard; the sweep finds the run
+            _log.exception("ring.failed", run=run)
 
     def _begin(self, opened: Opened) -> None:
         segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)

@@ -144,7 +144,10 @@ class LocalEngine:
             self._make_room_known()
         if run.key in self._rung:
             self._rung.discard(run.key)
-            await self._take(run.key, RUNG)
+            try:
+                await self._take(run.key, RUNG)
+            except Exception as error:  # noqa: BLE001 - the boundary: the sweep finds the run, as it does without a ring
+                self._failed(error)
 
     async def _sweep_forever(self) -> None:
         while True:
@@ -180,6 +183,7 @@ class LocalEngine:
             driven = self._driven.get(run.key)
             if driven is not None and run.has_news and not driven.interrupt.called:
                 driven.interrupt()
+        self._cut &= {run.key for run in found}  # the others have been taken, or were over when the answer got lost
         free = [run for run in found if run.key not in self._driven]
         known, self._astray = self._astray, {run.key for run in free if run.owner == self.worker}
         wanted = [run for run in free if run.owner != self.worker or run.key in known]

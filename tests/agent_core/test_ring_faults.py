@@ -1,0 +1,58 @@
+"""Rings that fail: each leaves one line in the log, and its run to the sweep."""
+
+import asyncio
+import gc
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent_core.engine.base import Runs
+from agent_core.testing import FakeClock, ScriptedProvider, call
+from agent_core.tools.base import Outcome, Pending
+from agent_core.tools.function import tool
+from tests.agent_core.scenes import SAFETY, idle, local, log_of, open_session, send, types, until
+from tests.conftest import MakeCore
+
+
+async def broken(*_: object, **__: object) -> None:
+    raise ZeroDivisionError
+
+
+async def test_a_ring_from_elsewhere_that_fails_is_logged_once(
+    make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """A bug of ours behind a ring is no error that nobody heard of."""
+    core = await make_core(ScriptedProvider([]), clock=FakeClock())
+    monkeypatch.setattr(core._engine, "hear", broken)
+    with capture_logs() as logs:
+        core._rung(7)
+        await until(lambda: not core._ringing)
+    assert [(line["event"], line["log_level"], line["run"]) for line in logs] == [("ring.failed", "error", 7)]
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
+async def test_a_ring_at_the_end_of_a_drive_that_fails_is_logged_once(
+    make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """A run that is rung while it is driven, and that cannot be taken then, is left as it is."""
+
+    @tool
+    async def ask() -> Outcome:
+        """Ask somebody."""
+        await core._engine.ring(1)
+        return Pending("client")
+
+    core = await make_core(ScriptedProvider([(call("ask"),)]), tools=(ask,), clock=FakeClock())
+    runs: Runs = local(core)._runs
+    monkeypatch.setattr(runs, "take", broken)
+    session = await open_session(core)
+    with capture_logs() as logs:
+        await send(core, session, "Hello")
+        async with asyncio.timeout(SAFETY):
+            await idle(core, session)
+        await until(lambda: any(line["event"] == "sweep.failed" for line in logs))
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["sweep.failed"]
+    assert types(await log_of(core, session))[-1] == "run.waiting"
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
