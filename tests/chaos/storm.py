@@ -22,6 +22,8 @@ from tests.postgres import Server, postgres_server
 # Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
 PATIENCE = 180.0
 TAKEN = 60.0
+# What a process says that ends by itself, and may.
+MAY_END = ("worker.ends_itself", "DATABASE_URL: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Storm:
             for member in self.fleet.members:
                 await self._up(member)
             self.story.tell("all are up")
+            keeping = group.create_task(self._keep())
             talking = [group.create_task(talk.run()) for talk in self.talks]
             await asyncio.sleep(self.weather.calm)
             await self._kill_and_stop()
@@ -94,7 +97,7 @@ class Storm:
             self._over.set()
             await asyncio.wait(talking, timeout=self.weather.quiet)
             self.story.faults += [f"{t.name}: {len(t.open)} runs never ended" for t in self.talks if t.open]
-            for task in talking:
+            for task in (*talking, keeping):
                 task.cancel()
         self.story.tell("all is answered")
         await self._check()
@@ -104,12 +107,28 @@ class Storm:
         """Return once *member* has said that it lives; one that ended by itself is started again, as a host does."""
 
         async def lives() -> bool:
-            if not member.is_running:
-                self.story.faults.append(f"{member.name} ended by itself with {await member.gone()}")
-                await member.start()
+            await self._revive(member)
             return await self._records.has(member.pid)
 
         await until(lives, PATIENCE, f"{member.name} says that it lives")
+
+    async def _revive(self, member: Member) -> None:
+        """Start *member* again if it has ended by itself; what stood still may do that, or began without a database."""
+        if member.is_running:
+            return
+        code, said = await member.gone(), member.log.read_text("utf-8")[-2_000:]
+        self.story.tell(f"{member.name} ended by itself with {code}")
+        if not any(why in said for why in MAY_END):
+            self.story.faults.append(f"{member.name} ended by itself with {code}")
+        await member.start()
+
+    async def _keep(self) -> None:
+        """Do what the host of the processes does: start those again that have ended, and that nothing is done to."""
+        while True:
+            await asyncio.sleep(1)
+            for member in self.fleet.members:
+                if member.name not in self._spared:
+                    await self._revive(member)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(self._chance.uniform(0, 2 * seconds))
@@ -131,13 +150,15 @@ class Storm:
             await stopping
 
     async def _victim(self, members: Sequence[Member]) -> Member:
-        """Return one of *members* that nothing is done to yet, once there is one."""
+        """Return one of *members* that nothing is done to yet, once there is one; from now on something is."""
 
         async def some() -> list[Member]:
             return [each for each in members if each.name not in self._spared]
 
         await until(some, PATIENCE, "a process to do something to")
-        return self._chance.choice(await some())
+        member = self._chance.choice(await some())
+        self._spared.add(member.name)
+        return member
 
     async def _in_request(self, member: Member) -> None:
         """Return when *member* was killed while it had a request before it; without one in time it is killed anyway."""
@@ -157,7 +178,6 @@ class Storm:
 
     def _lose(self, member: Member, group: asyncio.TaskGroup) -> None:
         """Kill *member*, and have it note what it held and come back."""
-        self._spared.add(member.name)
         at = time.time()
         member.signal(signal.SIGKILL)
         self.story.tell(f"SIGKILL {member.name} {member.pid}")
@@ -232,15 +252,13 @@ class Storm:
         except AssertionError as error:
             self.story.faults.append(str(error))
         for member in self.fleet.members:
-            if not member.is_running:
-                self.story.faults.append(f"{member.name} ended while the database was away")
-                await member.start()
             await self._up(member)
 
     async def _deploy(self) -> None:
         """Replace one process after the other, as a deploy does."""
         for member in self.fleet.members[-self.weather.deploys :] if self.weather.deploys else ():
             await self._up(member)
+            self._spared.add(member.name)
             held, at = await self._records.held_by(member.pid), time.time()
             member.signal(signal.SIGTERM)
             self.story.tell(f"SIGTERM {member.name} {member.pid}")
@@ -255,11 +273,14 @@ class Storm:
             left = len(await self._records.held_by(member.pid))
             self.story.deploys.append((Loss(time.time(), member.name, tuple(held)), time.time() - at, left))
             await member.start()
+            self._spared.discard(member.name)
             await self._up(member)
 
     async def _check(self) -> None:
         """Hold the whole story against what must be true."""
         story = self.story
+        for web in self.fleet.webs:
+            await self._up(web)
         story.faults += [f"an answer that nobody may get: {each}" for each in dict.fromkeys(self.net.faults)]
         story.logs = await self._records.sessions()
         executions = Ledger(self.fleet.home.ledger).read()
