@@ -74,7 +74,10 @@ Work = Callable[[Connection, Scene], object]
 
 def take_over(connection: Connection, scene: Scene) -> None:
     """Drive the run elsewhere."""
-    assert runs.resume(connection, scene.run.key, owner="wrk_other", cause="restarted", patience=0, now=1).started
+    taken = runs.resume(
+        connection, scene.run.key, owner="wrk_other", cause="restarted", patience=0, epoch=scene.run.epoch, now=1
+    )
+    assert taken.started
 
 
 def end(connection: Connection, scene: Scene) -> None:
