@@ -85,7 +85,7 @@ def migrate() -> None:
     settings = load_settings()
     from app.migrate import migrate as run
 
-    run(settings)
+    print(run(settings))
 
 
 @app.command()

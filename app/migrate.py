@@ -17,8 +17,19 @@ ENGINE_SCHEMA = "dbos"
 """Where the engine keeps its own tables, beside ours."""
 
 
-def migrate(settings: Settings) -> None:
-    """Upgrade the database that *settings* name; do nothing when it is up to date, or a later version's."""
+def migrate(settings: Settings) -> str:
+    """Upgrade the database that *settings* name, unless it is up to date or a later version's; return what was done."""
+    before = _found(settings)
+    _migrate(settings)
+    after = revision(settings)
+    return "up to date" if before == after else f"revision {before or 'none'} -> {after}"
+
+
+def _found(settings: Settings) -> str | None:
+    return revision(settings) if settings.postgres is not None or settings.database.exists() else None
+
+
+def _migrate(settings: Settings) -> None:
     if settings.postgres is not None:
         _migrate_postgres(settings, settings.postgres)
         return

@@ -32,8 +32,7 @@ def plain_failures(url: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise ConfigError(
-            f"DATABASE_URL: the Postgres at {place_of(url)} cannot be used ({_told(error, url)}); check that it "
-            "runs, and the address, name and password."
+            f"DATABASE_URL: the Postgres at {place_of(url)} cannot be used ({_told(error, url)}); {_remedy(error)}."
         ) from None
 
 
@@ -47,6 +46,18 @@ def place_of(url: str) -> str:
     found = urlsplit(url)
     host = found.netloc.rpartition("@")[2] or parse_qs(found.query).get("host", ["this machine"])[0]
     return f"{host}, database `{unquote(found.path.lstrip('/')) or 'of the user'}`"
+
+
+def _remedy(error: DBAPIError) -> str:
+    match getattr(error.orig, "sqlstate", None):
+        case "55P03":
+            return "a table is in use; run it again"
+        case "42501":
+            return "use a role with the right to do this, for `parley migrate` the owner of the database"
+        case "57014":
+            return "something holds a table for long; look at pg_stat_activity"
+        case _:
+            return "check that it runs, and the address, name and password"
 
 
 def _told(error: DBAPIError, url: str) -> str:

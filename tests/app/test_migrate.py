@@ -94,3 +94,22 @@ def test_a_postgres_that_cannot_be_used_is_named_without_its_password(tmp_path, 
     assert shown in line
     assert "\n" not in line
     assert "hidden-word" not in line
+
+
+def test_a_migration_says_what_it_did(empty: Settings):
+    """The revisions before and after, or that there was nothing to do."""
+    assert migrate(empty) == f"revision none -> {newest()}"
+    assert migrate(empty) == "up to date"
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '55P03'; END $$", "a table is in use; run it again"),
+        ("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '42501'; END $$", "a role with the right"),
+    ],
+)
+def test_what_a_postgres_refuses_has_its_own_remedy(migrated: Settings, statement: str, remedy: str):
+    """A lock that is not got and a right that is missing are nothing that another address would help."""
+    with pytest.raises(ConfigError, match=remedy), connected(migrated.postgres or "") as connection:
+        connection.execute(text(statement))
