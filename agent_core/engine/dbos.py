@@ -113,6 +113,10 @@ class DbosEngine(LocalEngine):
         if self._driven and self._liveness.is_well:
             await asyncio.wait([driven.task for driven in self._driven.values()], timeout=grace)
         await self._drop(_LET_GO)
+        await asyncio.gather(self._leave(), self._doorbell.stop(_SHUT))
+
+    async def _leave(self) -> None:
+        """Beat no more, and hand over what is left."""
         await self._liveness.stop()
         try:
             released = await self._database.write(lambda connection: workers.leave(connection, self.worker))
@@ -122,7 +126,6 @@ class DbosEngine(LocalEngine):
             for run in released:
                 self._runs.call(run)
             _log.info("worker.left", runs=len(released))
-        await self._doorbell.stop(_SHUT)
 
     async def sweep(self) -> list[Due]:
         if not self._liveness.is_well:

@@ -6,16 +6,20 @@ loop that drives runs should suffer neither.
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
+from agent_core.errors import Unavailable
 from agent_core.store import workers
 
 QUEUE = "parley"
@@ -25,6 +29,9 @@ _POOL = 3
 _TRY_AGAIN = 5.0
 _KEPT_FOR = timedelta(days=1)
 _BATCH, _BATCHES = 500, 20
+_CONNECT_TIMEOUT = 5
+# It stands still while DBOS works on connections of its own.
+_LIMITS = text("SET LOCAL statement_timeout = 5000; SET LOCAL idle_in_transaction_session_timeout = 30000")
 _log = structlog.get_logger("parley.doorbell")
 
 
@@ -38,8 +45,7 @@ class Doorbell:
         self._home = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="parley-dbos", daemon=True)
-        self._ended: Future[None] = Future()
+        self._thread: threading.Thread | None = None
         self._segment: Any = None
         self._open = 0
 
@@ -51,14 +57,16 @@ class Doorbell:
     def start(self) -> None:
         """Launch DBOS, as soon as the database lets it; return at once."""
         self._loop = asyncio.new_event_loop()
+        # Its lines in the log are this worker's.
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="parley-dbos", daemon=True)
         self._thread.start()
 
     async def stop(self, limit: float) -> None:
         """Let DBOS note what has ended and shut it down, within *limit* seconds."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.wrap_future(self._ended), limit)
+        if self._loop is not None and self._thread is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._over.set)
+            await asyncio.to_thread(self._thread.join, limit)
 
     def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
         """Tell DBOS of the segment *name* of the run *key*: driven here, or to be driven by whoever has room.
@@ -66,25 +74,21 @@ class Doorbell:
         Returns whether there is somebody to tell.
         """
         if self.is_ready:
-            self._hand(self._tell(name, key, queued=queued))
+            assert self._loop is not None
+            asyncio.run_coroutine_threadsafe(self._tell(name, key, queued=queued), self._loop)
         return self.is_ready
 
     async def bury(self, patience: int) -> None:
         """Give what dead workers had told to the queue, then remove their rows."""
-        await asyncio.wrap_future(self._hand(asyncio.to_thread(self._bury, patience)))
+        await asyncio.wrap_future(_apart(partial(self._bury, patience)))
 
     async def prune(self) -> None:
         """Delete what DBOS keeps of segments that ended long ago, unless another worker is at it."""
-        await asyncio.wrap_future(self._hand(asyncio.to_thread(self._prune)))
-
-    def _hand(self, work: Coroutine[Any, Any, None]) -> "Future[None]":
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        await asyncio.wrap_future(_apart(self._prune))
 
     def _run(self) -> None:
         with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=self._made) as runner:
             runner.run(self._serve())
-        self._ended.set_result(None)
 
     def _made(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None
@@ -167,10 +171,22 @@ class Doorbell:
         finally:
             self._open -= 1
 
+    @contextmanager
+    def _transaction(self) -> Generator[Connection]:
+        """Give a transaction that no failure of the network keeps open; raises `Unavailable`."""
+        arguments = {"connect_timeout": _CONNECT_TIMEOUT}
+        engine = create_engine(self._url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
+        try:
+            with engine.begin() as connection:
+                connection.execute(_LIMITS)
+                yield connection
+        except OperationalError as error:
+            raise Unavailable("The database was lost on the way; try again in a moment.") from error
+
     def _bury(self, patience: int) -> None:
         from dbos import DBOS  # noqa: PLC0415 - as above
 
-        with create_engine(self._url, poolclass=NullPool, hide_parameters=True).begin() as connection:
+        with self._transaction() as connection:
             if not workers.wins(connection, workers.BURIAL):
                 return
             dead = workers.dead(connection, patience)
@@ -186,7 +202,7 @@ class Doorbell:
         from dbos import DBOS  # noqa: PLC0415 - as above
 
         before = (datetime.now(UTC) - _KEPT_FOR).isoformat()
-        with create_engine(self._url, poolclass=NullPool, hide_parameters=True).begin() as connection:
+        with self._transaction() as connection:
             if not self.is_ready or not workers.wins(connection, workers.PRUNING):
                 return
             known = workers.known(connection)
@@ -202,3 +218,20 @@ class Doorbell:
 def segment_name(run: str, epoch: int) -> str:
     """Return what DBOS calls the segment of the run *run* that began with *epoch*."""
     return f"{run}:{epoch}"
+
+
+def _apart(work: Callable[[], None]) -> Future[None]:
+    """Do *work* on a thread that the end of the process does not wait for: DBOS tries again as long as it takes."""
+    done: Future[None] = Future()
+    done.set_running_or_notify_cancel()  # who leaves cancels nothing
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it goes to whoever waits
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=copy_context().run, args=(run,), name="parley-dbos-work", daemon=True).start()
+    return done

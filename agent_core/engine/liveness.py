@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,9 @@ from agent_core.store.postgres import engine_of
 from agent_core.store.workers import Kind, Worker
 
 _log = structlog.get_logger("parley.liveness")
+_DRIFT = 2.0
+"""Seconds by which the database's clock may leave ours between two beats: beyond that it was set, and tells nothing."""
+_STOP = 2.0
 # Goes on while the machine sleeps, where there is such a clock.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -76,12 +80,13 @@ class Liveness:
         """*lost* is called on the event loop when beats fail for too long; *end* when the process stood still."""
         self._url, self._worker, self._load, self._pace, self._lost, self._end = url, worker, load, pace, lost, end
         self._home = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="parley-liveness", daemon=True)
+        self._thread: threading.Thread | None = None
         self._first: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._beaten = self._answered = _now()
         self._good_since: float | None = None
+        self._offset: float | None = None
         self._away = False
 
     @property
@@ -97,6 +102,9 @@ class Liveness:
 
     async def start(self) -> None:
         """Return once the first beat is in the database; raises `Unavailable`."""
+        # Its lines in the log are this worker's.
+        run = copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._run,), name="parley-liveness", daemon=True)
         self._thread.start()
         await asyncio.wrap_future(self._first)
 
@@ -105,8 +113,8 @@ class Liveness:
         if self._loop is not None and self._task is not None:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._task.cancel)
-        if self._thread.ident is not None:
-            await asyncio.to_thread(self._thread.join, self._pace.give_up)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, _STOP)
         self._good_since = None
 
     def _run(self) -> None:
@@ -128,23 +136,30 @@ class Liveness:
                 try:
                     async with asyncio.timeout(self._pace.give_up / (2 if self._first.done() else 1)):
                         connection = connection or await engine.connect()
-                        await self._beat(connection)
+                        offset = await self._beat(connection)
                 except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the next beat may go well
                     connection = await _dropped(connection)
                     self._failed(error)
                 else:
-                    self._went_well(began)
+                    self._went_well(began, offset)
                 await asyncio.sleep(max(0.1, self._pace.beat - (_now() - began)))
         finally:
             await _dropped(connection)
             await engine.dispose()
 
-    async def _beat(self, connection: AsyncConnection) -> None:
+    async def _beat(self, connection: AsyncConnection) -> float:
+        """Beat, and return by how many seconds the database's clock is ahead of ours."""
         load = self._load()
-        await connection.run_sync(partial(workers.beat, worker=self._worker, room=load.room, running=load.running))
+        beat = partial(workers.beat, worker=self._worker, room=load.room, running=load.running)
+        return await connection.run_sync(beat) / 1000 - _now()
 
-    def _went_well(self, began: float) -> None:
-        if self._good_since is None or _now() - self._beaten >= self._pace.give_up:
+    def _went_well(self, began: float, offset: float) -> None:
+        """Note a beat; when others may seem dead for a reason of ours, or of the clock, judging has to wait."""
+        was_set = self._offset is not None and abs(offset - self._offset) > _DRIFT
+        self._offset = offset
+        if was_set:
+            _log.warning("database.clock_set")
+        if self._good_since is None or was_set or _now() - self._beaten >= self._pace.give_up:
             self._good_since = began
         self._beaten = began
         if not self._first.done():

@@ -84,6 +84,7 @@ _BEAT = Hot(
         VALUES (:b_id, :b_host, :b_pid, :b_kind, :b_protocol, :b_room, :b_running, {_NOW}, {_NOW})
         ON CONFLICT (id) DO UPDATE
         SET room = excluded.room, running = excluded.running, beat_at = excluded.beat_at
+        RETURNING beat_at
         """  # noqa: S608 - nothing in it is anybody's input
     )
 )
@@ -101,10 +102,10 @@ _LEAVE = Hot(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
 _DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
 
 
-def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> None:
-    """Note that *worker* lives, drives *running* runs and may drive *room* more."""
+def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
+    """Note that *worker* lives, drives *running* runs and may drive *room* more; return the time, in milliseconds."""
     values = {f"b_{name}": value for name, value in msgspec.structs.asdict(worker).items()}
-    _BEAT.run(connection, **values, b_room=room, b_running=running)
+    return _BEAT.run(connection, **values, b_room=room, b_running=running).scalar_one()
 
 
 def leave(connection: Connection, worker: str) -> list[int]:
