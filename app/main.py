@@ -8,11 +8,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 import uvloop
+from fastapi import FastAPI
 
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.workers import Kind
@@ -98,7 +100,8 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
 
                 server = Server(config(app), readers=readers, started=started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
-                async with _settling(up, models.prepare):
+                end = partial(server.handle_exit, signal.SIGTERM, None)
+                async with _settling(up, models.prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
 
 
@@ -116,7 +119,7 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
             signals.ask(lambda: (readers.close(), asked.set()))
             greet(settings, url)
             up.set()
-            async with _settling(up, models.prepare):
+            async with _settling(up, models.prepare), _learning(watch, settings):
                 await _until(asked, found.core)
 
 
@@ -125,13 +128,44 @@ def _grace(settings: Settings) -> float:
     return GRACE if settings.postgres is None else settings.grace
 
 
+@asynccontextmanager
+async def _learning(watch: FastAPI, settings: Settings) -> AsyncIterator[None]:
+    """Have *watch* take the key that the first server makes, which may start after this worker."""
+    learning = asyncio.create_task(_learn(watch, settings))
+    try:
+        yield
+    finally:
+        learning.cancel()
+
+
+async def _learn(watch: FastAPI, settings: Settings) -> None:
+    while watch.state.api_key is None:
+        await asyncio.sleep(LOOK_EVERY)
+        with suppress(ConfigError):  # the database is away: others tell of it
+            watch.state.api_key = await asyncio.to_thread(known_api_key, settings)
+
+
+@asynccontextmanager
+async def _working(core: Core, end: Callable[[], None]) -> AsyncIterator[None]:
+    """Call *end* when the work of *core* ends by itself, and raise ConfigError once the block has ended for it."""
+    looking = asyncio.create_task(_until(asyncio.Event(), core))
+    looking.add_done_callback(lambda task: None if task.cancelled() else end())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait((looking,))
+    if not looking.cancelled():
+        await looking
+
+
 async def _until(asked: asyncio.Event, core: Core) -> None:
     """Return once an end is *asked* for; raise ConfigError when the work ends by itself: a supervisor starts anew."""
     while core.is_working:
         with suppress(TimeoutError):
             await asyncio.wait_for(asked.wait(), LOOK_EVERY)
             return
-    raise ConfigError("Nobody looks after the runs any more; the log says why. Start the worker again.")
+    raise ConfigError("Nobody looks after the runs any more; the log says why. Start this process again.")
 
 
 @asynccontextmanager

@@ -20,6 +20,8 @@ GRACE = 2
 # Seconds of it after which whoever neither reads what is sent nor sends what was begun is hung up on.
 PATIENCE = 1.5
 BACKLOG = 2048
+# Seconds that a connection stays open between requests: longer than proxies (nginx: 60) keep theirs for the next one.
+KEEP_ALIVE = 75
 
 
 class Server(Uvicorn):
@@ -67,6 +69,7 @@ def config(app: object) -> Config:
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
     )
 

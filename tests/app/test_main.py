@@ -6,14 +6,19 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from unittest.mock import Mock
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from agent_core import ConfigError
+from app import main
 from app.api.readers import Readers
-from app.main import _settle
+from app.compose import create_watch
+from app.keys import ApiKey
+from app.main import _settle, _working
+from app.ready import Starting
 from app.server import Server, config, listening, url_of
 from app.settings import Settings
 from tests.app.conftest import KEY, Model
@@ -189,3 +194,28 @@ async def test_what_the_model_needs_is_kept_from_the_collector(starting):
     assert gc.isenabled()
     assert imported == [[False]]
     assert not any(each is imported[0] for each in gc.get_objects())
+
+
+def test_idle_connections_outlast_those_of_a_proxy():
+    """A proxy that keeps connections for a minute never sends a request on one that is just being closed."""
+    assert config(FastAPI()).timeout_keep_alive > 60
+
+
+async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):
+    """Nobody looks after its runs: the server is told to end and the start's error says so, for a supervisor."""
+    ended = asyncio.Event()
+    core = Mock(is_working=False)
+    monkeypatch.setattr(main, "LOOK_EVERY", 0.01)
+    with pytest.raises(ConfigError, match="Nobody looks after the runs"):
+        async with asyncio.timeout(30), _working(core, ended.set):
+            await ended.wait()
+
+
+async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    """A worker that was there first takes the key once a server has made it, also after an outage."""
+    key, watch = ApiKey(b""), create_watch(Starting())
+    monkeypatch.setattr(main, "LOOK_EVERY", 0)
+    monkeypatch.setattr(main, "known_api_key", Mock(side_effect=[None, ConfigError("away"), key]))
+    async with asyncio.timeout(30):
+        await main._learn(watch, settings)
+    assert watch.state.api_key is key
