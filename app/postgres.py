@@ -34,6 +34,8 @@ def plain_failures(url: str) -> Iterator[None]:
         raise ConfigError(
             f"DATABASE_URL: the Postgres at {place_of(url)} cannot be used ({_told(error, url)}); {_remedy(error)}."
         ) from None
+    except TimeoutError as error:
+        raise ConfigError(f"DATABASE_URL: {error} Look whether it still does, then run it again.") from None
 
 
 def driver_url(url: str) -> str:

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from agent_core import ConfigError
 from app.migrate import check_migrated, migrate, newest, revision
-from app.postgres import connected
+from app.postgres import connected, plain_failures
 from app.settings import Settings
 from tests.postgres import Server
 
@@ -113,3 +113,13 @@ def test_what_a_postgres_refuses_has_its_own_remedy(migrated: Settings, statemen
     """A lock that is not got and a right that is missing are nothing that another address would help."""
     with pytest.raises(ConfigError, match=remedy), connected(migrated.postgres or "") as connection:
         connection.execute(text(statement))
+
+
+def test_who_waits_in_vain_for_another_migration_is_told_so():
+    """Somebody else has been migrating for long: one line says so, and nothing of the address."""
+    with (
+        pytest.raises(ConfigError, match="Another process has been migrating") as refused,
+        plain_failures("postgresql://u:S3cr3tPw@h/x"),
+    ):
+        raise TimeoutError("Another process has been migrating this database for ten minutes.")
+    assert "S3cr3tPw" not in str(refused.value)
