@@ -45,11 +45,14 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
     return Process(core, database)
 
 
+NEVER: tuple[int, Side] = (0, "before")
+
+
 async def lives(postgres: Server, scenario: Scenario, crashes: Sequence[tuple[int, Side]]) -> tuple[int, int]:
     """Live through *crashes* on one database, then once to a good end; return how many died, and the last's writes."""
     ledger = Ledger()
     with postgres.database() as url:
-        for died, (at, side) in enumerate((*crashes, (0, "before"))):
+        for died, (at, side) in enumerate((*crashes, NEVER)):
             process = begun(url, scenario, ledger, at, side)
             if await process.live(scenario):
                 _check(scenario, ledger, await _outcome(process.core), crashed=died > 0)

@@ -49,7 +49,7 @@ async def test_a_commit_whose_answer_was_lost_leaves_no_open_message(
     newest = (await log_of(core, session))[-1].seq
     reading, task = await joined(core, session, after=newest)
     assert reading.tail == []
-    await core._engine.sweep()
+    await local(core).sweep()
     assert not any(kept(core)), "and it is not remembered as one to take again"
     task.cancel()
 
@@ -78,7 +78,7 @@ async def test_runs_that_another_process_took_are_forgotten(
     monkeypatch.setattr(here._store, "append", broken)
     go.set()
     await until(lambda: not local(here)._driven)
-    await here._engine.sweep()
+    await local(here).sweep()
     assert not any(kept(here))
     if fault is None:
         assert not here.tally._runs
