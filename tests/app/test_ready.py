@@ -1,6 +1,7 @@
 """`/readyz`: whether a process can do its work now, and why not."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import httpx
@@ -58,7 +59,7 @@ async def test_an_older_database_is_not_enough(look: Look, postgres_url: str):
 async def test_a_process_whose_beats_do_not_get_through_is_not_ready(look: Look, postgres_url: str):
     """Beats that are late or gone mean that others take its runs for theirs."""
     await change(postgres_url, "UPDATE worker SET beat_at = beat_at - 60000")
-    assert "got through 60 seconds ago" in (await look() or "")
+    assert re.search(r"got through \d\d+ seconds ago", await look() or "")
     await change(postgres_url, "DELETE FROM worker")
     assert "beats do not get through" in (await look() or "")
 
@@ -109,7 +110,7 @@ async def test_a_worker_is_watched_from_its_start_to_its_end(core: Core):
         readers.close()
         assert await told() == (503, "The server is stopping.")
         assert (await client.get("/healthz")).status_code == 200
-        assert (await client.get("/v1/agents")).status_code == 404
+        assert (await client.get("/v1/agents")).status_code == 401
 
 
 async def test_a_core_that_nobody_looks_after_is_not_ready(core: Core):

@@ -19,7 +19,7 @@ FLAGS = (
     "--disable-sync",
 )
 ARTIFACTS = ROOT / "artifacts/browser"
-PATIENCE = 15_000
+PATIENCE = 60_000
 # Wait for whatever fades in, not for what pulses as long as it is there.
 STILL = """chat => Promise.all(
     chat.shadowRoot.getAnimations()
