@@ -33,7 +33,7 @@ from agent_core.tools.function import tool
 from tests.conftest import OpenDatabase
 
 ANN = Actor("ann", "user")
-PATIENCE = 20.0
+PATIENCE = 90.0
 Kind = Literal[
     "say", "think", "look", "looks", "move", "same", "nobody", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
