@@ -12,11 +12,11 @@ from agent_core.providers.anthropic_fold import AnthropicFold
 from agent_core.providers.base import Delta, Encode, Entry, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.ondemand import on_demand
+from agent_core.providers.wording import Starts
 
 PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
 """Tokens of an answer where the model's own limit is unknown."""
-_PREFIXES = 64
 _EFFORTS = get_args(Effort)
 # Thinking of the 4.5 generation is asked for in tokens: at least 1,024, and fewer than `max_tokens`.
 _BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
@@ -43,7 +43,7 @@ class AnthropicProvider:
 
     def __init__(self, client: SdkClient) -> None:
         self._client = client
-        self._prefixes: dict[str, bytes] = {}
+        self._starts = Starts(prefix_of)
 
     def accepts(self, model: str) -> bool:
         """Take any name: the provider knows its models better than our table."""
@@ -55,7 +55,7 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
         """Ask for one answer and yield it as it comes."""
-        body = body_of(request, self._prefix(request.snapshot))
+        body = body_of(request, self._starts.of(request.snapshot))
         return self._client.stream(PATH, body, AnthropicFold())
 
     async def prepare(self) -> None:
@@ -65,15 +65,6 @@ class AnthropicProvider:
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
-
-    def _prefix(self, snapshot: Snapshot) -> bytes:
-        """Return the prefix of *snapshot*, made once; of many snapshots the oldest is forgotten."""
-        prefix = self._prefixes.get(snapshot.hash)
-        if prefix is None:
-            if len(self._prefixes) >= _PREFIXES:
-                del self._prefixes[next(iter(self._prefixes))]
-            prefix = self._prefixes[snapshot.hash] = prefix_of(snapshot)
-        return prefix
 
 
 def prefix_of(snapshot: Snapshot) -> bytes:

@@ -11,9 +11,8 @@ import msgspec
 
 from agent_core.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
 from agent_core.providers.base import Encode, Files
+from agent_core.providers.wording import Readable, note, plain_name, readable
 
-_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_PDF = "application/pdf"
 _NAME_LENGTH = 128
 """The longest name of a tool that the API takes; it has letters, digits, `_` and `-` alone."""
 Block = dict[str, Any]
@@ -57,18 +56,19 @@ def _answer(message: Message) -> list[Block]:
     blocks: list[Block] = []
     for part in message.parts:
         if isinstance(part, ToolCall):
-            blocks.append({"type": "tool_use", "id": part.call, "name": _name(part.name), "input": part.arguments})
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": part.call,
+                    "name": plain_name(part.name, _NAME_LENGTH),
+                    "input": part.arguments,
+                }
+            )
         elif isinstance(part, File):  # the API refuses documents in an answer
-            blocks.append(_note(part, "an answer holds text alone"))
+            blocks.append(_text(note(part, "an answer holds text alone")))
         else:
             blocks += _blocks((part,), {})
     return blocks
-
-
-def _name(name: str) -> str:
-    """Return *name* as the API takes it: a model may have called a tool by any name, and history keeps it."""
-    plain = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "_" for each in name)
-    return plain[:_NAME_LENGTH] or "unnamed"
 
 
 def _results(parts: Sequence[Part], native: Native | None, files: Files) -> list[Block]:
@@ -102,26 +102,17 @@ def _blocks(parts: Sequence[Part], files: Files) -> list[Block]:
 
 
 def _file(part: File, data: bytes | None) -> Block:
-    mime = part.mime.partition(";")[0].strip().lower()
-    if data is None:
-        return _note(part, "its content is gone")
-    if not data:
-        return _note(part, "it is empty")
-    if mime in _IMAGES:
-        return {"type": "image", "source": _source(mime, data)}
-    if mime == _PDF:
-        return {"type": "document", "source": _source(mime, data), "title": part.name}
-    if mime.startswith("text/"):
-        return _text(f"[File `{part.name}`]\n{data.decode('utf-8', 'replace')}")
-    return _note(part, "the model cannot read files of this type")
+    match readable(part, data):
+        case str(text):
+            return _text(text)
+        case Readable("image", mime, image):
+            return {"type": "image", "source": _source(mime, image)}
+        case Readable(_, mime, document):
+            return {"type": "document", "source": _source(mime, document), "title": part.name}
 
 
 def _source(mime: str, data: bytes) -> Block:
     return {"type": "base64", "media_type": mime, "data": data}  # msgspec writes bytes as base64
-
-
-def _note(part: File, why: str) -> Block:
-    return _text(f"[The file `{part.name}` ({part.mime}, {part.size} bytes) is not shown here: {why}.]")
 
 
 def _text(text: str) -> Block:

@@ -13,13 +13,13 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible_encode import encode
 from agent_core.providers.compatible_fold import ChatFold
 from agent_core.providers.ondemand import on_demand
+from agent_core.providers.wording import Starts
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Stands for a key where a server wants none: the SDK does not go without."""
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_HEADS = 64
 
 
 def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0) -> "CompatibleProvider":
@@ -48,7 +48,7 @@ class CompatibleProvider:
 
     def __init__(self, client: SdkClient, *, official: bool) -> None:
         self._client, self._official = client, official
-        self._heads: dict[str, bytes] = {}
+        self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
@@ -66,21 +66,13 @@ class CompatibleProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        head = self._head(request.snapshot)
+        head = self._starts.of(request.snapshot)
         messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
         comma = b"," if messages and not head.endswith(b"[") else b""
         settings = _settings(request.model, request.controls, official=self._official)
         if request.snapshot.tools and request.controls.tool_choice == "none":
             settings["tool_choice"] = "none"
         return b"".join((head, comma, messages, b"],", msgspec.json.encode(settings)[1:]))
-
-    def _head(self, snapshot: Snapshot) -> bytes:
-        """Return the start of a request, made once per snapshot; the one used longest ago is let go."""
-        head = self._heads.pop(snapshot.hash, None) or _head(snapshot)
-        self._heads[snapshot.hash] = head
-        if len(self._heads) > _HEADS:
-            del self._heads[next(iter(self._heads))]
-        return head
 
 
 def _head(snapshot: Snapshot) -> bytes:

@@ -1,7 +1,5 @@
 """One message as messages of a Chat Completions request."""
 
-import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,11 +7,9 @@ import msgspec
 
 from agent_core.messages import File, Message, Part, Text, ToolCall, ToolResult
 from agent_core.providers.base import Files
+from agent_core.providers.wording import Readable, note, plain_name, readable
 
 EMPTY = "(no output)"
-_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_PDF = "application/pdf"
-_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LENGTH = 64
 Json = Mapping[str, Any]
 
@@ -48,16 +44,18 @@ def _said(part: Part) -> str:
         case Text(text):
             return text
         case File():
-            return _named(part, "it is not repeated here")
+            return note(part, "it is not repeated here")
         case _:
             return ""
 
 
 def _call(part: ToolCall) -> Json:
-    # A model may invent a name that no server takes back.
-    name = _NAME.sub("_", part.name)[:_NAME_LENGTH] or "_"
     arguments = msgspec.json.encode(part.arguments).decode()
-    return {"id": part.call, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {
+        "id": part.call,
+        "type": "function",
+        "function": {"name": plain_name(part.name, _NAME_LENGTH), "arguments": arguments},
+    }
 
 
 def _results(message: Message, files: Files) -> Iterator[Json]:
@@ -78,7 +76,7 @@ def _output(result: ToolResult, files: Files, shown: list[Json]) -> str:
             if content["type"] == "text":
                 texts.append(content["text"])
             elif isinstance(part, File):
-                texts.append(_named(part, "it follows the results"))
+                texts.append(note(part, "it follows the results"))
                 shown.append(content)
     return "\n\n".join(texts) or EMPTY
 
@@ -102,24 +100,13 @@ def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
 
 
 def _file(file: File, data: bytes | None) -> Json:
-    mime = file.mime.partition(";")[0].strip().lower()
-    if data is None:
-        return _text(_named(file, "it is no longer stored"))
-    if mime in _IMAGES:
-        return {"type": "image_url", "image_url": {"url": _url(mime, data)}}
-    if mime == _PDF:
-        return {"type": "file", "file": {"filename": file.name, "file_data": _url(mime, data)}}
-    if mime.startswith("text/"):
-        return _text(f"[File {file.name}]\n{data.decode(errors='replace')}")
-    return _text(_named(file, "files of this type cannot be read"))
-
-
-def _named(file: File, why: str) -> str:
-    return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
-
-
-def _url(mime: str, data: bytes) -> str:
-    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    match readable(file, data):
+        case str(text):
+            return _text(text)
+        case Readable("image") as image:
+            return {"type": "image_url", "image_url": {"url": image.url}}
+        case document:
+            return {"type": "file", "file": {"filename": file.name, "file_data": document.url}}
 
 
 def _text(text: str) -> Json:

@@ -13,12 +13,12 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.ondemand import on_demand
 from agent_core.providers.openai_encode import encode
 from agent_core.providers.openai_fold import ResponsesFold
+from agent_core.providers.wording import Starts
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 MIN_OUTPUT_TOKENS = 16
 """Responses refuses a lower bound of its answer."""
-_HEADS = 64
 
 
 def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "OpenAIProvider":
@@ -42,7 +42,7 @@ class OpenAIProvider:
     def __init__(self, client: SdkClient) -> None:
         self._client = client
         self._encoders: dict[str, Encode] = {}
-        self._heads: dict[str, bytes] = {}
+        self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
@@ -60,19 +60,11 @@ class OpenAIProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        head = self._head(request.snapshot)
+        head = self._starts.of(request.snapshot)
         items = b",".join(entry.wire for entry in request.messages if entry.wire)
         rest = msgspec.json.encode(_settings(request.model, request.controls, tools=bool(request.snapshot.tools)))
         comma = b"," if items and not head.endswith(b"[") else b""
         return b"".join((head, comma, items, b"],", rest[1:]))
-
-    def _head(self, snapshot: Snapshot) -> bytes:
-        """Return the start of a request, made once per snapshot; the one used longest ago is let go."""
-        head = self._heads.pop(snapshot.hash, None) or _head(snapshot)
-        self._heads[snapshot.hash] = head
-        if len(self._heads) > _HEADS:
-            del self._heads[next(iter(self._heads))]
-        return head
 
 
 def _head(snapshot: Snapshot) -> bytes:

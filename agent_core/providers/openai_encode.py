@@ -1,7 +1,5 @@
 """One message as input items of a Responses request."""
 
-import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -11,10 +9,8 @@ import msgspec
 from agent_core.messages import File, Message, Part, Text, ToolCall, ToolResult
 from agent_core.providers.base import Files
 from agent_core.providers.openai_items import function_call
+from agent_core.providers.wording import Readable, note, plain_name, readable
 
-_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_PDF = "application/pdf"
-_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LENGTH = 64
 _EMPTY = "(no output)"
 Json = Mapping[str, Any]
@@ -52,9 +48,9 @@ def _assistant(message: Message) -> Iterator[str]:
         match part:
             case ToolCall(call, name, arguments):
                 raw = msgspec.json.encode(arguments).decode()
-                yield function_call(call, _NAME.sub("_", name)[:_NAME_LENGTH] or "_", raw)
+                yield function_call(call, plain_name(name, _NAME_LENGTH), raw)
             case Text() | File():
-                text = part.text if isinstance(part, Text) else _named(part, "it is not repeated here")
+                text = part.text if isinstance(part, Text) else note(part, "it is not repeated here")
                 if text.strip():
                     yield msgspec.json.encode({"type": "message", "role": "assistant", "content": text}).decode()
             case _:
@@ -93,24 +89,13 @@ def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
 
 
 def _file(file: File, data: bytes | None) -> Json:
-    mime = file.mime.partition(";")[0].strip().lower()
-    if data is None:
-        return _text(_named(file, "it is no longer stored"))
-    if mime in _IMAGES:
-        return {"type": "input_image", "detail": "auto", "image_url": _url(mime, data)}
-    if mime == _PDF:
-        return {"type": "input_file", "filename": file.name, "file_data": _url(mime, data)}
-    if mime.startswith("text/"):
-        return _text(f"[File {file.name}]\n{data.decode(errors='replace')}")
-    return _text(_named(file, "files of this type cannot be read"))
-
-
-def _named(file: File, why: str) -> str:
-    return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
-
-
-def _url(mime: str, data: bytes) -> str:
-    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    match readable(file, data):
+        case str(text):
+            return _text(text)
+        case Readable("image") as image:
+            return {"type": "input_image", "detail": "auto", "image_url": image.url}
+        case document:
+            return {"type": "input_file", "filename": file.name, "file_data": document.url}
 
 
 def _text(text: str) -> Json:

@@ -139,32 +139,29 @@ def test_documents_and_texts_are_read():
     source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
     assert said(*parts, files=files) == [
         {"type": "document", "source": source, "title": "a.pdf"},
-        {"type": "text", "text": "[File `b.csv`]\nGr\ufffd\ufffde\ufffd"},
+        {"type": "text", "text": "[File b.csv]\nGr\ufffd\ufffde\ufffd"},
     ]
 
 
 @pytest.mark.parametrize(
     ("mime", "data", "why"),
     [
-        ("application/zip", b"PK", "the model cannot read files of this type"),
-        ("image/png", None, "its content is gone"),
+        ("application/zip", b"PK", "files of this type cannot be read"),
+        ("image/png", None, "it is no longer stored"),
         ("image/png", b"", "it is empty"),
     ],
 )
 def test_a_file_that_cannot_be_shown_is_named(mime, data, why):
     """The model is told of a file that it cannot see, and why."""
     files = {} if data is None else {"blob_1": data}
-    told = f"[The file `a` ({mime}, 9 bytes) is not shown here: {why}.]"
+    told = f"[File a ({mime}, 9 bytes): {why}]"
     assert said(File("blob_1", "a", mime, 9), files=files) == [{"type": "text", "text": told}]
 
 
 def test_a_file_in_an_answer_is_named():
     """The API takes no documents in an answer, so a file in one is told by its name."""
     content = encoded(Message("assistant", (File("b", "a.pdf", "application/pdf", 4),)), {"b": b"%PDF"})["content"]
-    assert (
-        content[0]["text"]
-        == "[The file `a.pdf` (application/pdf, 4 bytes) is not shown here: an answer holds text alone.]"
-    )
+    assert content[0]["text"] == "[File a.pdf (application/pdf, 4 bytes): an answer holds text alone]"
 
 
 @pytest.mark.parametrize(

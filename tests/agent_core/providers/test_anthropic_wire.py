@@ -163,11 +163,12 @@ async def test_leaving_in_mid_stream_ends_the_call():
 async def test_prefixes_are_made_once():
     """The prefix of a snapshot is encoded once, and of many snapshots the oldest is made anew."""
     async with serving(Server(simple())) as provider:
-        first = [provider._prefix(question(provider).snapshot) for _ in range(2)]
+        start_of = provider._starts.of
+        first = [start_of(question(provider).snapshot) for _ in range(2)]
         assert first[0] is first[1]
         for n in range(100):
-            provider._prefix(question(provider, f"{n}").snapshot)
-        assert len(provider._prefixes) == 64
-        again = provider._prefix(question(provider).snapshot)
+            start_of(question(provider, f"{n}").snapshot)
+        assert len(provider._starts._made) == 64
+        again = start_of(question(provider).snapshot)
     assert again == first[0]
     assert again is not first[0]

@@ -159,7 +159,7 @@ def test_a_call_without_text_has_no_content():
     assert told(Message("assistant", (Text(" "), ToolCall("call_1", "look", {}))))[0]["content"] is None
 
 
-@pytest.mark.parametrize(("name", "sent"), [("look it/up", "look_it_up"), ("", "_"), ("x" * 99, "x" * 64)])
+@pytest.mark.parametrize(("name", "sent"), [("look it/up", "look_it_up"), ("", "unnamed"), ("x" * 99, "x" * 64)])
 def test_an_invented_name_can_be_sent_back(name, sent):
     """A name that no server takes is made one that it does."""
     assert told(Message("assistant", (ToolCall("c", name, {}),)))[0]["tool_calls"][0]["function"]["name"] == sent
