@@ -50,10 +50,14 @@ class Interrupt:
         self._acting: asyncio.Task[Any] | None = None
 
     def __call__(self) -> None:
-        """Interrupt the model call or the tools that run now; the driver then reads the news."""
+        """Interrupt the model call or the tools that run now; the driver then reads the news.
+
+        Once is enough: a second Stop must not disturb how the first one brings things to their end.
+        """
         self.called = True
-        if self._acting is not None:
-            self._acting.cancel()
+        acting, self._acting = self._acting, None
+        if acting is not None:
+            acting.cancel()
 
     @contextmanager
     def listening(self) -> Generator[None]:

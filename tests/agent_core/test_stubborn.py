@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import suppress
 
-from agent_core import RunFailed, ToolCompleted, ToolRequested, ToolStarted, text_of
+from agent_core import RunFailed, RunResumed, ToolCompleted, ToolRequested, ToolStarted, text_of
 from agent_core.testing import call, raw_call, say
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
@@ -85,6 +85,39 @@ async def test_what_had_ended_when_stop_came_is_kept(make_core: MakeCore):
     await done.wait()
     await stage.stop(run)
     assert [body.outcome for body in await stage.said(ToolCompleted)] == ["done", "done"]
+
+
+async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
+    """A second Stop, while a tool that will not stop is given its moment, takes nothing from what had ended."""
+    stopping, released = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="write", concurrency_safe=True)
+    async def book(room: str) -> str:
+        """Book."""
+        if room == "b":  # runs once both have returned, and before anybody has heard of it
+            asyncio.get_running_loop().call_soon(stage.core._engine.interrupt, 1)
+        return f"{room} booked"
+
+    @tool(concurrency_safe=True)
+    async def cling() -> str:
+        """Cling."""
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                stopping.set()
+        return "late"
+
+    calls = (call("cling"), call("book", room="a"), call("book", room="b"))
+    stage = await set_stage(make_core, [calls], tools=[book, cling])
+    run = await stage.send()
+    await stopping.wait()
+    async with asyncio.timeout(5):
+        assert (await stage.stop(run)).status == "cancelled"
+    released.set()
+    ends = {body.call: body.outcome for body in await stage.said(ToolCompleted)}
+    assert [ends[body.call] for body in await stage.said(ToolRequested)] == ["cancelled", "done", "done"]
+    assert not await stage.said(RunResumed)
 
 
 async def test_a_result_that_no_utf8_can_hold_is_mended(make_core: MakeCore):
