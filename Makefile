@@ -2,6 +2,7 @@
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -23,8 +24,10 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@$(BIN)/parley migrate
 	@exec $(BIN)/parley serve
 
+# What failed is shown, and gets one more try alone: a patience that two busy cores wore out is not a fault, a second
+# failure is. Without a failed test (a crash, an error while collecting) there is no second try.
 test: install browser lint typecheck ## Run every gate: lint, types, import floors, tests
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
+	@$(PYTEST) --numprocesses=auto --maxprocesses=4 --dist=worksteal || $(PYTEST) --last-failed --last-failed-no-failures=none
 
 browser: install ## Find a Chromium for the browser tests, or install one
 	@scripts/browser

@@ -149,6 +149,7 @@ async def test_a_message_that_came_in_elsewhere_is_seen_by_those_who_read_here(r
 async def test_a_ring_and_an_interrupt_reach_the_others_and_not_oneself(running: Processes):
     """Whoever asks for a worker, or for a stop, asks the other processes."""
     one, two = await running.onlooker(), await running.onlooker()
+    await until(lambda: bus(one)._outgoing.heard)  # who is alone has nobody to ask
     bus(one).ring(7)
     bus(one).interrupt(8)
     assert (await engine(two).rung.get(), await engine(two).interrupted.get()) == (7, 8)
