@@ -141,7 +141,7 @@ async def follow(
                 if subscriber.over:
                     return
                 events = subscriber.take()
-                if not all(event.live for event in events):
+                if reader.overtook or not all(event.live for event in events):
                     events = await reader.whole(events)
                 if batch := list(watch.see(events)):
                     yield batch
@@ -168,6 +168,7 @@ class _Reader:
     def __init__(self, store: Store, session: str, after: int, read: Read) -> None:
         self._store, self._session, self._seq, self._read = store, session, after, read
         self._page_read: list[Fact] = []
+        self._ended: set[str] = set()
 
     async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
         """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
@@ -207,16 +208,26 @@ class _Reader:
         ended = {body.message for body in ends if isinstance(body, e.MessageCompleted)}
         return [live for live in messages if not (isinstance(live.body, e.Delta) and live.body.message in ended)]
 
+    @property
+    def overtook(self) -> bool:
+        """Tell whether the hub may still show something of messages or runs whose end was read from the log."""
+        return bool(self._ended)
+
     async def whole(self, events: list[Event]) -> list[Event]:
-        """Return *events* without facts that were passed on before; a gap is filled from the log."""
+        """Return *events* without what was passed on before or comes too late; a gap is filled from the log."""
         kept: list[Event] = []
         for event in events:
             if isinstance(event, Fact):
                 if event.seq <= self._seq:
+                    self._ended -= _ends((event,))
                     continue
                 if event.seq > self._seq + 1:
-                    kept += await self._store.read(self._gap(event.seq))
+                    missing = await self._store.read(self._gap(event.seq))
+                    self._ended |= _ends(missing)
+                    kept += missing
                 self._seq = event.seq
+            elif event.run in self._ended or getattr(event.body, "message", None) in self._ended:
+                continue
             kept.append(event)
         return kept
 
@@ -235,6 +246,13 @@ class _Reader:
         return lambda connection: log.facts_between(
             connection, sessions.find(connection, self._session).place, after, before
         )
+
+
+def _ends(facts: Sequence[Fact]) -> set[str]:
+    """Return the messages and runs that *facts* end."""
+    runs = {fact.run or "" for fact in facts if fact.type in _ENDED_TYPES}
+    bodies = [fact.body for fact in facts if fact.type == e.MessageCompleted.type]
+    return runs | {body.message for body in bodies if isinstance(body, e.MessageCompleted)}
 
 
 def _more_runs(events: Sequence[Event]) -> bool:

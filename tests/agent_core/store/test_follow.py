@@ -11,7 +11,7 @@ from agent_core.store.hub import Hub
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send, types, until
-from tests.agent_core.store.reading import joined, read
+from tests.agent_core.store.reading import joined, read, sound
 from tests.conftest import MakeCore
 
 EMOJI = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀")
@@ -238,3 +238,32 @@ async def test_two_readers_see_the_same(make_core: MakeCore):
     assert seen(one.tail) == seen(two.tail)
     for task in (first, second):
         task.cancel()
+
+
+async def test_what_the_log_told_first_is_not_shown_again_when_the_hub_hears_of_it(make_core: MakeCore):
+    """A hub that hears late of one answer, and early of the next: the reader has both, and no text behind its end."""
+    core = await make_core(ScriptedProvider(lambda _: (say(*EMOJI),)))
+    session = await open_session(core)
+    reading, task = await joined(core, session)
+    hub, late = core._store.hub, list[Callable[[], None]]()
+    publish, show = hub.publish, hub.show
+    ends = list[Fact]()
+
+    def keep_back(facts: Iterable[Fact]) -> None:
+        facts = tuple(facts)
+        late.append(lambda: publish(facts))
+        ends.extend(fact for fact in facts if fact.type == "run.completed")
+
+    hub.publish, hub.show = keep_back, lambda event: late.append(lambda: show(event))
+    await send(core, session, "one")
+    await until(lambda: bool(ends))
+    hub.publish, hub.show = publish, show
+    await send(core, session, "two")
+    await until(lambda: types(reading.facts).count("run.completed") == 2)
+    for each in late:
+        each()
+    await say_and_wait(core, session, "three")
+    await until(lambda: types(reading.facts).count("run.completed") == 3)
+    sound(reading)
+    assert list(reading.final.values()) == [[TEXT]] * 3
+    task.cancel()
