@@ -41,11 +41,37 @@ class Limits:
     """What a place can take.
 
     *edit_every* is the least number of seconds between two edits of a message; *text* is the most code points of text
-    in one message, activity lines not counted (None: any number).
+    in one message, activity lines not counted, and *age* the most seconds for which a message may grow (None: any).
     """
 
     edit_every: float
     text: int | None = None
+    age: float | None = None
+
+
+State = Literal["planned", "sent", "acknowledged", "uncertain", "repaired", "closed"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One message of a channel in the delivery ledger, planned before it is sent.
+
+    *begins* and *ends* are borders in the relay's words. The rest is the channel's: *state* is sent while no answer
+    came, acknowledged, uncertain when the answer was lost, repaired when that was mended, and closed when nothing will
+    change any more; *mode* is how it is shown, *sent_to* and *acked_to* count code points of its text, and *began_at*
+    (milliseconds) is when it began to age.
+    """
+
+    id: str
+    n: int
+    begins: str | None = None
+    ends: str | None = None
+    state: State = "planned"
+    mode: str | None = None
+    ref: str | None = None
+    sent_to: int = 0
+    acked_to: int = 0
+    began_at: int | None = None
 
 
 class NotShown(ParleyError):
@@ -68,11 +94,14 @@ class Channel(Protocol[Payload_contra]):
         """Say what *payload* asks for, None when it is nothing for an agent; pure."""
         ...
 
-    async def post(self, address: str, body: "Body") -> Ref:
-        """Show *body* as a new message at *address*; raises `NotShown`."""
+    async def post(self, address: str, body: "Body", entry: Entry, /) -> Ref:
+        """Show *body* as a new message at *address*; raises `NotShown`.
+
+        *entry* is in the ledger. Unless its state is planned, this may have been asked for before.
+        """
         ...
 
-    async def edit(self, ref: Ref, body: "Body") -> None:
+    async def edit(self, ref: Ref, body: "Body", entry: Entry, /) -> None:
         """Make the message at *ref* show *body* and nothing else; raises `NotShown`.
 
         A place with native streaming may send the tail alone while *body* extends what it acknowledged.

@@ -1,8 +1,8 @@
 """relay: follow a session and keep a place showing it, at the place's own pace and in messages it can take.
 
 A conversation is shown in *segments*, one message of the channel each. A wait, the end of a run and rollover past
-`Limits.text` end a segment; the next text opens a new one. A border stays where it was once drawn, whatever the
-messages around it become.
+`Limits.text` or `Limits.age` end a segment; the next text opens a new one. A border stays where it was once drawn,
+whatever the messages around it become. Each message has its entry in the ledger before it is sent.
 """
 
 import asyncio
@@ -11,11 +11,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from agent_core import Clock, Event
-from channels.base import Body, Channel, Grown, Limits, NotShown, Piece, Ref, Run, Said
+from agent_core import Clock, Event, new_id
+from channels.base import Body, Channel, Entry, Grown, Limits, NotShown, Piece, Ref, Run, Said
+from channels.fences import fence_at
 from channels.view import EMPTY, view
 
-_SPLITS = ("\n\n", "\n", " ")
+_LINE_END = "\n"
+_SPLITS = ("\n\n", _LINE_END, " ")
 _ENDS = frozenset({"run.waiting", "run.completed", "run.failed", "run.cancelled"})
 
 
@@ -25,6 +27,28 @@ class Port(Protocol):
     def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*."""
         ...
+
+
+class Sheet(Protocol):
+    """The ledger of one session at one address."""
+
+    async def entries(self) -> list[Entry]:
+        """Return the messages that may still change, in their order."""
+        ...
+
+    async def put(self, entry: Entry) -> None:
+        """Keep *entry* as it is now."""
+        ...
+
+
+class Unkept:
+    """The ledger of a place that is gone with the process."""
+
+    async def entries(self) -> list[Entry]:
+        return []
+
+    async def put(self, entry: Entry) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +62,17 @@ class Border:
     offset: int | None = None
     at: int = field(default=0, compare=False)
 
+    def __str__(self) -> str:
+        return self.message if self.offset is None else f"{self.message} {self.offset}"
+
+    @classmethod
+    def read(cls, text: str | None) -> "Border | None":
+        """Return the border that was written as *text*."""
+        if text is None:
+            return None
+        message, _, offset = text.partition(" ")
+        return cls(message, int(offset) if offset else None)
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -49,26 +84,45 @@ class Segment:
 
 @dataclass(slots=True)
 class _Delivery:
-    """How far a segment got; the row of a ledger."""
+    """How far a segment got; *entry* is its row in the ledger."""
 
     segment: Segment
-    ref: Ref | None = None
+    entry: Entry
     shown: Body | None = None
+
+    @property
+    def ref(self) -> Ref | None:
+        return None if self.entry.ref is None else Ref(self.entry.ref)
 
 
 class Relay:
     """Shows one session at one address. *body* is the picture so far."""
 
-    def __init__(self, port: Port, channel: Channel[Any], clock: Clock, *, session: str, address: str) -> None:
+    def __init__(
+        self,
+        port: Port,
+        channel: Channel[Any],
+        clock: Clock,
+        *,
+        session: str,
+        address: str,
+        sheet: Sheet | None = None,
+    ) -> None:
         self.body: Body = EMPTY
         self._port, self._channel, self._clock = port, channel, clock
         self._session, self._address = session, address
-        self._deliveries = [_Delivery(Segment())]
+        self._sheet = sheet or Unkept()
+        self._deliveries = [_delivery(Entry(new_id("dlv"), 0))]
         self._news, self._hurry = asyncio.Event(), asyncio.Event()
         self._over = False
 
     async def run(self, *, after: int = 0) -> None:
-        """Show what follows seq *after* until the events end, and return once the last state is shown."""
+        """Show what follows seq *after* until the events end, and return once the last state is shown.
+
+        What an earlier run of the same place had begun is brought to its end.
+        """
+        if begun := await self._sheet.entries():
+            self._deliveries = [_delivery(entry) for entry in begun]
         reading = asyncio.create_task(self._read(after))
         try:
             await self._write()
@@ -123,27 +177,46 @@ class Relay:
     async def _show(self) -> NotShown | None:
         """Bring every message up to date, in order; return why one of them was not."""
         body = self.body
-        self._plan(body)
+        await self._plan(body)
         for delivery in self._deliveries:
             picture = cut(body, delivery.segment)
             if picture == delivery.shown or not (delivery.ref or is_visible(picture)):
                 continue
             try:
-                if delivery.ref is None:
-                    delivery.ref = await self._channel.post(self._address, picture)
-                else:
-                    await self._channel.edit(delivery.ref, picture)
+                await self._deliver(delivery, picture)
             except NotShown as error:
                 return error
             delivery.shown = picture
         self._forget(body)
         return None
 
-    def _plan(self, body: Body) -> None:
+    async def _deliver(self, delivery: _Delivery, picture: Body) -> None:
+        """Show *picture* as a new message or as an edit of the one it has; raises `NotShown`."""
+        entry = delivery.entry
+        if delivery.ref is not None:
+            await self._channel.edit(delivery.ref, picture, entry)
+        else:
+            await self._sheet.put(entry)
+            entry.ref = await self._channel.post(self._address, picture, entry)
+        if picture.closed and all(run.ended for run in picture.runs):
+            entry.state = "closed"
+            await self._sheet.put(entry)
+
+    async def _plan(self, body: Body) -> None:
         """Draw the borders that are due."""
-        while (end := border(body, self._deliveries[-1].segment, self._channel.limits)) is not None:
-            self._deliveries[-1].segment = replace(self._deliveries[-1].segment, end=end)
-            self._deliveries.append(_Delivery(Segment(start=end)))
+        while (end := self._due(body, self._deliveries[-1])) is not None:
+            last = self._deliveries[-1]
+            last.segment = replace(last.segment, end=end)
+            last.entry.ends = str(end)
+            await self._sheet.put(last.entry)
+            self._deliveries.append(_delivery(Entry(new_id("dlv"), last.entry.n + 1, begins=str(end))))
+
+    def _due(self, body: Body, delivery: _Delivery) -> Border | None:
+        limits, began = self._channel.limits, delivery.entry.began_at
+        if (end := border(body, delivery.segment, limits)) is not None:
+            return end
+        old = began is not None and limits.age is not None and self._clock.now() - began >= 1000 * limits.age
+        return rollover(body, delivery.segment) if old else None
 
     def _forget(self, body: Body) -> None:
         """Leave alone what changes no more: segments of runs that ended."""
@@ -156,12 +229,17 @@ class Relay:
         self._deliveries = [*(delivery for delivery in closed if may_change(delivery)), last]
 
 
+def _delivery(entry: Entry) -> _Delivery:
+    return _Delivery(Segment(Border.read(entry.begins), Border.read(entry.ends)), entry)
+
+
 def cut(body: Body, segment: Segment) -> Body:
     """Return the picture of *segment*: its messages, the runs they belong to, and whether it is closed.
 
     It reaches no further than the first border that the view drew.
     """
-    kept = tuple(said for _, said in _cut(body, segment))
+    taken = body.past + body.recent
+    kept = tuple(_fenced(taken[at], said, _begin(taken[at], segment.start)) for at, said in _cut(body, segment))
     return Body(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
 
 
@@ -178,6 +256,20 @@ def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
             room -= len(text)
         last = Border(said.id, None, at) if said.border else None
     return last
+
+
+def rollover(body: Body, segment: Segment) -> Border | None:
+    """Return the end of the words that *segment* shows by now; None while it has none, or its last run is over."""
+    last: Border | None = None
+    for at, said in _cut(body, segment):
+        if said.role == "assistant" and said.open and (words := _words(said.text)):
+            last = Border(said.id, _begin(said, segment.start) + words, at)
+    return last
+
+
+def _words(text: str) -> int:
+    """Return the length of *text* up to the end of its last whole word."""
+    return max(text.rfind(" "), text.rfind("\n")) + 1
 
 
 def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, Said]]:
@@ -235,6 +327,18 @@ def _part(said: Said, begin: int, end: int | None) -> Said:
     if end is None:
         return replace(said, parts=parts)
     return replace(said, parts=parts, calls=(), border=False)
+
+
+def _fenced(whole: Said, part: Said, begin: int) -> Said:
+    """Return *part* of *whole*, from *begin* on, with a code fence that the cut went through closed and opened anew."""
+    if whole is part:
+        return part
+    text, end = part.text, begin + len(part.text)
+    if end < len(whole.text) and (inside := fence_at(whole.text[:end])) is not None:
+        text = f"{text.removesuffix(_LINE_END)}{_LINE_END}{inside.mark}"
+    if begin and (before := fence_at(whole.text[:begin])) is not None:
+        text = f"{before.opening}{_LINE_END}{text}"
+    return replace(part, parts=(Piece("text", Grown.of(text)),))
 
 
 def _split(text: str, *, required: bool) -> int:

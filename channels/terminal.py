@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from agent_core import Actor, Inbound, Text, new_id
-from channels.base import Body, Limits, Ref, Run, Stop
+from channels.base import Body, Entry, Limits, Ref, Run, Stop
 
 ADDRESS = "terminal:1"
 _OPEN = ("requested", "running", "waiting")
@@ -46,14 +46,14 @@ class Terminal:
             return Stop(self.actor)
         return Inbound(parts=(Text(line.strip()),), actor=self.actor, key=new_id("key")) if line.strip() else None
 
-    async def post(self, address: str, body: Body) -> Ref:
+    async def post(self, address: str, body: Body, _entry: Entry) -> Ref:
         if self._live and self._ref:
             self._write("\n")
         self._ref, self._plain, self._closed = Ref(f"{address}:{new_id('msg')}"), "", False
         self._show(body)
         return self._ref
 
-    async def edit(self, ref: Ref, body: Body) -> None:
+    async def edit(self, ref: Ref, body: Body, _entry: Entry) -> None:
         if ref == self._ref:  # what was printed above it cannot be reached any more
             self._show(body)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import channels.terminal
 from agent_core import Actor, Event, Inbound, Text
 from agent_core.testing import FakeClock
-from channels.base import Body, Call, Grown, Piece, Run, Said, Stop
+from channels.base import Body, Call, Entry, Grown, Piece, Run, Said, Stop
 from channels.relay import Relay
 from channels.terminal import ADDRESS, Terminal, end_of, harmless
 from tests.channels.logs import golden
@@ -46,9 +46,9 @@ class Paper:
 
     async def pictures(self, *bodies: Body) -> str:
         """Print pictures of one message, one after the other."""
-        ref = await self.terminal.post(ADDRESS, bodies[0])
+        ref = await self.terminal.post(ADDRESS, bodies[0], Entry("dlv_1", 0))
         for body in bodies[1:]:
-            await self.terminal.edit(ref, body)
+            await self.terminal.edit(ref, body, Entry("dlv_1", 0))
         return self.out
 
 
@@ -165,9 +165,9 @@ def test_a_good_end_needs_no_words():
 async def test_an_edit_of_an_older_message_is_not_printed():
     """What stands above the newest message cannot be reached any more."""
     paper = Paper(live=True)
-    old = await paper.terminal.post(ADDRESS, picture("one", closed=True))
-    await paper.terminal.post(ADDRESS, picture("two", closed=True))
-    await paper.terminal.edit(old, picture("three", closed=True))
+    old = await paper.terminal.post(ADDRESS, picture("one", closed=True), Entry("dlv_1", 0))
+    await paper.terminal.post(ADDRESS, picture("two", closed=True), Entry("dlv_2", 1))
+    await paper.terminal.edit(old, picture("three", closed=True), Entry("dlv_1", 0))
     assert paper.out == "one\n\ntwo\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_core import Actor, Event, Inbound, Text
 from agent_core.testing.level import Level
-from channels.base import Body, Decision, Limits, NotShown, Ref, Stop
+from channels.base import Body, Decision, Entry, Limits, NotShown, Ref, Stop
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Toy:
             case _:
                 return None
 
-    async def post(self, address: str, body: Body) -> Ref:
+    async def post(self, address: str, body: Body, _entry: Entry) -> Ref:
         self.address = address
         self._maybe_refuse()
         self._posts += 1
         return self._note("post", Ref(f"m{self._posts}"), body)
 
-    async def edit(self, ref: Ref, body: Body) -> None:
+    async def edit(self, ref: Ref, body: Body, _entry: Entry) -> None:
         self._maybe_refuse()
         self._note("edit", ref, body)
 
