@@ -185,7 +185,7 @@ HISTORIES = frozenset({"conversations.history", "conversations.replies"})
 
 
 def rate(method: str, *, unlisted: bool = False) -> Limit[int]:
-    """Return how often *method* may be called per `RATE_WINDOW`, by an app sold outside the Marketplace if *unlisted*."""
+    """Return how often *method* may be called per `RATE_WINDOW`, *unlisted*: by an app from outside the Marketplace."""
     return UNLISTED if unlisted and method in HISTORIES else RATES.get(method, TIER_1)
 
 
