@@ -1,0 +1,181 @@
+"""What Slack writes: messages as they are read, events as they are sent, and the payloads of a click."""
+
+from typing import Any
+
+from channels.slack.testing.world import Channel, Json, Message, Session, Stream, Task, User, View, Workspace
+
+
+def as_json(message: Message, app_id: str = "", *, metadata: bool = True) -> Json:
+    """Return *message* as `conversations.replies` and events show it."""
+    shown: Json = {"type": "message", "user": message.user, "ts": message.ts, "team": message.team}
+    stream = message.stream
+    shown["text"] = stream.markdown if stream else message.text
+    if blocks := streamed(stream) if stream else message.blocks:
+        shown["blocks"] = blocks
+    if message.bot_id:
+        shown |= {"bot_id": message.bot_id, "app_id": app_id}
+    else:
+        shown["client_msg_id"] = f"{message.ts}-{message.user}"
+    for name in ("thread_ts", "subtype", "edited", "username", "attachments"):
+        if value := getattr(message, name):
+            shown[name] = value
+    if message.metadata and metadata:
+        shown["metadata"] = message.metadata
+    if message.reactions:
+        shown["reactions"] = [{"name": n, "users": who, "count": len(who)} for n, who in message.reactions.items()]
+    return shown
+
+
+def streamed(stream: Stream) -> list[Json]:
+    """Return the blocks that a stream is kept as."""
+    blocks: list[Json] = []
+    tasks = [_card(task) for task in stream.tasks]
+    if stream.plan and tasks:
+        blocks.append({"type": "plan", "title": stream.title or "Plan", "tasks": tasks})
+    for part in stream.parts:
+        match part:
+            case str():
+                blocks.append({"type": "markdown", "text": part})
+            case Task() if not stream.plan:
+                blocks.append(_card(part))
+            case list():
+                blocks += part
+            case _:
+                continue
+    return blocks
+
+
+def message(workspace: Workspace, channel: Channel, said: Message, app_id: str = "") -> Json:
+    """Return the event of a new message."""
+    event = as_json(said, app_id)
+    root = channel.messages.get(said.thread_ts or "")
+    if root is not None:
+        event["parent_user_id"] = root.user
+    author = workspace.users.get(said.user)
+    if author is not None and author.stranger:
+        event |= {"user_team": author.team, "source_team": author.team}
+    return _of(channel, event, said.ts)
+
+
+def changed(workspace: Workspace, channel: Channel, said: Message, before: Json, ts: str) -> Json:
+    """Return the event of an edit, an unfurl or an update; only a person's edit has a new `edited.ts`."""
+    now = as_json(said, before.get("app_id", "")) | {"source_team": workspace.id}
+    event: Json = {"type": "message", "subtype": "message_changed", "hidden": True, "ts": ts}
+    return _of(channel, event | {"message": now, "previous_message": before}, ts)
+
+
+def gone(workspace: Workspace, channel: Channel, said: Message, before: Json, ts: str) -> Json:
+    """Return the event of a deletion; of a thread's root with answers it is a change into a tombstone."""
+    if said.subtype == "tombstone":
+        return changed(workspace, channel, said, before, ts)
+    event: Json = {"type": "message", "subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": said.ts}
+    return _of(channel, event | {"previous_message": before}, ts)
+
+
+def mention(event: Json) -> Json:
+    """Return the `app_mention` that goes with the event of a message."""
+    kept = ("user", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team", "user_team", "blocks")
+    return {"type": "app_mention", **{name: event[name] for name in kept if name in event}}
+
+
+def stopped(channel: Channel, user: str, root: str, streams: list[str], ts: str) -> Json:
+    """Return the event of a press on Stop."""
+    return {
+        "type": "agent_session_stopped",
+        "channel": channel.id,
+        "user": user,
+        "thread_ts": root,
+        "streaming_message_ts": streams,
+        "event_ts": ts,
+    }
+
+
+def renamed(workspace: Workspace, channel: Channel, user: str, root: str, session: Session, old: str) -> Json:
+    """Return the event of a new title."""
+    event: Json = {"type": "agent_session_title_changed", "channel": channel.id, "user": user}
+    event |= {"team_id": workspace.id, "thread_ts": root, "title": session.title}
+    return event | ({"previous_title": old} if old else {})
+
+
+def envelope(workspace: Workspace, channel: Channel | None, event: Json, app_id: str, ids: tuple[str, int]) -> Json:
+    """Wrap *event* as the Events API does; *ids* are its id and its time in seconds."""
+    event_id, seconds = ids
+    bot: Json = {"enterprise_id": workspace.enterprise, "team_id": workspace.id, "user_id": workspace.bot.id}
+    return {
+        "token": "deprecated",
+        "team_id": workspace.id,
+        "context_team_id": workspace.id,
+        "context_enterprise_id": workspace.enterprise,
+        "api_app_id": app_id,
+        "event": event,
+        "type": "event_callback",
+        "event_id": event_id,
+        "event_time": seconds,
+        "event_context": f"4-{event_id}",
+        "is_ext_shared_channel": channel is not None and channel.shared,
+        "authorizations": [bot | {"is_bot": True, "is_enterprise_install": False}],
+    }
+
+
+def person(user: User) -> Json:
+    """Return the person of an interaction."""
+    return {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team}
+
+
+def interaction(workspace: Workspace, user: User, app_id: str, **more: Any) -> Json:
+    """Return what all payloads of a click have, and *more*."""
+    enterprise = {"id": workspace.enterprise, "name": workspace.name} if workspace.enterprise else None
+    return {
+        "team": {"id": workspace.id, "domain": workspace.name.lower()},
+        "user": person(user),
+        "api_app_id": app_id,
+        "token": "deprecated",
+        "enterprise": enterprise,
+        "is_enterprise_install": False,
+        **more,
+    }
+
+
+def where(channel: Channel, said: Message, app_id: str) -> Json:
+    """Return the part of a click that says on which message it was."""
+    container: Json = {"type": "message", "message_ts": said.ts, "channel_id": channel.id}
+    container |= {"is_ephemeral": said.to is not None}
+    if said.thread_ts:
+        container["thread_ts"] = said.thread_ts
+    return {
+        "container": container,
+        "channel": {"id": channel.id, "name": channel.name},
+        "message": as_json(said, app_id),
+        "state": {"values": {}},
+    }
+
+
+def view(workspace: Workspace, opened: View, app_id: str) -> Json:
+    """Return a view as it is answered and sent."""
+    given = opened.view
+    return {
+        **given,
+        "id": opened.id,
+        "team_id": workspace.id,
+        "app_id": app_id,
+        "bot_id": workspace.bot_id,
+        "hash": opened.hash,
+        "root_view_id": opened.root,
+        "previous_view_id": opened.previous,
+        "private_metadata": given.get("private_metadata", ""),
+        "callback_id": given.get("callback_id", ""),
+        "state": given.get("state", {"values": {}}),
+    }
+
+
+def _card(task: Task) -> Json:
+    card: Json = {"type": "task_card", "task_id": task.id, "title": task.title, "status": task.status}
+    for name in ("details", "output"):
+        if text := getattr(task, name):
+            section: Json = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
+            card[name] = {"type": "rich_text", "elements": [section]}
+    return card | ({"sources": task.sources} if task.sources else {})
+
+
+def _of(channel: Channel, event: Json, ts: str) -> Json:
+    return event | {"channel": channel.id, "channel_type": channel.kind, "event_ts": ts}

@@ -1,0 +1,137 @@
+"""What an app reads and looks up: threads, channels, people, groups, itself; and the strict check of blocks."""
+
+from collections.abc import Sequence
+
+from channels.slack.testing import payloads
+from channels.slack.testing.asked import Arguments, Desk, Refused
+from channels.slack.testing.content import problems
+from channels.slack.testing.world import Channel, Json, Message, Workspace
+
+_PAGE = 1000
+_KINDS = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
+
+
+def auth_test(desk: Desk, _: Arguments) -> Json:
+    """`auth.test`."""
+    workspace = desk.workspace
+    said: Json = {"url": desk.base_url, "team": workspace.name, "user": workspace.bot.name, "team_id": workspace.id}
+    said |= {"user_id": workspace.bot.id, "bot_id": workspace.bot_id, "is_enterprise_install": False}
+    return said | ({"enterprise_id": workspace.enterprise} if workspace.enterprise else {})
+
+
+def replies(desk: Desk, given: Arguments) -> Json:
+    """`conversations.replies`: the root, then the answers; metadata only where it is asked for."""
+    channel = desk.channel(given.need("channel"))
+    desk.need_scope(f"{_KINDS[channel.kind]}:history")
+    ts = given.need("ts")
+    if (asked := channel.messages.get(ts)) is None and not channel.replies(ts):
+        raise Refused("thread_not_found")
+    root = asked.root if asked else ts
+    within = [each for each in channel.thread(root) if each.ts == root or _within(given, each.ts)]
+    said = _page(desk, given, within)
+    for each in said["messages"]:
+        if each["ts"] == root and (answers := channel.replies(root)):
+            each |= {"thread_ts": root, "reply_count": len(answers), "latest_reply": answers[-1].ts}
+    return said
+
+
+def history(desk: Desk, given: Arguments) -> Json:
+    """`conversations.history`: the newest first, no answers of threads."""
+    channel = desk.channel(given.need("channel"))
+    desk.need_scope(f"{_KINDS[channel.kind]}:history")
+    within = [m for m in channel.messages.values() if m.root == m.ts and _within(given, m.ts)]
+    return _page(desk, given, within[::-1])
+
+
+def info(desk: Desk, given: Arguments) -> Json:
+    """`conversations.info`."""
+    channel = desk.channel(given.need("channel"))
+    desk.need_scope(f"{_KINDS[channel.kind]}:read")
+    return {"channel": channel_json(desk.workspace, channel)}
+
+
+def members(desk: Desk, given: Arguments) -> Json:
+    """`conversations.members`."""
+    channel = desk.channel(given.need("channel"))
+    desk.need_scope(f"{_KINDS[channel.kind]}:read")
+    return {"members": sorted(channel.members), "response_metadata": {"next_cursor": ""}}
+
+
+def open_im(desk: Desk, given: Arguments) -> Json:
+    """`conversations.open`, with one person."""
+    users = given.texts("users")
+    if len(users) != 1 or users[0] not in desk.workspace.users:
+        raise Refused("user_not_found")
+    desk.need_scope("im:write")
+    channel = desk.workspace.im(users[0])
+    return {"channel": {"id": channel.id}}
+
+
+def user(desk: Desk, given: Arguments) -> Json:
+    """`users.info`."""
+    found = desk.workspace.users.get(given.need("user"))
+    if found is None:
+        raise Refused("user_not_found")
+    return {"user": found.as_json()}
+
+
+def group_users(desk: Desk, given: Arguments) -> Json:
+    """`usergroups.users.list`."""
+    found = desk.workspace.groups.get(given.need("usergroup"))
+    if found is None:
+        raise Refused("no_such_subteam")
+    return {"users": list(found)}
+
+
+def validate(_: Desk, given: Arguments) -> Json:
+    """`blocks.validate`: exactly one of blocks, message and view."""
+    names = [name for name in ("blocks", "message", "view") if name in given]
+    if len(names) != 1:
+        raise Refused("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
+    code, prefix, surface = f"invalid_{names[0]}", "", "message"
+    if names[0] == "blocks":
+        blocks = given.listed("blocks", code)
+    else:
+        whole = given.mapping(names[0], code) or {}
+        blocks, prefix = whole.get("blocks", []), "/blocks"
+        surface = {"message": "message"}.get(names[0], whole.get("type", "modal"))
+    found = problems(blocks or [], surface=surface)
+    if found:
+        raise Refused(code, errors=[each | {"pointer": f"{prefix}{each['pointer']}"} for each in found])
+    return {}
+
+
+def channel_json(workspace: Workspace, channel: Channel) -> Json:
+    """Return the conversation object."""
+    person = next((each for each in channel.members if each != workspace.bot.id), None)
+    return {
+        "id": channel.id,
+        "name": channel.name,
+        "is_channel": channel.kind == "channel",
+        "is_group": channel.kind == "group",
+        "is_im": channel.kind == "im",
+        "is_mpim": channel.kind == "mpim",
+        "is_private": channel.kind != "channel",
+        "is_archived": channel.archived,
+        "is_shared": channel.shared,
+        "is_ext_shared": channel.shared,
+        "is_member": workspace.bot.id in channel.members,
+        "num_members": len(channel.members),
+        **({"user": person} if channel.kind == "im" else {}),
+    }
+
+
+def _within(given: Arguments, ts: str) -> bool:
+    oldest, latest, both = given.text("oldest"), given.text("latest"), given.flag("inclusive")
+    after = not oldest or float(ts) > float(oldest) or (both and float(ts) == float(oldest))
+    before = not latest or float(ts) < float(latest) or (both and float(ts) == float(latest))
+    return after and before
+
+
+def _page(desk: Desk, given: Arguments, found: Sequence[Message]) -> Json:
+    limit, start = max(1, min(given.number("limit", _PAGE), _PAGE)), given.number("cursor", 0)
+    end, everything = start + limit, given.flag("include_all_metadata")
+    shown = [payloads.as_json(each, desk.app_id, metadata=everything) for each in found[start:end]]
+    more = end < len(found)
+    cursor = {"response_metadata": {"next_cursor": str(end)}} if more else {}
+    return {"messages": shown, "has_more": more, **cursor}

@@ -1,0 +1,284 @@
+"""The Slack stand-in: workspaces, the Web API, deliveries and faults behind one port of this machine."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, Protocol, cast
+
+from aiohttp import web
+
+from agent_core import Clock, SystemClock
+from agent_core.testing.level import Level
+from channels.slack import limits
+from channels.slack.budget import Budget
+from channels.slack.testing.app import App
+from channels.slack.testing.asked import Arguments, Desk, Refused
+from channels.slack.testing.deliveries import Courier, Delivery, machine_time
+from channels.slack.testing.faults import Armed, Fault, Faults
+from channels.slack.testing.methods import METHODS
+from channels.slack.testing.sockets import Sockets
+from channels.slack.testing.team import Team
+from channels.slack.testing.tickets import Tickets
+from channels.slack.testing.world import Channel, Json, Workspace
+
+_LARGEST = 4 * 1024 * 1024
+_BEARER = "Bearer "
+_RATELIMITED = 429
+
+
+class Rates(Protocol):
+    """How often the app may call."""
+
+    def take(self, method: str, team: str, channel: str | None, now: int) -> float:
+        """Count a call at *now* (ms) and return 0.0, or the seconds until it would be allowed."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call that came in: when (ms), of which workspace, with what, and how it was answered.
+
+    *status* 0 is a cut connection; *answer* is what the call did, even if it never arrived.
+    """
+
+    at: int
+    method: str
+    team: str
+    arguments: Mapping[str, Any]
+    status: int = 0
+    answer: Json | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it had its effect."""
+        return bool(self.answer and self.answer.get("ok"))
+
+
+class SlackStandIn:
+    """Play Slack for one app from `async with stand_in.serving() as url` on; `url + "api/"` is its Web API.
+
+    Time is that of *clock*: streams and statuses age, events are retried and rates are counted by it; only the
+    patience of *ack_within* seconds for an answer is real. *rates* are Slack's documented ones; None counts nothing.
+    With *echo* the app hears of its own messages too, as with Slack. Whoever waits for something calls `until`.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        workspaces: Iterable[Workspace] | None = None,
+        app: App | None = None,
+        rates: Rates | Literal["slack"] | None = "slack",
+        echo: bool = True,
+        ack_within: float = limits.ACK_WITHIN.value,
+        signed_at: Callable[[], float] = machine_time,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.calls: list[Call] = []
+        self.faults = Faults()
+        self.base_url = ""
+        self._rates, self._echo = Budget() if rates == "slack" else rates, echo
+        self._level = Level()
+        app = app or App()
+        self.sockets = Sockets(app.id, self.faults, self.changed, ack_within)
+        self.courier = Courier(app, self.clock, self.faults, self.sockets, ack_within=ack_within, signed_at=signed_at)
+        self.tickets = Tickets(self.clock)
+        given = [Workspace.example()] if workspaces is None else workspaces
+        self.teams = {each.id: Team(each, self.courier, self.tickets, self.clock, self.changed) for each in given}
+
+    # ---- for tests -------------------------------------------------------------------------------
+
+    @property
+    def app(self) -> App:
+        """Return the app as Slack knows it; set it to change where and what it is told."""
+        return self.courier.app
+
+    @app.setter
+    def app(self, app: App) -> None:
+        self.courier.app = app
+
+    def deliver_to(self, url: str | None) -> None:
+        """Send what happens to the app at *url* from now on."""
+        self.app = replace(self.app, url=url)
+
+    def team(self, id: str | None = None) -> Team:
+        """Return a workspace, the first one without *id*."""
+        return next(iter(self.teams.values())) if id is None else self.teams[id]
+
+    def fault(self, fault: Fault) -> Armed:
+        """Let something go wrong."""
+        return self.faults.add(fault)
+
+    def called(self, method: str, team: str | None = None) -> list[Call]:
+        """Return the calls of *method*."""
+        return [call for call in self.calls if call.method == method and team in (None, call.team)]
+
+    @property
+    def sent(self) -> list[Delivery]:
+        """Return everything that the app was told, or was to be told."""
+        return self.courier.sent
+
+    def changed(self) -> None:
+        """Say that something is different now."""
+        self._level.set(self._level.value + 1)
+
+    async def until(self, true: Callable[[], object], timeout: float = 10.0) -> None:
+        """Return once *true* is; it is asked again after each call, delivery and action. Raises `TimeoutError`."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not true():
+                    await self.news(self._level.value)
+        except TimeoutError:
+            said = ", ".join(f"{call.method} {call.status}" for call in self.calls[-8:])
+            raise TimeoutError(f"It did not come true within {timeout:g} s; the last calls: {said or 'none'}") from None
+
+    async def news(self, seen: int) -> int:
+        """Return how much has happened, once that is more than *seen*."""
+        await self._level.reached(seen + 1)
+        return self._level.value
+
+    @asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[str]:
+        """Serve on 127.0.0.1; give the address, with a slash at its end."""
+        app = web.Application(client_max_size=_LARGEST)
+        app.router.add_route("*", "/api/{method}", self._api)
+        app.router.add_get("/link/", self.sockets.serve)
+        app.router.add_post("/actions/{team}/{name}", self._respond)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+            self.base_url = self.tickets.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+            self.courier.open()
+            yield self.base_url
+        finally:
+            await self.courier.close()
+            await self.sockets.close()
+            await runner.cleanup()
+
+    # ---- the Web API -----------------------------------------------------------------------------
+
+    async def _api(self, request: web.Request) -> web.StreamResponse:
+        given = await _arguments(request)
+        token = request.headers.get("Authorization", "").removeprefix(_BEARER) or str(given.pop("token", ""))
+        team = next((each.workspace for each in self.teams.values() if each.bot_token == token), None)
+        call = Call(self.clock.now(), request.match_info["method"], team.id if team else "", given)
+        self.calls.append(call)
+        strike = partial(self.faults.strike, on=call.method, workspace=call.team)
+        try:
+            if strike("request_lost"):
+                return _cut(request)
+            broken = strike("server_error")
+            if broken is None or broken.effect:
+                headers = self._run(call, token, team)
+            if broken is not None:
+                call.status = broken.status
+                return web.Response(status=broken.status, text="Service Unavailable")
+            if call.ok and strike("answer_lost"):
+                return _cut(request)
+            call.status = cast("int", headers.pop("status"))  # pyright: ignore[reportPossiblyUnboundVariable]
+            return web.json_response(call.answer, status=call.status, headers=headers)
+        finally:
+            self.changed()
+
+    def _run(self, call: Call, token: str, team: Workspace | None) -> dict[str, Any]:
+        """Carry the call out, keep its answer and return status and headers."""
+        try:
+            call.answer = {"ok": True, **self._answer(call, token, team)}
+            return {"status": 200}
+        except Refused as refused:
+            call.answer = refused.as_json()
+            after = {"Retry-After": str(refused.more["retry_after"])} if refused.status == _RATELIMITED else {}
+            return {"status": refused.status, **after}
+
+    def _answer(self, call: Call, token: str, team: Workspace | None) -> Json:
+        entry = METHODS.get(call.method)
+        known = entry is not None or call.method == "apps.connections.open"
+        if fault := self.faults.strike("refused", call.method, call.team):
+            raise Refused(fault.code)
+        if not known:
+            raise Refused("unknown_method")
+        if not token:
+            raise Refused("not_authed")
+        if (call.method == "apps.connections.open") != (token == self.app.app_token):
+            raise Refused("not_allowed_token_type" if team or token == self.app.app_token else "invalid_auth")
+        if entry is None:
+            return {"url": self.sockets.ticket(self.base_url)}
+        if team is None:
+            raise Refused("invalid_auth")
+        desk, given = self._desk(team), Arguments(call.arguments)
+        if entry.scopes:
+            desk.need_scope(*entry.scopes)
+        self._ration(call)
+        self._break(call, team)
+        return entry.run(desk, given)
+
+    def _ration(self, call: Call) -> None:
+        fault = self.faults.strike("ratelimited", call.method, call.team)
+        channel = call.arguments.get("channel") or call.arguments.get("channel_id")
+        wait = self._rates.take(call.method, call.team, channel, self.clock.now()) if self._rates else 0.0
+        if fault is not None or wait:
+            seconds = int(-(-(fault.seconds if fault else wait) // 1))
+            raise Refused("ratelimited", status=_RATELIMITED, retry_after=seconds)
+
+    def _break(self, call: Call, team: Workspace) -> None:
+        """Let the faults strike that concern what the call is about."""
+        given = call.arguments
+        if any(name in given for name in ("blocks", "view")) and self.faults.strike(
+            "invalid_blocks", call.method, call.team
+        ):
+            reason = {"pointer": "/blocks/0", "code": "invalid_block", "message": "rejected by a fault"}
+            said = "[ERROR] rejected by a fault [json-pointer:/blocks/0]"
+            raise Refused("invalid_blocks", said, errors=[reason])
+        channel = team.channels.get(str(given.get("channel")))
+        message = channel.messages.get(str(given.get("ts"))) if channel else None
+        stream = message.stream if message else None
+        if stream and stream.ended is None and self.faults.strike("stream_closed", call.method, call.team):
+            stream.ended = "closed"
+
+    def _desk(self, workspace: Workspace) -> Desk:
+        return Desk(
+            workspace,
+            self.app.id,
+            self.clock.now(),
+            self.base_url,
+            partial(self._tell, workspace),
+            self.courier.subscribed,
+            self.tickets.redeem,
+            self.tickets.unique,
+        )
+
+    def _tell(self, workspace: Workspace, channel: Channel, event: Json) -> None:
+        if self._echo:
+            self.courier.event(workspace, channel, event)
+
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
+        try:
+            self.tickets.use(request.match_info["name"], await request.json())
+        except Refused as refused:
+            return web.Response(status=refused.status, text=refused.code)
+        finally:
+            self.changed()
+        return web.Response(text="ok")
+
+
+async def _arguments(request: web.Request) -> dict[str, Any]:
+    """Read arguments from the query, a form or JSON."""
+    given: dict[str, Any] = dict(request.query)
+    if request.content_type == "application/json":
+        with suppress(json.JSONDecodeError):
+            body = await request.json()
+            given |= body if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    elif request.can_read_body:
+        given |= dict(await request.post())
+    return given
+
+
+def _cut(request: web.Request) -> web.StreamResponse:
+    """End the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

@@ -1,0 +1,318 @@
+"""A workspace as people use it: what they do there, and what they see."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_core import Clock
+from channels.slack.testing import payloads
+from channels.slack.testing.deliveries import Courier, Delivery
+from channels.slack.testing.shown import Button, SessionShown, Shown, buttons, session_shown, shown
+from channels.slack.testing.tickets import Tickets
+from channels.slack.testing.world import Channel, Json, Message, User, View, Workspace
+
+_MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
+
+
+class NotPossible(Exception):
+    """A person cannot do this: it is not there to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What became of something that a person did: its `ts` where it has one, and the deliveries to the app."""
+
+    ts: str
+    deliveries: tuple[Delivery, ...] = ()
+
+    @property
+    def acked(self) -> bool:
+        """Whether the app has acknowledged everything."""
+        return all(each.acked for each in self.deliveries)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Return why deliveries failed so far."""
+        return tuple(reason for each in self.deliveries for reason in each.failures)
+
+    async def finished(self) -> "Heard":
+        """Return once nothing of it is tried any more."""
+        for each in self.deliveries:
+            await each.finished()
+        return self
+
+
+class Team:
+    """One workspace. Actions return when the app has acknowledged, or when what Slack tries at once has failed."""
+
+    def __init__(
+        self, workspace: Workspace, courier: Courier, tickets: Tickets, clock: Clock, changed: Callable[[], None]
+    ) -> None:
+        self.workspace = workspace
+        self._courier, self._tickets, self._clock, self._changed = courier, tickets, clock, changed
+
+    @property
+    def id(self) -> str:
+        return self.workspace.id
+
+    @property
+    def bot_token(self) -> str:
+        return self.workspace.bot_token
+
+    @property
+    def bot(self) -> str:
+        """Return the user id of the app."""
+        return self.workspace.bot.id
+
+    # ---- what people do --------------------------------------------------------------------------
+
+    async def says(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, entities: list[Json] | None = None
+    ) -> Heard:
+        """Write *text*; a mention of the app reaches it twice, as Slack does. *entities* are what the person looks at.
+
+        Mentions and links are written as Slack keeps them, `<@UPARLEY>`; other angle brackets are escaped.
+        """
+        place, author = self._place(user, channel)
+        now = self._clock.now()
+        message = Message(place.stamp(now), author.id, escaped(text), thread_ts, author.team)
+        if author.bot:
+            message.bot_id = f"B{author.id[1:]}"
+        place.messages[message.ts] = message
+        event = payloads.message(self.workspace, place, message)
+        if place.kind == "im" and entities is not None:
+            event["app_context"] = {"entities": entities}
+        told = self._courier.event(self.workspace, place, event)
+        if f"<@{self.bot}>" in message.text and self.bot in place.members and place.kind != "im":
+            told = self._courier.event(self.workspace, place, payloads.mention(event)) + told
+        return await self._heard(message.ts, told)
+
+    async def mentions(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> Heard:
+        """Write *text* to the app by name."""
+        return await self.says(user, channel, f"<@{self.bot}> {text}", thread_ts)
+
+    async def edits(self, user: str, channel: str, ts: str, text: str) -> Heard:
+        """Change one's own message."""
+        place, message = self._own(user, channel, ts)
+        stamp = place.stamp(self._clock.now())
+        before = payloads.as_json(message, self._courier.app.id)
+        message.text, message.edited = escaped(text), {"user": user, "ts": stamp}
+        return await self._tell(place, payloads.changed(self.workspace, place, message, before, stamp), ts)
+
+    async def unfurls(self, channel: str, ts: str, url: str = "https://example.com/") -> Heard:
+        """Let Slack add the preview of a link: a change without an edit."""
+        place, message = self._message(channel, ts)
+        before = payloads.as_json(message, self._courier.app.id)
+        message.attachments = [{"from_url": url, "title": url, "fallback": url}]
+        event = payloads.changed(self.workspace, place, message, before, place.stamp(self._clock.now()))
+        return await self._tell(place, event, ts)
+
+    async def deletes(self, user: str, channel: str, ts: str) -> Heard:
+        """Delete one's own message."""
+        place, message = self._own(user, channel, ts)
+        before = payloads.as_json(message, self._courier.app.id)
+        place.remove(message)
+        event = payloads.gone(self.workspace, place, message, before, place.stamp(self._clock.now()))
+        return await self._tell(place, event, ts)
+
+    async def presses(self, user: str, channel: str, ts: str, action_id: str, value: str | None = None) -> Heard:
+        """Press a button of a message, the one with *value* where several share an action id."""
+        place, message = self._message(channel, ts)
+        button = self._button(message, action_id, value)
+        if button.visible_to and user not in button.visible_to:
+            raise NotPossible(f"{user} does not see the button {action_id}.")
+        now = place.stamp(self._clock.now())
+        action: Json = {"type": button.type, "action_id": button.action_id, "block_id": button.block_id}
+        action |= {"value": button.value, "action_ts": now, "text": {"type": "plain_text", "text": button.text}}
+        said = payloads.where(place, message, self._courier.app.id)
+        return await self._interact(user, ts, "block_actions", place, message, actions=[action], **said)
+
+    async def stops(self, user: str, channel: str, thread_ts: str) -> Heard:
+        """Press Stop: Slack stops the streams of the thread and tells the app."""
+        if not self._courier.subscribed("agent_session_stopped"):
+            raise NotPossible("There is no Stop: the app has not subscribed to agent_session_stopped.")
+        place, now = self._channel(channel), self._clock.now()
+        stopped: list[str] = []
+        for message in place.thread(thread_ts):
+            if message.stream is not None and not message.stream.settled(now):
+                message.stream.ended = "stopped_by_user"
+                stopped.append(message.ts)
+        event = payloads.stopped(place, user, thread_ts, stopped, place.stamp(now))
+        return await self._tell(place, event, thread_ts)
+
+    async def renames(self, user: str, channel: str, thread_ts: str, title: str) -> Heard:
+        """Give an agent's session another title."""
+        place = self._channel(channel)
+        session = place.sessions.get(thread_ts)
+        if session is None:
+            raise NotPossible(f"There is no session in {channel} at {thread_ts}.")
+        old, session.title = session.title, title
+        event = payloads.renamed(self.workspace, place, user, thread_ts, session, old)
+        return await self._tell(place, event | {"event_ts": place.stamp(self._clock.now())}, thread_ts)
+
+    async def opens_home(self, user: str, tab: str = "messages") -> Heard:
+        """Open the app's Home or Messages tab."""
+        place = self.workspace.im(user)
+        stamp = place.stamp(self._clock.now())
+        event: Json = {"type": "app_home_opened", "user": user, "channel": place.id, "tab": tab, "event_ts": stamp}
+        if tab == "home" and (home := self.workspace.homes.get(user)):
+            event["view"] = payloads.view(self.workspace, home, self._courier.app.id)
+        return await self._tell(place, event, stamp)
+
+    async def looks_at(self, user: str, *entities: Json) -> Heard:
+        """Look at something else while the app is open beside it."""
+        place = self.workspace.im(user)
+        stamp = place.stamp(self._clock.now())
+        event: Json = {"type": "app_context_changed", "channel": place.id, "user": user, "event_ts": stamp}
+        return await self._tell(place, event | {"context": {"entities": list(entities)}}, stamp)
+
+    async def command(self, user: str, channel: str, command: str, text: str = "") -> Heard:
+        """Use a slash command; what the app answers with is shown to *user* alone, or to all if it says so."""
+        place, author = self._place(user, channel)
+        stamp = place.stamp(self._clock.now())
+        payload: Json = {"token": "deprecated", "team_id": self.id, "team_domain": self.workspace.name.lower()}
+        payload |= {"channel_id": place.id, "channel_name": place.name, "user_id": user, "user_name": author.name}
+        payload |= {"command": command, "text": text, "api_app_id": self._courier.app.id}
+        payload |= {"is_enterprise_install": "false", "enterprise_id": self.workspace.enterprise}
+        payload |= {"response_url": self._tickets.response_url(self.workspace, place, user)}
+        payload["trigger_id"] = self._tickets.trigger(user)
+        delivery = self._courier.interaction(payload, self.id, "slash_commands")
+        heard = await self._heard(stamp, [delivery])
+        if delivery.answer.get("text") or delivery.answer.get("blocks"):
+            self._tickets.respond(self.workspace, place, user, delivery.answer)
+        return heard
+
+    async def shortcut(self, user: str, callback_id: str, channel: str | None = None, ts: str | None = None) -> Heard:
+        """Use a shortcut: on a message, or a global one without *channel* and *ts*."""
+        if channel is None or ts is None:
+            return await self._interact(user, "", "shortcut", None, None, callback_id=callback_id)
+        place, message = self._message(channel, ts)
+        more: Json = {"callback_id": callback_id, "message_ts": ts, "channel": {"id": place.id, "name": place.name}}
+        more["message"] = payloads.as_json(message, self._courier.app.id)
+        return await self._interact(user, ts, "message_action", place, message, **more)
+
+    async def submits(self, user: str, view_id: str, values: Json | None = None) -> Heard:
+        """Send a modal off; the app's `response_action` is carried out."""
+        view = self._view(user, view_id)
+        view.view["state"] = {"values": values or {}}
+        shown_view = payloads.view(self.workspace, view, self._courier.app.id)
+        heard = await self._interact(user, "", "view_submission", None, None, view=shown_view, response_urls=[])
+        self._tickets.after_submission(self.workspace, view, heard.deliveries[0])
+        self._changed()
+        return heard
+
+    async def closes(self, user: str, view_id: str) -> Heard:
+        """Close a modal; the app hears of it if it asked to."""
+        view = self._view(user, view_id)
+        del self.workspace.views[view_id]
+        self._changed()
+        if not view.view.get("notify_on_close"):
+            return Heard("")
+        shown_view = payloads.view(self.workspace, view, self._courier.app.id)
+        return await self._interact(user, "", "view_closed", None, None, view=shown_view, is_cleared=False)
+
+    # ---- what people see -------------------------------------------------------------------------
+
+    def thread(self, channel: str, ts: str, *, user: str | None = None) -> tuple[Shown, ...]:
+        """Return the thread *ts* in its order, with what only *user* sees."""
+        place, now = self._channel(channel), self._clock.now()
+        place.settle(now)
+        own = [each for each in place.ephemeral if each.to == user and each.root == ts]
+        return tuple(shown(each, now) for each in sorted([*place.thread(ts), *own], key=lambda each: each.ts))
+
+    def answers(self, channel: str, ts: str) -> tuple[Shown, ...]:
+        """Return what the app has said in the thread *ts*."""
+        return tuple(each for each in self.thread(channel, ts) if each.user == self.bot)
+
+    def top(self, channel: str, *, user: str | None = None) -> tuple[Shown, ...]:
+        """Return the messages of a channel that are no answers in a thread."""
+        place, now = self._channel(channel), self._clock.now()
+        place.settle(now)
+        roots = [each for each in place.messages.values() if each.root == each.ts]
+        own = [each for each in place.ephemeral if each.to == user and each.thread_ts is None]
+        return tuple(shown(each, now) for each in sorted([*roots, *own], key=lambda each: each.ts))
+
+    def session(self, channel: str, ts: str) -> SessionShown | None:
+        """Return status and title of the session in the thread *ts*."""
+        place, now = self._channel(channel), self._clock.now()
+        place.settle(now)
+        session = place.sessions.get(ts)
+        stop = self._courier.subscribed("agent_session_stopped")
+        return None if session is None else session_shown(session, now, stop_button=stop)
+
+    def prompts(self, user: str) -> Json | None:
+        """Return the suggested prompts above *user*'s Messages tab."""
+        return self.workspace.im(user).prompts
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    async def _tell(self, place: Channel, event: Json, ts: str) -> Heard:
+        return await self._heard(ts, self._courier.event(self.workspace, place, event))
+
+    async def _interact(
+        self, user: str, ts: str, kind: str, place: Channel | None, message: Message | None, **more: object
+    ) -> Heard:
+        person = self.workspace.users[user]
+        payload = payloads.interaction(self.workspace, person, self._courier.app.id, type=kind, **more)
+        payload["trigger_id"] = self._tickets.trigger(user)
+        if place is not None:
+            payload["response_url"] = self._tickets.response_url(self.workspace, place, user, message)
+        return await self._heard(ts, [self._courier.interaction(payload, self.id)])
+
+    async def _heard(self, ts: str, deliveries: list[Delivery]) -> Heard:
+        self._changed()
+        for each in deliveries:
+            await each.tried()
+        self._changed()
+        return Heard(ts, tuple(deliveries))
+
+    def _channel(self, channel: str) -> Channel:
+        if channel in self.workspace.users:
+            return self.workspace.im(channel)
+        return self.workspace.channels[channel]
+
+    def _place(self, user: str, channel: str) -> tuple[Channel, User]:
+        place = self._channel(channel)
+        if user not in place.members:
+            raise NotPossible(f"{user} is not in {channel}.")
+        return place, self.workspace.users[user]
+
+    def _message(self, channel: str, ts: str) -> tuple[Channel, Message]:
+        place = self._channel(channel)
+        found = place.messages.get(ts) or next((each for each in place.ephemeral if each.ts == ts), None)
+        if found is None:
+            raise NotPossible(f"There is no message {ts} in {channel}.")
+        return place, found
+
+    def _own(self, user: str, channel: str, ts: str) -> tuple[Channel, Message]:
+        place, message = self._message(channel, ts)
+        if message.user != user:
+            raise NotPossible(f"The message {ts} in {channel} is not {user}'s.")
+        return place, message
+
+    def _button(self, message: Message, action_id: str, value: str | None) -> Button:
+        blocks = shown(message, self._clock.now()).blocks
+        for each in buttons(list(blocks)):
+            if each.action_id == action_id and value in (None, each.value):
+                return each
+        raise NotPossible(f"The message {message.ts} has no button {action_id} {value or ''}")
+
+    def _view(self, user: str, view_id: str) -> View:
+        view = self.workspace.views.get(view_id)
+        if view is None or view.user != user:
+            raise NotPossible(f"{user} has no modal {view_id} open.")
+        return view
+
+
+def escaped(text: str) -> str:
+    """Escape `&`, `<` and `>` as Slack does, but for mentions and links in Slack's own form."""
+    pieces: list[str] = []
+    end = 0
+    for found in _MARKUP.finditer(text):
+        pieces += [_entities(text[end : found.start()]), found.group()]
+        end = found.end()
+    return "".join([*pieces, _entities(text[end:])])
+
+
+def _entities(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

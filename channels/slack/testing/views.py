@@ -1,0 +1,94 @@
+"""`views.*`: modals opened by a trigger of three seconds, and the Home tab."""
+
+import json
+
+from channels.slack import limits
+from channels.slack.testing import payloads
+from channels.slack.testing.asked import Arguments, Desk, Refused
+from channels.slack.testing.content import approve
+from channels.slack.testing.world import Json, View
+
+_STACK = 3
+
+
+def open_modal(desk: Desk, given: Arguments) -> Json:
+    """`views.open`."""
+    view = _view(desk, given, "modal")
+    opened = View(desk.unique("V"), desk.unique("h"), view, desk.redeem(given.need("trigger_id")), "")
+    return _keep(desk, opened)
+
+
+def push_modal(desk: Desk, given: Arguments) -> Json:
+    """`views.push`: on top of what the person sees, three at most."""
+    view, user = _view(desk, given, "modal"), desk.redeem(given.need("trigger_id"))
+    below = [each for each in desk.workspace.views.values() if each.user == user]
+    if len(below) >= _STACK:
+        raise Refused("push_limit_reached")
+    previous = below[-1] if below else None
+    opened = View(desk.unique("V"), desk.unique("h"), view, user, previous.root if previous else "")
+    opened.previous = previous.id if previous else None
+    return _keep(desk, opened)
+
+
+def update_view(desk: Desk, given: Arguments) -> Json:
+    """`views.update`, by id or by external id; a `hash` that is no longer true is refused."""
+    name, external = given.text("view_id"), given.text("external_id")
+    found = desk.workspace.views.get(name) or next(
+        (each for each in desk.workspace.views.values() if external and each.view.get("external_id") == external), None
+    )
+    if found is None:
+        raise Refused("not_found")
+    _check_hash(given, found)
+    found.view, found.hash = _view(desk, given, "modal", found), desk.unique("h")
+    return {"view": payloads.view(desk.workspace, found, desk.app_id)}
+
+
+def publish_home(desk: Desk, given: Arguments) -> Json:
+    """`views.publish`."""
+    if (user := given.need("user_id")) not in desk.workspace.users:
+        raise Refused("user_not_found")
+    home = desk.workspace.homes.get(user)
+    if home is not None:
+        _check_hash(given, home)
+    name = desk.unique("V") if home is None else home.id
+    made = View(name, desk.unique("h"), _view(desk, given, "home"), user, name)
+    desk.workspace.homes[user] = made
+    return {"view": payloads.view(desk.workspace, made, desk.app_id)}
+
+
+def _keep(desk: Desk, opened: View) -> Json:
+    opened.root = opened.root or opened.id
+    desk.workspace.views[opened.id] = opened
+    return {"view": payloads.view(desk.workspace, opened, desk.app_id)}
+
+
+def _check_hash(given: Arguments, view: View) -> None:
+    if (said := given.text("hash")) and said != view.hash:
+        raise Refused("hash_conflict")
+
+
+def _view(desk: Desk, given: Arguments, kind: str, old: View | None = None) -> Json:
+    view = given.mapping("view", "invalid_arguments")
+    if view is None or view.get("type") != kind:
+        raise Refused("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
+    if len(json.dumps(view).encode()) > limits.VIEW_BYTES.value:
+        raise Refused("view_too_large")
+    _check_texts(view, kind)
+    approve(view.get("blocks", []), surface=kind, prefix="/view/blocks")
+    external = view.get("external_id")
+    others = (each for each in desk.workspace.views.values() if each is not old)
+    if external and any(each.view.get("external_id") == external for each in others):
+        raise Refused("duplicate_external_id")
+    return view
+
+
+def _check_texts(view: Json, kind: str) -> None:
+    if kind == "modal" and "title" not in view:
+        raise Refused("invalid_arguments", "[ERROR] missing required field: title [json-pointer:/view]")
+    for name in ("title", "submit", "close"):
+        if len(view.get(name, {}).get("text", "")) > limits.VIEW_TITLE.value:
+            raise Refused("invalid_arguments", f"[ERROR] must be less than 25 characters [json-pointer:/view/{name}]")
+    longest = {"private_metadata": limits.VIEW_METADATA.value, "callback_id": limits.VIEW_CALLBACK_ID.value}
+    for name, most in longest.items():
+        if len(view.get(name, "")) > most:
+            raise Refused("invalid_arguments", f"[ERROR] too long [json-pointer:/view/{name}]")

@@ -1,0 +1,280 @@
+"""What a Slack stand-in remembers: workspaces, people, channels, messages, streams and sessions."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from channels.slack import limits
+
+Json = dict[str, Any]
+ChannelKind = Literal["channel", "group", "im", "mpim"]
+SessionStatus = Literal["processing", "active", "suspended", "closed"]
+StreamEnd = Literal["finished", "expired", "stopped_by_user", "closed"]
+
+SCOPES = (
+    "app_mentions:read assistant:write channels:history channels:read chat:write commands files:read files:write "
+    "groups:history groups:read im:history im:read im:write mpim:history mpim:read reactions:read reactions:write "
+    "usergroups:read users:read"
+)
+"""What the app may do in a workspace that says nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person or a bot; *team* is the workspace it belongs to, another one for a stranger of Slack Connect."""
+
+    id: str
+    name: str
+    real_name: str
+    team: str
+    bot: bool = False
+    guest: bool = False
+    stranger: bool = False
+    deleted: bool = False
+
+    def as_json(self) -> Json:
+        """Return the user object of `users.info`."""
+        return {
+            "id": self.id,
+            "team_id": self.team,
+            "name": self.name,
+            "real_name": self.real_name,
+            "deleted": self.deleted,
+            "is_bot": self.bot,
+            "is_restricted": self.guest,
+            "is_ultra_restricted": False,
+            "is_stranger": self.stranger,
+            "is_app_user": False,
+            "profile": {"real_name": self.real_name, "display_name": self.name, "team": self.team},
+        }
+
+
+@dataclass(slots=True)
+class Task:
+    """A task card, as the updates with its id have made it."""
+
+    id: str
+    title: str
+    status: str
+    details: str = ""
+    output: str = ""
+    sources: list[Json] = field(default_factory=list[Json])
+
+
+@dataclass(slots=True)
+class Stream:
+    """What was streamed into a message: Markdown, tasks and blocks in the order of their arrival."""
+
+    started: int
+    plan: bool = False
+    title: str = ""
+    parts: "list[str | Task | list[Json]]" = field(default_factory=list["str | Task | list[Json]"])
+    ended: StreamEnd | None = None
+
+    def settled(self, now: int) -> bool:
+        """Return whether it is over; it ends of itself at its age."""
+        if self.ended is None and now - self.started >= limits.STREAM_AGE.value * 1000:
+            self.ended = "expired"
+        return self.ended is not None
+
+    @property
+    def markdown(self) -> str:
+        """Return all the text."""
+        return "".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def tasks(self) -> list[Task]:
+        return [part for part in self.parts if isinstance(part, Task)]
+
+    def write(self, text: str) -> None:
+        """Add *text*, to the last piece of text where nothing stands between."""
+        if self.parts and isinstance(last := self.parts[-1], str):
+            self.parts[-1] = last + text
+        elif text:
+            self.parts.append(text)
+
+
+@dataclass(slots=True)
+class Message:
+    """One message; *stream* is what it was streamed from, until an update replaces it."""
+
+    ts: str
+    user: str
+    text: str
+    thread_ts: str | None = None
+    team: str = ""
+    bot_id: str | None = None
+    blocks: list[Json] = field(default_factory=list[Json])
+    attachments: list[Json] = field(default_factory=list[Json])
+    metadata: Json | None = None
+    edited: Json | None = None
+    subtype: str | None = None
+    username: str | None = None
+    stream: Stream | None = None
+    reactions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    to: str | None = None
+    """Who alone sees it, for an ephemeral message."""
+
+    @property
+    def root(self) -> str:
+        """Return the `ts` of the thread that it belongs to or would open."""
+        return self.thread_ts or self.ts
+
+
+@dataclass(slots=True)
+class Session:
+    """An agent's session in a thread."""
+
+    status: SessionStatus = "active"
+    title: str = ""
+    since: int = 0
+    loading: str = ""
+    """A text of `assistant.threads.setStatus`."""
+
+    def settled(self, now: int) -> SessionStatus:
+        """Return the status; `processing` falls back to `active` after an hour."""
+        if self.status == "processing" and now - self.since >= limits.PROCESSING_AGE.value * 1000:
+            self.status, self.loading = "active", ""
+        return self.status
+
+    def become(self, status: SessionStatus, now: int) -> None:
+        """Take *status*, from *now* on."""
+        self.status, self.since, self.loading = status, now, ""
+
+
+@dataclass(slots=True)
+class Channel:
+    """A conversation of any kind; *shared* with another organisation by Slack Connect."""
+
+    id: str
+    name: str
+    kind: ChannelKind = "channel"
+    members: set[str] = field(default_factory=set[str])
+    shared: bool = False
+    archived: bool = False
+    messages: dict[str, Message] = field(default_factory=dict[str, Message])
+    ephemeral: list[Message] = field(default_factory=list[Message])
+    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    prompts: Json | None = None
+    last: int = 0
+    """Microseconds of the newest `ts`."""
+
+    def stamp(self, now: int) -> str:
+        """Return a `ts` that is later than all before, *now* in milliseconds."""
+        self.last = max(now * 1000, self.last + 100)
+        return f"{self.last // 1_000_000}.{self.last % 1_000_000:06d}"
+
+    def thread(self, root: str) -> Iterator[Message]:
+        """Give the message at *root*, if it is still there, and all answers to it."""
+        return (each for each in self.messages.values() if root in (each.ts, each.thread_ts))
+
+    def replies(self, root: str) -> list[Message]:
+        return [each for each in self.thread(root) if each.ts != root]
+
+    def remove(self, message: Message) -> None:
+        """Delete *message*; a root that was answered leaves a tombstone."""
+        if message.root == message.ts and self.replies(message.ts):
+            message.subtype, message.user, message.text = "tombstone", "USLACKBOT", "This message was deleted."
+            message.blocks, message.stream, message.metadata = [], None, None
+        else:
+            del self.messages[message.ts]
+
+    def settle(self, now: int) -> None:
+        """Let what is overdue happen: streams expire and take their sessions back to `active`, statuses fall back."""
+        for message in self.messages.values():
+            stream = message.stream
+            if stream is None or stream.ended is not None or not stream.settled(now):
+                continue
+            session = self.sessions.get(message.root)
+            if session is not None and session.status == "processing":
+                session.become("active", now)
+        for session in self.sessions.values():
+            session.settled(now)
+
+
+@dataclass(slots=True)
+class View:
+    """A modal or a Home tab."""
+
+    id: str
+    hash: str
+    view: Json
+    user: str
+    root: str
+    previous: str | None = None
+
+
+@dataclass(slots=True)
+class Workspace:
+    """One workspace with the app installed.
+
+    Users and channels are found by id; `Workspace.example` has some of each kind. *scopes* are what the bot token may
+    do. *groups* are user groups with their members.
+    """
+
+    id: str
+    name: str
+    bot: User
+    enterprise: str | None = None
+    scopes: frozenset[str] = frozenset(SCOPES.split())
+    users: dict[str, User] = field(default_factory=dict[str, User])
+    channels: dict[str, Channel] = field(default_factory=dict[str, Channel])
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    views: dict[str, View] = field(default_factory=dict[str, View])
+    homes: dict[str, View] = field(default_factory=dict[str, View])
+    bot_token: str = ""
+
+    def __post_init__(self) -> None:
+        self.bot_token = self.bot_token or f"xoxb-{self.id}-stand-in"
+        self.users[self.bot.id] = self.bot
+
+    @classmethod
+    def example(cls, id: str = "T0001", name: str = "Acme", *, enterprise: str | None = None) -> Self:
+        """Return a workspace with people and channels of every kind.
+
+        Their ids are the same in each such workspace, so that whoever mixes two workspaces up is found out.
+        """
+        made = cls(id, name, User("UPARLEY", "parley", "Parley", id, bot=True), enterprise)
+        made.add(
+            User("UANN", "ann", "Ann Lee", id),
+            User("UBEN", "ben", "Ben Okoro", id),
+            User("UCLEO", "cleo", "Cleo Marsh", id),
+            User("UGUEST", "gus", "Gus Guest", id, guest=True),
+            User("USAM", "sam", "Sam Stranger", "TOTHER", stranger=True),
+            User("UBUILD", "buildbot", "Build bot", id, bot=True),
+        )
+        staff = {"UANN", "UBEN", "UCLEO", "UBUILD", "UPARLEY"}
+        made.add(
+            Channel("CGENERAL", "general", members=staff | {"UGUEST"}),
+            Channel("CDATA", "data", members=set(staff)),
+            Channel("CQUIET", "without-the-app", members=staff - {"UPARLEY"}),
+            Channel("GSECRET", "board", "group", members={"UANN", "UBEN", "UPARLEY"}),
+            Channel("GTRIO", "mpdm-ann--ben--parley-1", "mpim", members={"UANN", "UBEN", "UPARLEY"}),
+            Channel("CSHARED", "with-other-corp", members={"UANN", "UBEN", "USAM", "UPARLEY"}, shared=True),
+        )
+        made.groups["SDATA"] = ("UBEN", "UCLEO")
+        return made
+
+    def add(self, *things: User | Channel) -> None:
+        """Add users and channels."""
+        for thing in things:
+            if isinstance(thing, User):
+                self.users[thing.id] = thing
+            else:
+                self.channels[thing.id] = thing
+
+    def im(self, user: str) -> Channel:
+        """Return the direct messages between *user* and the app, opened if need be."""
+        found = next((each for each in self.ims() if user in each.members), None)
+        if found is None:
+            found = Channel(f"D{user[1:]}", self.users[user].name, "im", {user, self.bot.id})
+            self.channels[found.id] = found
+        return found
+
+    def ims(self) -> Iterable[Channel]:
+        return (each for each in self.channels.values() if each.kind == "im")
+
+    @property
+    def bot_id(self) -> str:
+        """Return the `B…` id of the app's bot."""
+        return f"B{self.bot.id[1:]}"
