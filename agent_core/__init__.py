@@ -55,7 +55,7 @@ from agent_core.events import (
     ToolStarted,
 )
 from agent_core.ids import new_id
-from agent_core.inbound import Inbound, Overlap
+from agent_core.inbound import Context, Inbound, Overlap
 from agent_core.messages import (
     Actor,
     CallOutcome,
@@ -72,9 +72,11 @@ from agent_core.messages import (
 )
 from agent_core.objects import (
     AgentObject,
+    Feedback,
     MessageObject,
     Page,
     PendingCall,
+    Rating,
     Receipt,
     RunError,
     RunObject,
@@ -82,6 +84,7 @@ from agent_core.objects import (
     SessionObject,
     SessionStatus,
 )
+from agent_core.places import Clash, Slack, conflicts, route
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
 
@@ -91,9 +94,11 @@ __all__ = [
     "AgentObject",
     "AlreadyDecided",
     "CallOutcome",
+    "Clash",
     "Clock",
     "ConfigError",
     "Conflict",
+    "Context",
     "ContextAdded",
     "ContextCompacted",
     "Controls",
@@ -103,6 +108,7 @@ __all__ = [
     "Event",
     "Fact",
     "FactBody",
+    "Feedback",
     "File",
     "Forbidden",
     "Heartbeat",
@@ -125,6 +131,7 @@ __all__ = [
     "Part",
     "PendingCall",
     "RateLimited",
+    "Rating",
     "Reasoning",
     "ReasoningDelta",
     "Receipt",
@@ -146,6 +153,7 @@ __all__ = [
     "SessionOpen",
     "SessionOpened",
     "SessionStatus",
+    "Slack",
     "Snapshot",
     "SnapshotFrozen",
     "SqliteDatabase",
@@ -168,6 +176,8 @@ __all__ = [
     "UnknownCursor",
     "Usage",
     "Web",
+    "conflicts",
     "new_id",
+    "route",
     "text_of",
 ]

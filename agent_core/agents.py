@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent_core.places import Slack
+
 ToolChoice = Literal["auto", "none"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 DEFAULT_MAX_STEPS = 25
@@ -75,6 +77,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     limits: Limits = Limits()
     controls: Controls = Controls()
     web: Web = Web()
+    slack: Slack = Slack()
 
 
 class Snapshot(msgspec.Struct, frozen=True):

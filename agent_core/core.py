@@ -1,11 +1,12 @@
 """The core: what every channel and the API call. Receive a message, follow a session, cancel a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
 import structlog
+from sqlalchemy import Connection
 
 from agent_core import events as e
 from agent_core.announce import finish
@@ -13,24 +14,35 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch, RateLimited, Unavailable
+from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited, Unavailable
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
-from agent_core.inbound import Inbound
-from agent_core.messages import Actor
-from agent_core.objects import MessageObject, Page, Receipt, RunObject, RunStatus, SessionObject, SessionStatus
+from agent_core.inbound import Context, Inbound
+from agent_core.messages import Actor, Part
+from agent_core.objects import (
+    Feedback,
+    MessageObject,
+    Page,
+    Rating,
+    Receipt,
+    RunObject,
+    RunStatus,
+    SessionObject,
+    SessionStatus,
+)
 from agent_core.opening import Opened, Openings, Reach
 from agent_core.providers.base import Provider, named
 from agent_core.roster import Roster, cursor_key
 from agent_core.segments import Segments, provider_for
 from agent_core.state import RunState
-from agent_core.store import catalog, readings, sessions
+from agent_core.store import catalog, feedback, readings, sessions
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.figures import Figures, figures
 from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Hub
 from agent_core.store.limits import Backlog
+from agent_core.store.runs import Cancelled
 from agent_core.store.store import Store
 from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox
@@ -124,6 +136,15 @@ class Core:
     async def session(self, id: str) -> SessionObject:
         """Return a session; raises `NotFound`."""
         return await self._store.peek(lambda connection: sessions.get(connection, id))
+
+    async def find_session(self, address: str) -> SessionObject | None:
+        """Return the session at *address*, if there is one."""
+
+        def work(connection: Connection) -> SessionObject | None:
+            name = sessions.by_address(connection, address)
+            return sessions.get(connection, name) if name else None
+
+        return await self._store.read(work)
 
     async def sessions(
         self,
@@ -226,12 +247,52 @@ class Core:
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
-        done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish)
-        if done.running is not None and not self._interrupt(done.running.key):
-            await self._engine.ring(done.running.key)
-        if done.started is not None:
-            self._engine.begin(done.started, self._segments.segment(done.started))
+        await self._follow_up(await self._store.cancel(run, by=by, reason=reason, finish=self._finish))
         return await self.run(run)
+
+    async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
+        """Stop the session's active root run and all that are queued, and return them; raises `NotFound`.
+
+        Nothing starts in between, and a message that joined the active run and was not taken yet opens no next one.
+        """
+        done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
+        await self._follow_up(Cancelled([], running=done.running))
+        return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
+
+    async def correct(self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None = None) -> int:
+        """Let an earlier message say *parts*, and return the seq of the fact that says so; raises `NotFound`.
+
+        *message* is its id, or the key that it was received with; the same *key* corrects once. What no step took is
+        replaced. A run that has taken it and goes on hears of it in its next step, else the next run tells of it.
+        """
+        if not parts:
+            raise InvalidInput("parts", "a correction says something; `retract` takes a message back.")
+        return (await self._store.correct(session, message, parts, key=key)).seq
+
+    async def retract(self, session: str, message: str, *, by: Actor, key: str | None = None) -> int:
+        """Note that *by* deleted a message, named as for `correct`, and return the fact's seq; raises `NotFound`.
+
+        What no step took is kept from the model, and a run that has nothing else to answer is cancelled; of what it has
+        seen a note tells it.
+        """
+        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish)
+        if done.cancelled is not None:
+            await self._follow_up(done.cancelled)
+        return done.seq
+
+    async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
+        """Have the next run tell the model of *context* before its message, and return the newest fact's seq.
+
+        The same *key* adds once. Raises `NotFound`, `SessionClosed`. For a message at hand there is `Inbound.context`.
+        """
+        return (await self._store.add_context(session, context, key=key)).seq
+
+    async def feedback(self, run: str, *, by: Actor, rating: Rating, comment: str | None = None) -> Feedback:
+        """Keep what *by* thinks of a run, in the place of what they thought before; raises `NotFound`."""
+        now = self._store.clock.now()
+        return await self._store.write(
+            lambda connection: feedback.give(connection, run, by=by, rating=rating, comment=comment, now=now)
+        )
 
     def follow(self, session: str, *, after: int = 0, until_idle: bool = False) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*; raises `NotFound`, `UnknownCursor` first."""
@@ -262,6 +323,13 @@ class Core:
 
     async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
         return await self._openings.receive(home, inbound, agent)
+
+    async def _follow_up(self, done: Cancelled) -> None:
+        """Have a cancelled run's driver stop, and the run begin that it made room for."""
+        if done.running is not None and not self._interrupt(done.running.key):
+            await self._engine.ring(done.running.key)
+        if done.started is not None:
+            self._engine.begin(done.started, self._segments.segment(done.started))
 
     def _interrupt(self, run: int) -> bool:
         """Have a run's driver, here or elsewhere, stop and read the news; tell whether it is here."""

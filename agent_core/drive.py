@@ -17,7 +17,7 @@ from agent_core.context.window import Window
 from agent_core.events import LIVE_BODIES, FactBody, LiveBody, RunFailed
 from agent_core.pressure import Pressure
 from agent_core.providers.base import Delta, Provider, Request, named
-from agent_core.state import RunState
+from agent_core.state import NOTHING, Left, RunState
 from agent_core.store.log import Appended, RunRef
 from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait, react
 
@@ -34,7 +34,7 @@ class RunLog(Protocol):
         announcement: Sequence[FactBody],
         *,
         after: int,
-        orphans: Sequence[int] = (),
+        left: Left = NOTHING,
     ) -> Appended: ...
 
     def show(self, run: RunRef, body: LiveBody) -> None: ...
@@ -153,10 +153,10 @@ class Driver:
         window = self._window.preview(self._held) if self._held else self._window
         seen = seen.seeing(size=len(window.entries), border=window.border)
         move = react(seen, self._agent)
-        orphans = [seq for seq in seen.owed if seq > 0] if isinstance(move, Finish) else []
+        left = seen.left if isinstance(move, Finish) else NOTHING
         facts = announce(move, seen, self._agent)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
-        written = await self._log.append(self._run, self._held, facts, after=self._state.seq, orphans=orphans)
+        written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
         self._interrupt.leaving &= written.said
         self._learn(written)
         return move, written

@@ -60,9 +60,15 @@ class MessageReceived(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A message says *parts* now, or was withdrawn when there are none; *corrects* is the seq of the fact it is about.
+
+    With what no step took it is taken, in its place; of what the model has seen it is told.
+    """
+
     type: ClassVar[str] = "message.corrected"
     message: str
     parts: tuple[Part, ...]
+    corrects: int = 0
 
 
 class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,8 +91,11 @@ class RunQueued(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run begins; `notes` are earlier facts of the session that its first step tells the model of."""
+
     type: ClassVar[str] = "run.started"
     epoch: int
+    notes: tuple[int, ...] = ()
 
 
 class RunWaiting(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,9 +110,12 @@ class RunResumed(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run is to stop; with `clears` the messages that joined it and that no step took open no next run."""
+
     type: ClassVar[str] = "run.cancelling"
     by: Actor
     reason: str | None
+    clears: bool = False
 
 
 class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from agent_core.messages import Actor, Part, Usage
 
 RunStatus = Literal["queued", "running", "waiting", "requires_action", "completed", "failed", "cancelled"]
 SessionStatus = Literal["idle", "running", "waiting", "requires_action", "closed"]
+Rating = Literal["up", "down"]
 ACTIVE: tuple[RunStatus, ...] = ("running", "waiting", "requires_action")
 ENDED: tuple[RunStatus, ...] = ("completed", "failed", "cancelled")
 T = TypeVar("T")
@@ -76,6 +77,16 @@ class RunError(msgspec.Struct, frozen=True):
     detail: str | None = None
 
 
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of a run."""
+
+    run: str
+    actor: Actor
+    rating: Rating
+    comment: str | None
+    created_at: int
+
+
 class RunObject(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of an agent, from input to a terminal status; *text* is the last assistant message."""
 
@@ -99,6 +110,7 @@ class RunObject(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int | None
     last_activity_at: int
     completed_at: int | None
+    feedback: tuple[Feedback, ...] = ()
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +131,11 @@ __all__ = [
     "ACTIVE",
     "ENDED",
     "AgentObject",
+    "Feedback",
     "MessageObject",
     "Page",
     "PendingCall",
+    "Rating",
     "Receipt",
     "RunError",
     "RunObject",

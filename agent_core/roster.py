@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from agent_core import places
 from agent_core.agents import Agent, Controls, Definition, Snapshot, ToolSpec
 from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
@@ -79,7 +80,7 @@ class Roster:
         )
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
-        """Let the stored agents follow the files; raises `InvalidInput`."""
+        """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
         for definition in definitions:
             self.check(definition)
         now = self._clock.now()
@@ -87,11 +88,16 @@ class Roster:
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
-        found: list[tuple[str, str]] = []
+        made = [agent.definition for agent in await self.all()]
+        return [(definition.name, tool) for definition in made for tool in self._lacking(definition)]
+
+    async def all(self) -> Sequence[AgentObject]:
+        """Return every agent, oldest first."""
+        found: list[AgentObject] = []
         cursor: str | None = None
         while True:
             page = await self.list(cursor=cursor)
-            found += [(a.definition.name, tool) for a in page.items for tool in self._lacking(a.definition)]
+            found += page.items
             cursor = page.next_cursor
             if cursor is None:
                 return found
@@ -120,6 +126,7 @@ class Roster:
         if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
             raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
         self.check_controls(definition.controls)
+        places.check(definition.slack)
 
     def check_controls(self, controls: Controls) -> None:
         """Raise `InvalidInput` when *controls* cannot be followed."""

@@ -19,6 +19,7 @@ REPAIR = "repair"
 HANDED_OVER, OUTAGE = "handed_over", "outage"
 BLAMELESS = frozenset({HANDED_OVER, OUTAGE})
 """Causes of a resume that say nothing of the run: its worker was stopped, or the database was away."""
+_UNTAKEN = ("untaken", "owed", "questions", "notes", "late")
 RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
 
 
@@ -38,12 +39,23 @@ class Call(msgspec.Struct, frozen=True):
     outcome: CallOutcome | None = None
 
 
+class Left(msgspec.Struct, frozen=True):
+    """What no step of a run took: *owed* messages open the next run, which tells of *notes*; seqs."""
+
+    owed: tuple[int, ...] = ()
+    notes: tuple[int, ...] = ()
+
+
+NOTHING = Left()
+
+
 class RunState(msgspec.Struct, frozen=True):
     """Everything that the strategy needs to decide what comes next.
 
     *seq* is the newest fact of the session that is folded in. *untaken* are seqs of this run's messages, corrections
     and notes that no step took; *owed* are those of them that a next run must answer if this one ends first (the
-    run's own input is not owed), *questions* those that a person asked. In a preview, facts that are not yet in the log
+    run's own input is not owed), *questions* those that a person asked, *notes* those that ask for no step of their own
+    and *late* those that correct what a step took. In a preview, facts that are not yet in the log
     have negative seqs: `-k` is the k-th from the end. *size* and *border* describe the window: its entries, and how
     many lie before the newest place where it may be cut. *failures* are those in a row of the model that the open step
     asks, *shown* tells whether something of one of its tries was seen, *repaired* whether its earlier thinking was
@@ -58,6 +70,8 @@ class RunState(msgspec.Struct, frozen=True):
     untaken: tuple[int, ...] = ()
     owed: tuple[int, ...] = ()
     questions: tuple[int, ...] = ()
+    notes: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
     step: int = 0
     attempt: int = 0
     message: str = ""
@@ -111,6 +125,17 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the model that the newest step asked."""
         return (self.controls or {}).get("model")
 
+    @property
+    def asks(self) -> bool:
+        """Tell whether something untaken asks for a step."""
+        return not set(self.untaken) <= set(self.notes)
+
+    @property
+    def left(self) -> Left:
+        """Return what this run leaves to the next one, should it end now; what is not in the log yet is left out."""
+        notes = sorted({*self.notes, *self.late})
+        return Left(tuple(seq for seq in self.owed if seq > 0), tuple(seq for seq in notes if seq > 0))
+
     def open_calls(self) -> tuple[Call, ...]:
         return tuple(call for call in self.calls if call.status != "completed")
 
@@ -127,11 +152,13 @@ def call_key(name: str, arguments: dict[str, Any], raw: str | None = None) -> by
 
 def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
     match body:
-        case e.MessageReceived() | e.MessageCorrected():
+        case e.MessageReceived():
             owed = s.owed if s.phase == "new" else (*s.owed, seq)
             return replace(s, untaken=(*s.untaken, seq), owed=owed, questions=(*s.questions, seq))
+        case e.MessageCorrected():
+            return _fold_correction(s, seq, body)
         case e.ContextAdded():
-            return replace(s, untaken=(*s.untaken, seq))
+            return replace(s, untaken=(*s.untaken, seq), notes=(*s.notes, seq))
         case e.MessageCompleted():
             return _fold_message(s, seq, body)
         case e.StepStarted() | e.StepFailed() | e.StepCompleted():
@@ -156,16 +183,32 @@ def _fold_run(
                 s, phase="queued", untaken=(*s.untaken, *body.inputs), questions=(*s.questions, *body.inputs)
             )
         case e.RunStarted():
-            return replace(s, phase="running", epoch=body.epoch)
+            untaken, notes = (*body.notes, *s.untaken), (*body.notes, *s.notes)
+            return replace(s, phase="running", epoch=body.epoch, untaken=untaken, notes=notes)
         case e.RunWaiting():
             return replace(s, phase="waiting", vain=0)
         case e.RunResumed():
             vain = s.vain + (body.cause not in BLAMELESS)
             return replace(s, phase="running", epoch=body.epoch, vain=vain)
         case e.RunCancelling():
-            return replace(s, cancelling=s.cancelling or body)
+            return replace(s, cancelling=s.cancelling or body, owed=() if body.clears else s.owed)
         case e.RunCompleted() | e.RunFailed() | e.RunCancelled():
             return replace(s, phase="ended")
+
+
+def _fold_correction(s: RunState, seq: int, body: e.MessageCorrected) -> RunState:
+    """Let a correction go with a message that no step took, in the place of one that was taken; a deleted one is gone.
+
+    Of a deleted message that was taken a note tells.
+    """
+    of = body.corrects
+    if not body.parts:
+        kept = {name: tuple(x for x in getattr(s, name) if x != of) for name in _UNTAKEN}
+        return replace(s, **kept)
+    if of in s.untaken:
+        owed = (*s.owed, seq) if of in s.owed else s.owed
+        return replace(s, untaken=(*s.untaken, seq), owed=owed)
+    return replace(s, untaken=(*s.untaken, seq), late=(*s.late, seq))
 
 
 def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
@@ -190,6 +233,7 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
             fresh = body.n != s.step
             moved = fresh or (body.controls or {}).get("model", s.model) != s.model
             taken = set(body.takes)
+            untaken = _beyond(s.untaken, taken)
             return replace(
                 s,
                 step=body.n,
@@ -202,7 +246,9 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 shown=s.shown and not fresh,
                 repaired=s.repaired and not fresh,
                 controls=body.controls or s.controls,
-                untaken=_beyond(s.untaken, taken),
+                untaken=untaken,
+                notes=tuple(seq for seq in s.notes if seq in untaken),
+                late=tuple(seq for seq in s.late if seq in untaken),
                 questions=tuple(seq for seq in s.questions if seq not in taken),
                 owed=tuple(seq for seq in s.owed if seq not in taken),
                 calls=() if fresh else s.calls,

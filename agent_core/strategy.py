@@ -174,14 +174,14 @@ def _given_up(failure: e.StepFailed) -> Finish:
 def _next(state: RunState, agent: Agent) -> Move:
     """Decide after a whole step, or before the first one."""
     n = state.step + 1
-    wants_more = state.step == 0 or bool(state.untaken) or state.stop in ("tools", "continue")
+    wants_more = state.step == 0 or state.asks or state.stop in ("tools", "continue")
     cut = state.stop == "length" and state.continuations <= MAX_CONTINUATIONS
     mute = state.empty and state.nudges <= MAX_NUDGES
     if (wants_more or cut or mute) and n <= agent.max_steps:
         # A paused answer is continued as it is: without its own items the model would have nothing to go on from.
         if state.stop != "continue" and (compact := _compact(state, agent, more=len(state.untaken) + cut + mute)):
             return compact
-        note = CONTINUE_NOTE if cut else EMPTY_NOTE if mute and not state.untaken else None
+        note = CONTINUE_NOTE if cut else EMPTY_NOTE if mute and not state.asks else None
         return _ask(state, agent, n=n, attempt=1, note=note, model=state.model)
     cost = state.cost if state.usage else None
     return Finish(e.RunCompleted(stop_reason=_stop_reason(state, agent), usage=state.usage or UNKNOWN_USAGE, cost=cost))

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from agent_core import ConfigError, Definition
+from agent_core import ConfigError, Definition, InvalidInput, conflicts
+from agent_core.places import check as check_places
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 
@@ -34,10 +35,13 @@ def load_agents(
             if tool not in tools:
                 known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
                 raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
+        _check_places(path, made)
         for field, model in _models(made):
             check(model, f"{path}: `{field}`")
         seen[made.name] = path
         found.append(made)
+    for clash in conflicts(found):
+        raise ConfigError(f"{seen[clash.second]}: `slack.{clash.path}`: {clash}")
     return found
 
 
@@ -58,6 +62,13 @@ def read_agent(path: Path) -> Definition:
     if not made.name.strip() or not made.instructions.strip():
         raise ConfigError(f"{path}: `name` and `instructions` must not be empty.")
     return made
+
+
+def _check_places(path: Path, made: Definition) -> None:
+    try:
+        check_places(made.slack)
+    except InvalidInput as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _models(made: Definition) -> Iterator[tuple[str, str]]:

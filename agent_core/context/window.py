@@ -9,6 +9,7 @@ from agent_core.events import Fact, FactBody
 from agent_core.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
+CORRECTION = "[Correction of an earlier message]"
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 
 
@@ -63,6 +64,7 @@ class Window:
         self._encode = encode
         self._pending: dict[int, Message] = {}
         self._received: set[int] = set()
+        self._corrects: dict[int, int] = {}
         self._open: set[str] = set()
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
@@ -86,6 +88,7 @@ class Window:
         copy = Window(self._encode)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
+        copy._corrects = dict(self._corrects)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
         for body in held:
             copy._fold(self.seq, body)
@@ -145,8 +148,9 @@ class Window:
             case e.MessageReceived():
                 self._pending[seq] = Message("user", body.parts)
                 self._received.add(seq)
-            case e.MessageCorrected():
-                self._pending[seq] = Message("user", (Text("[Correction of an earlier message]"), *body.parts))
+            case e.MessageCorrected() if body.parts:
+                self._pending[seq] = Message("user", body.parts)
+                self._corrects[seq] = body.corrects
             case e.ContextAdded():
                 self._pending[seq] = Message("user", (Text(f"[{body.source}] {body.text}"),))
             case e.MessageCompleted():
@@ -155,10 +159,17 @@ class Window:
                 return
 
     def _take(self, seq: int, takes: tuple[int, ...]) -> None:
-        taken = [self._pending.pop(t) for t in takes if t in self._pending]
+        taken = {t: self._pending.pop(t) for t in takes if t in self._pending}
+        for t in [t for t in taken if t in self._corrects]:
+            message, of = taken[t], self._corrects.pop(t)
+            if of in taken:  # the model never saw what it corrects
+                taken[of] = message
+                del taken[t]
+            else:
+                taken[t] = Message("user", (Text(CORRECTION), *message.parts))
         may_cut = not self._received.isdisjoint(takes)
         self._received.difference_update(takes)
-        for place, message in enumerate(taken):
+        for place, message in enumerate(taken.values()):
             self._add(seq, message, border=may_cut and place == 0)
 
     def _answer(self, seq: int, body: e.MessageCompleted) -> None:

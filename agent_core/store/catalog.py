@@ -8,9 +8,10 @@ from sqlalchemy import Connection, bindparam, exists, insert, or_, select, updat
 from sqlalchemy.exc import IntegrityError
 
 from agent_core.agents import Controls, Definition, Limits, Snapshot, Web
-from agent_core.errors import InvalidInput, ManagedByFile, NotFound, SessionOpen
+from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.objects import AgentObject, Page
+from agent_core.places import Clash, Slack, conflicts
 from agent_core.store.hot import Hot
 from agent_core.store.log import SESSION, table_of
 from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, AgentVersionRow, ProjectRow, SnapshotRow
@@ -34,7 +35,7 @@ _KEPT = Hot(
 )
 
 
-_GROUPS = (Limits, Controls, Web)
+_GROUPS = (Limits, Controls, Web, Slack)
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -85,8 +86,10 @@ def definition(connection: Connection, agent: int, version: int) -> tuple[str, D
 def create(
     connection: Connection, wanted: Definition, *, now: int, source: Literal["file", "api"] = "api"
 ) -> AgentObject:
-    """Store a new agent; raises `InvalidInput` when the name is taken."""
+    """Store a new agent; raises `InvalidInput` when the name, or for one of the API's the place, is taken."""
     connection.execute(_ALONE)
+    if source == "api":
+        _refuse_clash(connection, wanted, None)
     name = new_id("agent")
     values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
     values |= {"max_runs": wanted.limits.max_runs}
@@ -102,6 +105,9 @@ def update_definition(connection: Connection, agent: StoredAgent, wanted: Defini
     """Store *wanted* as the agent's next version; an equal definition changes nothing."""
     if wanted == agent.object.definition:
         return agent.object
+    if agent.object.source == "api" and wanted.slack != agent.object.definition.slack:
+        connection.execute(_ALONE)
+        _refuse_clash(connection, wanted, agent.key)
     version = agent.object.version + 1
     values = {"version": version, "name": wanted.name, "max_runs": wanted.limits.max_runs}
     try:
@@ -134,7 +140,7 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, now
     """Store the agents that files define: new ones are created, changed ones get a version.
 
     An agent whose file is gone becomes an ordinary one, so that its sessions go on. Processes that start together do it
-    one after the other.
+    one after the other. Raises `ConfigError` when two agents claim one place.
     """
     connection.execute(_ALONE)
     known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
@@ -148,6 +154,25 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, now
     gone = [row.key for name, row in known.items() if row.source == "file" and name not in names]
     if gone:
         connection.execute(update(AGENT).where(AGENT.c.key.in_(gone)).values(source="api"))
+    for clash in _clashes(connection):
+        raise ConfigError(f"Agents: {clash}")
+
+
+def _clashes(connection: Connection) -> list[Clash]:
+    """Return which agents of the project claim one place, the oldest first."""
+    rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT).order_by(AGENT.c.key))
+    return conflicts(_read(row.definition) for row in rows)
+
+
+def _refuse_clash(connection: Connection, wanted: Definition, key: int | None) -> None:
+    """Raise `InvalidInput` when an agent other than that of *key* claims what *wanted* claims."""
+    if not (wanted.slack.channels or wanted.slack.default):
+        return
+    rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT, AGENT.c.key != (key or 0)))
+    others = [_read(row.definition) for row in rows]
+    for clash in conflicts([*(other for other in others if other.name != wanted.name), wanted]):
+        if wanted.name in (clash.first, clash.second):
+            raise InvalidInput(f"slack.{clash.path}", str(clash))
 
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:

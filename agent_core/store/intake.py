@@ -5,12 +5,13 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from agent_core import events as e
 from agent_core.agents import Snapshot
+from agent_core.context.quoted import context_facts
 from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
 from agent_core.events import Fact, FactBody
 from agent_core.inbound import Inbound
 from agent_core.messages import text_of
 from agent_core.objects import Receipt
-from agent_core.store import catalog, limits, log, runs, sessions
+from agent_core.store import catalog, limits, log, notes, runs, sessions
 from agent_core.store.codes import CODES
 from agent_core.store.hot import Hot, word
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
@@ -71,8 +72,8 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
     *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
     it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, nothing lies
-    after *after*, and the prefix changes exactly if *freezes* says so. *refusal* is raised if the message needs a run
-    of its own: too much waits.
+    after *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *refusal* is raised if the
+    message needs a run of its own: too much waits.
     """
 
     inbound: Inbound
@@ -89,6 +90,10 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     freezes: bool
     now: int
     refusal: RateLimited | None = None
+
+    def foresees(self, home: sessions.SessionRef, *, freezes: bool) -> bool:
+        """Tell whether *step* is what a run that starts now in *home* announces."""
+        return bool(self.step) and self.after == home.newest and not home.noted and self.freezes == freezes
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +143,8 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
         return Received(receipt=known)
     if home.closed:
         raise SessionClosed(f"Session `{home.id}` is closed; open a new one.")
+    if inbound.metadata:
+        sessions.lay(connection, home, inbound.metadata)
     busy = runs.active(connection, home.key)
     if busy and inbound.overlap == "steer":
         return _join(connection, home, intake, busy[0])
@@ -148,9 +155,8 @@ def receive(connection: Connection, session: str, intake: Intake, finish: Finish
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
-        stopped = runs.cancel(
-            connection, *busy, by=inbound.actor, reason="interrupted", finish=finish, owner=None, now=intake.now
-        )
+        wish = e.RunCancelling(by=inbound.actor, reason="interrupted")
+        stopped = runs.cancel(connection, *busy, wish, finish=finish, owner=None, now=intake.now)
         busy, queued = runs.active(connection, home.key), limits.queued_in(connection, home.key)
     free = busy is None and not queued
     if stopped is None:
@@ -166,10 +172,12 @@ def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run
     steered = _STEERED.run(connection, b_session=home.key, b_run=run.key, b_first=run.first_seq).scalar_one()
     if refusal := limits.refusal_of(home.id, steered + limits.queued_in(connection, home.key)):
         raise refusal
-    first = log.take_seqs(connection, home.key, 1)
-    body = e.MessageReceived(message=intake.message, actor=intake.inbound.actor, parts=intake.inbound.parts)
-    facts = log.write(connection, home.place, first, [(run, body)], now=intake.now)
-    receipt = _keep_receipt(connection, home, intake, run, first)
+    inbound = intake.inbound
+    body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
+    drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
+    first = log.take_seqs(connection, home.key, len(drafts))
+    facts = log.write(connection, home.place, first, drafts, now=intake.now)
+    receipt = _keep_receipt(connection, home, intake, run, facts[-1].seq)
     return Received(receipt=receipt, facts=facts)
 
 
@@ -198,21 +206,21 @@ def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake,
     asked = len(opening)
     frozen = runs.freeze(connection, run, home.prefix) if starts else []
     if starts:
-        opening = [*opening, e.RunStarted(epoch=1), *frozen]
-    said = starts and intake.after == home.newest and bool(intake.step) and bool(frozen) == intake.freezes
+        begun = e.RunStarted(epoch=1, notes=notes.take(connection, home.key, home.noted))
+        opening = [*opening, begun, *frozen]
+    said = starts and intake.foresees(home, freezes=bool(frozen))
     bodies = [*opening, *intake.step] if said else opening
     missed = log.facts_between(connection, home.place, intake.after, first) if starts else []
     log.take_seqs(connection, home.key, len(bodies))
     facts = log.write(connection, home.place, first, [(run, body) for body in bodies], now=intake.now)
-    title = text_of(intake.inbound.parts)[:_TITLE_LENGTH]
-    _SET_TITLE.run(connection, b_key=home.key, b_title=title)
+    _SET_TITLE.run(connection, b_key=home.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
     receipt = _keep_receipt(connection, home, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
     return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
 
 
 def input_facts(intake: Intake) -> list[FactBody]:
-    """Return the facts that a new run opens with: imported messages, the message itself, `run.queued`."""
+    """Return the facts that a new run opens with: imported messages, context, the message itself, `run.queued`."""
     inbound = intake.inbound
     imported = [
         e.MessageCompleted(
@@ -221,7 +229,7 @@ def input_facts(intake: Intake) -> list[FactBody]:
         for name, old in zip(intake.history, inbound.history, strict=True)
     ]
     said = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
-    return [*imported, said, e.RunQueued()]
+    return [*imported, *context_facts(inbound.context), said, e.RunQueued()]
 
 
 def _keep_receipt(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef, seq: int) -> Receipt:

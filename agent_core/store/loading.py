@@ -6,7 +6,7 @@ from sqlalchemy import Connection, func, select
 from agent_core import events as e
 from agent_core.agents import Definition, Snapshot
 from agent_core.events import Fact
-from agent_core.store import catalog, log, runs, sessions
+from agent_core.store import catalog, log, notes, runs, sessions
 from agent_core.store.hot import Hot
 from agent_core.store.log import RUN
 from agent_core.store.sessions import SessionRef
@@ -31,6 +31,7 @@ def load(connection: Connection, session: str) -> Loaded:
     first_open = _FIRST_OPEN.run(connection, b_session=ref.key).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq)
     facts = log.facts_between(connection, ref.place, start - 1)
+    named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
     return Loaded(
         ref,
@@ -38,7 +39,7 @@ def load(connection: Connection, session: str) -> Loaded:
         definition,
         catalog.snapshot(connection, ref.snapshot),
         facts,
-        log.facts_at(connection, ref.place, [seq for fact in facts for seq in _named(fact) if seq < start]),
+        log.facts_at(connection, ref.place, [seq for seq in named if seq < start]),
     )
 
 
@@ -52,4 +53,8 @@ def _named(fact: Fact) -> tuple[int, ...]:
         body = fact.body
         assert isinstance(body, e.RunQueued)
         return body.inputs
+    if fact.type == e.RunStarted.type:
+        body = fact.body
+        assert isinstance(body, e.RunStarted)
+        return body.notes
     return ()

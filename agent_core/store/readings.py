@@ -13,7 +13,7 @@ from agent_core.events import Fact
 from agent_core.messages import UNKNOWN_USAGE, Actor, Part, text_of
 from agent_core.objects import MessageObject, Page, PendingCall, RunError, RunObject, RunStatus
 from agent_core.state import RunState, replay
-from agent_core.store import log, sessions
+from agent_core.store import feedback, log, sessions
 from agent_core.store.catalog import AGENT
 from agent_core.store.log import EVENT, PARENT, RUN, SESSION, Place
 from agent_core.store.tables import DEFAULT_PROJECT
@@ -151,6 +151,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         started_at=_time(next((f for f in facts if f.type == e.RunStarted.type), None)),
         last_activity_at=facts[-1].time,
         completed_at=_time(end),
+        feedback=feedback.of(connection, row.key, row.id),
     )
 
 

@@ -11,10 +11,9 @@ from agent_core import events as e
 from agent_core.errors import NotFound
 from agent_core.events import Fact, FactBody
 from agent_core.ids import new_id
-from agent_core.messages import Actor
 from agent_core.objects import ACTIVE, ENDED
-from agent_core.state import BLAMELESS, HANDED_OVER, RunState, replay
-from agent_core.store import due, limits, log, workers
+from agent_core.state import BLAMELESS, HANDED_OVER, NOTHING, Left, RunState, replay
+from agent_core.store import due, limits, log, notes, workers
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.hot import Hot, word, words
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
@@ -42,6 +41,7 @@ _COLUMNS = (
     RUN.c.options,
     SESSION.c.prefix,
     SESSION.c.window_seq,
+    SESSION.c.noted,
 )
 _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
     RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
@@ -51,12 +51,12 @@ _BY_KEY = Hot(_SELECT.where(RUN.c.key == bindparam("b_key")))
 _ACTIVE = Hot(
     _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
 )
-_QUEUED = Hot(
+_ALL = (
     _SELECT.add_columns(limits.CAP.label("max_runs"))
     .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
     .order_by(RUN.c.input_seq)
-    .limit(1)
 )
+_QUEUED, _ALL_QUEUED = Hot(_ALL.limit(1)), Hot(_ALL)
 _SET_STATUS = Hot(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
@@ -142,6 +142,11 @@ def next_queued(connection: Connection, session: int) -> RunRef | None:
     return _ref(row) if row else None
 
 
+def all_queued(connection: Connection, session: int) -> list[RunRef]:
+    """Return the session's queued root runs, in message order."""
+    return [_ref(row) for row in _ALL_QUEUED.run(connection, b_session=session)]
+
+
 def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
     """Select *columns* of a session's active and queued root runs; ended ones are not looked at."""
     roots = select(*columns).where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None))
@@ -178,19 +183,19 @@ def append(
     *,
     after: int,
     now: int,
-    orphans: Sequence[int] = (),
+    left: Left = NOTHING,
     owner: str | None = None,
 ) -> Appended:
     """Append as `log.append` does, and let the run's row follow a wait or an end that was written.
 
-    *orphans* are seqs of steered messages that no step took: they open the next run. With *owner* the session's
+    *left* is what no step took. With *owner* the session's
     next queued run is started in the same transaction.
     """
     written = log.append(connection, run, record, announcement, after=after, now=now)
     last = announcement[-1] if announcement else None
     if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
-    ended = settle(connection, run, last, written.facts[-1].seq, orphans=orphans, owner=owner, now=now)
+    ended = settle(connection, run, last, written.facts[-1].seq, left=left, owner=owner, now=now)
     facts = [*written.facts, *ended.facts]
     return Appended(facts, written.missed, said=True, started=ended.started, freed=ended.freed)
 
@@ -201,7 +206,7 @@ def settle(
     last: e.Terminal | e.RunWaiting,
     seq: int,
     *,
-    orphans: Sequence[int],
+    left: Left,
     owner: str | None,
     now: int,
 ) -> Ended:
@@ -213,12 +218,14 @@ def settle(
     cap = _SET_STATUS.run(connection, b_key=run.key, b_status=last.type.partition(".")[2], b_last=seq).scalar()
     if run.parent is not None:
         return Ended([])
-    left = _adopt(connection, run, orphans, now) if orphans else []
+    adopted = _adopt(connection, run, left.owed, now) if left.owed else []
+    if left.notes:
+        notes.change(connection, run.session, add=left.notes)
     started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
     freed = limits.first_waiting(connection, run.agent) if cap else None
     if freed is None and owner is None and (waits := next_queued(connection, run.session)):
         freed = waits.key
-    return Ended([*left, *started.facts], started.started, freed)
+    return Ended([*adopted, *started.facts], started.started, freed)
 
 
 def start_next(connection: Connection, place: Place, *, owner: str, now: int) -> Ended:
@@ -229,7 +236,7 @@ def start_next(connection: Connection, place: Place, *, owner: str, now: int) ->
     if row is None or not limits.admits(connection, row.agent, row.max_runs, before=row.key):
         return Ended([])
     run = replace(_ref(row), epoch=row.epoch + 1)
-    bodies: list[FactBody] = [e.RunStarted(epoch=run.epoch)]
+    bodies: list[FactBody] = [e.RunStarted(epoch=run.epoch, notes=notes.take(connection, place.key, row.noted))]
     bodies += freeze(connection, run, row.prefix)
     _HOLD.run(connection, b_key=run.key, b_epoch=run.epoch, b_owner=owner, b_due=None)
     first = log.take_seqs(connection, place.key, len(bodies))
@@ -292,24 +299,24 @@ def cancel(
     connection: Connection,
     run: RunRef,
     status: str,
+    wish: e.RunCancelling,
     *,
-    by: Actor,
-    reason: str | None,
     finish: Finish,
     owner: str | None,
     now: int,
 ) -> Cancelled:
-    """Note the cancel; end the run here when nobody drives it (queued, waiting)."""
+    """Note the *wish*; end the run here when nobody drives it (queued, waiting)."""
     if status in ENDED:
         return Cancelled([], was_over=True)
     place = Place(run.session, run.session_id)
     own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
     if status == "running":  # whoever drives it hears of it, or finds this at its next sweep
         due.note_news(connection, run.key)
-    if status == "running" and any(fact.type == e.RunCancelling.type for fact in own):
+    heard = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
+    if status == "running" and any(body.clears or not wish.clears for body in heard):
         return Cancelled([], running=run)
     first = log.take_seqs(connection, run.session, 1)
-    facts = log.write(connection, place, first, [(run, e.RunCancelling(by=by, reason=reason))], now=now)
+    facts = log.write(connection, place, first, [(run, wish)], now=now)
     if status == "running":
         return Cancelled(facts, running=run)
     state = replay(run.id, [*own, *facts])
@@ -318,7 +325,7 @@ def cancel(
     facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)
-    ended = settle(connection, run, end, facts[-1].seq, orphans=state.owed, owner=owner, now=now)
+    ended = settle(connection, run, end, facts[-1].seq, left=state.left, owner=owner, now=now)
     return Cancelled([*facts, *ended.facts], started=ended.started, freed=ended.freed)
 
 

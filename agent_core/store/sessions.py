@@ -12,7 +12,7 @@ from agent_core.events import Fact
 from agent_core.ids import new_id
 from agent_core.messages import Actor
 from agent_core.objects import ACTIVE, Page, SessionObject, SessionStatus
-from agent_core.store import log
+from agent_core.store import log, notes
 from agent_core.store.blobs import BLOB
 from agent_core.store.catalog import AGENT
 from agent_core.store.codes import CODES
@@ -24,7 +24,7 @@ _FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
 
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What the core needs of a session to work in it; *max_runs* is the cap of its agent."""
+    """What the core needs of a session to work in it; *max_runs* is the cap of its agent, *noted* see `store.notes`."""
 
     key: int
     id: str
@@ -37,6 +37,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     newest: int
     window_seq: int
     max_runs: int | None
+    noted: bytes | None = None
 
     @property
     def place(self) -> Place:
@@ -118,6 +119,14 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
     return ref, log.write(connection, ref.place, 1, [(None, body) for body in bodies], now=opening.now)
 
 
+def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
+    """Lay *patch* over the metadata of a session that is held; None takes an entry away."""
+    about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
+    laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
+    changed = {**about, "metadata": laid}
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about=changed))
+
+
 def get(connection: Connection, session: str) -> SessionObject:
     """Return the session as clients read it; raises `NotFound`."""
     row = _OBJECT.run(connection, b_id=session).first()
@@ -197,6 +206,8 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
         "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
         "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
     }
+    waiting = [seq for seq in notes.seqs_of(source.noted) if seq <= last]
+    copy["noted"] = msgspec.json.encode(waiting) if waiting else None
     del copy["key"]
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
     _copy_log(connection, source.key, key, last, runs)
@@ -286,6 +297,7 @@ def _ref(row: Any) -> SessionRef:
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
         max_runs=row.max_runs,
+        noted=row.noted,
     )
 
 

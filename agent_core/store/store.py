@@ -8,16 +8,20 @@ from sqlalchemy import Connection
 
 from agent_core.agents import Snapshot
 from agent_core.clock import Clock
-from agent_core.events import Fact, FactBody, Live, LiveBody
-from agent_core.messages import Actor
-from agent_core.store import blobs, catalog, intake, runs, sessions
+from agent_core.events import Fact, FactBody, Live, LiveBody, RunCancelling
+from agent_core.inbound import Context
+from agent_core.messages import Actor, Part
+from agent_core.state import NOTHING, Left
+from agent_core.store import blobs, catalog, changes, intake, runs, sessions, stopping
 from agent_core.store.bus import Bus
+from agent_core.store.changes import Changed
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.intake import Intake, Received
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.runs import Cancelled, Ended, Finish
 from agent_core.store.sessions import Opening, SessionRef
+from agent_core.store.stopping import Stopped
 from agent_core.tally import Tally
 
 T = TypeVar("T")
@@ -55,15 +59,13 @@ class Store:
         announcement: Sequence[FactBody],
         *,
         after: int,
-        orphans: Sequence[int] = (),
+        left: Left = NOTHING,
     ) -> Appended:
         """Append for the driver of *run*, see `runs.append`."""
         now, owner = self.clock.now(), self.worker if self.has_room() else None
 
         def work(connection: Connection) -> Appended:
-            return runs.append(
-                connection, run, record, announcement, after=after, now=now, orphans=orphans, owner=owner
-            )
+            return runs.append(connection, run, record, announcement, after=after, now=now, left=left, owner=owner)
 
         began = perf_counter()
         appended = await self.database.write(work, lambda done: self._tell(done.fresh, done.freed))
@@ -147,9 +149,47 @@ class Store:
 
         def work(connection: Connection) -> Cancelled:
             found = runs.hold(connection, run)
-            return runs.cancel(connection, *found, by=by, reason=reason, finish=finish, owner=owner, now=now)
+            return runs.cancel(
+                connection, *found, RunCancelling(by=by, reason=reason), finish=finish, owner=owner, now=now
+            )
 
         return await self.database.write(work, lambda done: self._tell(done.facts, done.freed))
+
+    async def stop(self, session: str, *, by: Actor, reason: str | None, finish: Finish) -> Stopped:
+        now = self.clock.now()
+
+        def work(connection: Connection) -> Stopped:
+            return stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now)
+
+        def committed(done: Stopped) -> None:
+            self.publish(done.facts)
+            for freed in done.freed:
+                self._ring(freed)
+
+        return await self.database.write(work, committed)
+
+    async def correct(self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None) -> Changed:
+        now = self.clock.now()
+        return await self.database.write(
+            lambda connection: changes.correct(connection, session, message, parts, key=key, now=now), self._changed
+        )
+
+    async def retract(self, session: str, message: str, *, by: Actor, key: str | None, finish: Finish) -> Changed:
+        now, owner = self.clock.now(), self.worker if self.has_room() else None
+
+        def work(connection: Connection) -> Changed:
+            return changes.retract(connection, session, message, by=by, key=key, finish=finish, owner=owner, now=now)
+
+        return await self.database.write(work, self._changed)
+
+    async def add_context(self, session: str, context: Sequence[Context], *, key: str | None) -> Changed:
+        now = self.clock.now()
+        return await self.database.write(
+            lambda connection: changes.add_context(connection, session, context, key=key, now=now), self._changed
+        )
+
+    def _changed(self, done: Changed) -> None:
+        self._tell(done.facts, done.cancelled.freed if done.cancelled else None)
 
     async def put(self, session: int, mime: str, data: bytes) -> str:
         """Keep bytes whole and return their blob id."""

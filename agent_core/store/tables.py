@@ -108,7 +108,8 @@ class SessionRow(SQLModel, table=True):
     """A durable conversation.
 
     *next_seq* numbers its log, *window_seq* is where its window begins, *snapshot* is its own prompt prefix and
-    *prefix* the one in force since the latest `snapshot.frozen` (a run may bring its own instructions).
+    *prefix* the one in force since the latest `snapshot.frozen` (a run may bring its own instructions). *noted* are the
+    seqs, as JSON, of what the next run is to tell the model of.
     """
 
     __tablename__ = "session"
@@ -128,6 +129,7 @@ class SessionRow(SQLModel, table=True):
     prefix: str = Field(sa_column=Column(String(32), nullable=False))
     next_seq: int = _big(default=1)
     window_seq: int = _big(default=1)
+    noted: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
 
 
 class EventRow(SQLModel, table=True):
@@ -185,6 +187,29 @@ class ReceiptRow(SQLModel, table=True):
     run: int = _ref("run.key")
     seq: int = _big()
     message: str = Field(sa_column=Column(String(60), nullable=False))
+
+
+class ChangeRow(SQLModel, table=True):
+    """An idempotency key of a session that was used for what asks for no run; *seq* is the fact that came of it."""
+
+    __tablename__ = "change"
+    session: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True))
+    name: str = Field(sa_column=Column(String(200), primary_key=True))
+    kind: str = Field(sa_column=Column(String(8), nullable=False))
+    seq: int = _big()
+
+
+class FeedbackRow(SQLModel, table=True):
+    """What somebody thinks of a run: one opinion per person, the newest."""
+
+    __tablename__ = "feedback"
+    run: int = Field(sa_column=Column(Key, ForeignKey("run.key", ondelete="CASCADE"), primary_key=True))
+    kind: str = Field(sa_column=Column(String(8), primary_key=True))
+    actor: str = Field(sa_column=Column(String(200), primary_key=True))
+    name: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
+    rating: str = Field(sa_column=Column(String(4), nullable=False))
+    comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    created_at: int = _big()
 
 
 class BlobRow(SQLModel, table=True):

@@ -84,6 +84,17 @@ class WebBody(Body):
     show_tools: Literal["none", "names", "full"] = "names"
 
 
+class SlackBody(Body):
+    """Where in Slack an agent answers, and how."""
+
+    default: bool | list[Id] = False
+    channels: list[Id] = Field(default_factory=list, max_length=1000)
+    follow_up: bool = True
+    allow_mentions: bool = False
+    external: Literal["refuse", "answer"] = "refuse"
+    loading: list[Id] = Field(default_factory=list, max_length=10)
+
+
 class AgentBody(Body):
     """A new agent."""
 
@@ -95,6 +106,7 @@ class AgentBody(Body):
     limits: LimitsBody = LimitsBody()
     controls: ControlsBody = ControlsBody()
     web: WebBody = WebBody()
+    slack: SlackBody = SlackBody()
 
 
 class AgentChanges(Body):
@@ -108,6 +120,7 @@ class AgentChanges(Body):
     limits: LimitsBody = LimitsBody()
     controls: ControlsBody = ControlsBody()
     web: WebBody = WebBody()
+    slack: SlackBody = SlackBody()
 
 
 class SessionBody(Body):
@@ -142,6 +155,14 @@ class PostBody(Body):
     overlap: Overlap = "queue"
     idempotency_key: Id | None = None
     controls: ControlsBody | None = None
+
+
+class FeedbackBody(Body):
+    """What somebody thinks of a run; a visitor speaks for the token's actor."""
+
+    rating: Literal["up", "down"]
+    comment: Words | None = None
+    actor: AnyActor | None = None
 
 
 class TextPartBody(Body):

@@ -56,7 +56,7 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (Unavailable, 503),
 )
 # The fields whose length is that of a message: too long is too large.
-TEXTS = frozenset({"text", "input", "parts"})
+TEXTS = frozenset({"text", "input", "parts", "comment"})
 # The pattern by which a text must hold a character that is no white space.
 NOT_BLANK = r"\S"
 TITLES = {"session_busy": "The session is busy", "unknown_cursor": "Unknown cursor"}

@@ -10,10 +10,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Core, Inbound, Page, RunObject, RunStatus
+from agent_core import Actor, Controls, Core, Forbidden, Inbound, Page, RunObject, RunStatus
 from agent_core.objects import ENDED
-from app.api.bodies import RunBody, actor_of
+from app.api.bodies import FeedbackBody, RunBody, actor_of
 from app.api.deps import (
+    NAMED,
     After,
     Caller,
     Cursor,
@@ -27,7 +28,7 @@ from app.api.deps import (
 )
 from app.api.problems import answers
 from app.api.sse import SSE, disconnected, open_stream
-from app.api.wire import Run, RunTree, answer, page, run_wire
+from app.api.wire import Feedback, Run, RunTree, answer, feedback_wire, page, run_wire
 
 router = APIRouter(tags=["runs"])
 AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
@@ -122,6 +123,21 @@ async def cancel_run(wired: Wired, principal: Caller, run: OwnRun, show: Show) -
     if run.status in ENDED:
         return answer(run_wire(run, show))
     return answer(run_wire(await wired.core.cancel(run.id, by=principal.actor), show), 202)
+
+
+@router.post(
+    "/v1/runs/{id}/feedback", status_code=201, responses=answers(Feedback, 400, 401, 403, 404, 413, 422, status=201)
+)
+async def give_feedback(wired: Wired, principal: Caller, run: OwnRun, body: FeedbackBody) -> Response:
+    """Say what somebody thinks of a run; who says it again changes their mind."""
+    actor = principal.actor
+    if body.actor is not None:
+        named = actor_of(body.actor)
+        if principal.visitor and named.id != actor.id:
+            raise Forbidden(f"`actor`: {NAMED}")
+        actor = actor if principal.visitor else named
+    given = await wired.core.feedback(run.id, by=actor, rating=body.rating, comment=body.comment)
+    return answer(feedback_wire(given), 201)
 
 
 def _inbound(body: RunBody, actor: Actor) -> Inbound:

@@ -10,7 +10,7 @@ import msgspec
 from agent_core import Page
 from agent_core.events import FACTS, LIVE
 from app.api.sse import SSE
-from app.api.wire import Agent, Health, Message, Posted, Problem, Run, RunTree, Session, TokenAnswer
+from app.api.wire import Agent, Feedback, Health, Message, Posted, Problem, Run, RunTree, Session, TokenAnswer
 from channels.web.visible import CONTENTS, OPERATORS, PART_CONTENTS, RUN_OPERATORS, SESSION_OPERATORS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -19,6 +19,7 @@ IN_OPENAPI = "#/components/schemas/{name}"
 IN_DEFS = "#/$defs/{name}"
 WIRE = (
     Agent,
+    Feedback,
     Health,
     Message,
     Posted,

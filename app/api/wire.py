@@ -16,15 +16,18 @@ from agent_core import (
     Page,
     Part,
     PendingCall,
+    Rating,
     Receipt,
     RunError,
     RunObject,
     RunStatus,
     SessionObject,
     SessionStatus,
+    Slack,
     Usage,
     Web,
 )
+from agent_core import Feedback as FeedbackObject
 from channels.web.visible import ShowTools, visible_message, visible_run, visible_session
 
 
@@ -61,6 +64,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     controls: Controls
     web: Web
+    slack: Slack
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +100,18 @@ class Output(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
 
 
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of a run."""
+
+    run: str
+    actor: Actor
+    rating: Rating
+    comment: str | None
+    created_at: str
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One execution of an agent."""
+    """One execution of an agent; operators see what people think of it."""
 
     id: str
     session: str
@@ -118,6 +132,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None
     last_activity_at: str
     completed_at: str | None
+    feedback: tuple[Feedback, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunTree(msgspec.Struct, frozen=True):
@@ -163,6 +178,7 @@ def agent_wire(agent: AgentObject) -> Agent:
         limits=made.limits,
         controls=made.controls,
         web=made.web,
+        slack=made.slack,
     )
 
 
@@ -180,8 +196,14 @@ def message_wire(message: MessageObject, show: ShowTools | None = None) -> Messa
 
 def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, Any]:
     """Return *run*; for a visitor when *show* is given."""
-    wire = _copy(run, Run, output=Output(run.text, run.parts))
+    told = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
+    wire = _copy(run, Run, output=Output(run.text, run.parts), feedback=told)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
+
+
+def feedback_wire(feedback: FeedbackObject) -> Feedback:
+    """Return *feedback* as it travels."""
+    return _copy(feedback, Feedback)
 
 
 def posted(receipt: Receipt) -> Posted:

@@ -54,6 +54,9 @@ def test_files_become_definitions(tmp_path):
         ("name: a\ninstructions: b\ncontrols: {effort: huge}", "`controls.effort`"),
         ("name: a\ninstructions: b\ncontrols: {temperature: warm}", "`controls.temperature`"),
         ("name: ''\ninstructions: b", "must not be empty"),
+        ("name: a\ninstructions: b\nslack: {default: 1}", "`slack.default`"),
+        ("name: a\ninstructions: b\nslack: {channels: ['#general']}", "`slack.channels[0]`"),
+        ("name: a\ninstructions: b\nslack: {mentions: true}", "mentions"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_field(tmp_path, text, told):
@@ -79,4 +82,12 @@ def test_a_name_is_given_once(tmp_path):
     for file in ("a.yaml", "b.yaml"):
         (tmp_path / file).write_text("name: ant\ninstructions: Walk.\n")
     with pytest.raises(ConfigError, match=r"b\.yaml.*a\.yaml"):
+        load_agents(tmp_path, tools=TOOLS, check=check)
+
+
+def test_a_place_is_claimed_once(tmp_path):
+    """Two files whose agents claim one channel fail the start with the file and both agents' names."""
+    for name in ("ant", "bee"):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\ninstructions: Be.\nslack: {{channels: [C1]}}\n")
+    with pytest.raises(ConfigError, match=r"bee\.yaml: `slack\.channels`: `ant` and `bee` both claim .*`C1`"):
         load_agents(tmp_path, tools=TOOLS, check=check)

@@ -118,3 +118,48 @@ async def test_agents_that_cannot_run_are_refused(client: httpx.AsyncClient):
     for more, path in (({"tools": ["dig"]}, "tools"), ({"model": "acme:m"}, "model"), ({"name": "filed"}, "name")):
         answer = await client.post("/v1/agents", json={**NEW, **more})
         assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, path)
+
+
+async def test_an_agent_has_its_places(client: httpx.AsyncClient):
+    """Where in Slack an agent answers is a field of it; a change within keeps the rest, and defaults are told."""
+    made = await client.post("/v1/agents", json={**NEW, "slack": {"default": ["T1"], "channels": ["C1", "T2/C2"]}})
+    assert made.status_code == 201
+    assert made.json()["slack"] == {
+        "default": ["T1"],
+        "channels": ["C1", "T2/C2"],
+        "follow_up": True,
+        "allow_mentions": False,
+        "external": "refuse",
+        "loading": [],
+    }
+    changed = await client.patch("/v1/agents/scout", json={"slack": {"default": False, "loading": ["Looking"]}})
+    assert changed.json()["slack"] == {**made.json()["slack"], "default": False, "loading": ["Looking"]}
+
+
+@pytest.mark.parametrize(
+    ("slack", "path"),
+    [
+        ({"channels": ["#general"]}, "slack.channels[0]"),
+        ({"channels": "C1"}, "slack.channels"),
+        ({"default": "T1"}, "slack.default"),
+        ({"default": []}, "slack.default"),
+        ({"external": "ask"}, "slack.external"),
+        ({"loading": ["x"] * 11}, "slack.loading"),
+        ({"mentions": True}, "slack.mentions"),
+    ],
+)
+async def test_places_that_cannot_be_are_refused(client: httpx.AsyncClient, slack, path):
+    """What is no id, no list or no setting answers 422 with the field."""
+    answer = await client.post("/v1/agents", json={**NEW, "slack": slack})
+    assert (answer.status_code, answer.json()["errors"][0]["path"].removesuffix(".bool")) == (422, path)
+
+
+async def test_a_place_has_one_agent(client: httpx.AsyncClient):
+    """Claiming a channel that another agent claims answers 422 with both names."""
+    await client.post("/v1/agents", json={**NEW, "slack": {"channels": ["C1"]}})
+    for answer in (
+        await client.post("/v1/agents", json={**NEW, "name": "late", "slack": {"channels": ["T1/C1"]}}),
+        await client.patch("/v1/agents/assistant", json={"slack": {"channels": ["C1"]}}),
+    ):
+        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "slack.channels")
+        assert "`scout`" in answer.json()["detail"]

@@ -26,6 +26,7 @@ OPEN = {
     ("GET", "/v1/sessions/{id}/events"),
     ("GET", "/v1/runs/{id}/events"),
     ("POST", "/v1/runs/{id}/cancel"),
+    ("POST", "/v1/runs/{id}/feedback"),
 }
 BODIES = {
     "/v1/agents": {"name": "a", "instructions": "b"},
@@ -93,8 +94,10 @@ async def test_foreign_ids_are_unknown(app: FastAPI, visitor: httpx.AsyncClient,
                 ("GET", f"{path}/events"),
                 ("GET", f"/v1/runs/{run}/events"),
                 ("POST", f"/v1/runs/{run}/cancel"),
+                ("POST", f"/v1/runs/{run}/feedback"),
             ):
-                assert (await other.request(method, place)).status_code == 404, place
+                body = {"rating": "up"} if place.endswith("feedback") else None
+                assert (await other.request(method, place, json=body)).status_code == 404, place
 
 
 async def test_a_list_holds_only_ones_own(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
