@@ -1,0 +1,218 @@
+"""Text on its way to Slack and from it: nothing that a model, a tool or a name wrote notifies people or forges syntax.
+
+Markdown goes out through `safe`, while it still grows through `flowing`; other words through `neutral`, and `escape`
+where the target is mrkdwn. What is added is a sign without width behind the character that would begin a marker, so
+no word is lost. What is done to a place depends only on a little of what follows it: so a text that grows, cut where
+`flowing` cuts it, begins with what was sent before.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
+from markdown_it.token import Token
+
+BREAK = "\u200b"
+NESTING = 40
+"""How deep blocks may nest; the parser leaves out what lies deeper, and then a text is taken literally."""
+
+_AHEAD = 512  # characters in which a link's address shows what it is; a longer one is taken for the worst
+_LINE_END = re.compile(r"\r\n?")
+_INVISIBLE: dict[int, str] = {
+    **{code: " " for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"},
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+}
+
+# `<` also as an entity, and as one that is escaped once more.
+_OPEN = r"(?:<|lt;|\#0*60;|\#x0*3c;)"
+_LINK = rf"[\w+-]{{0,64}}[:./@][^<>|\n]{{0,{_AHEAD}}}"
+_MARKER = rf"(?:[@\#]\w|!(?!doctype\b|-|\[)|{_LINK}\||(?=[^<>|\n]{{{_AHEAD}}}){_LINK})"
+_SHOUT = r"(?<![\w.])@(?=channel|here|everyone)"
+_USER = r"(?-i:(?<=<)@[UW][A-Z0-9]{1,30}>)"
+_FORGED = re.compile(rf"{_OPEN}(?={_MARKER})|{_SHOUT}", re.IGNORECASE)
+_FORGED_BUT_USERS = re.compile(rf"{_OPEN}(?!{_USER})(?={_MARKER})|{_SHOUT}", re.IGNORECASE)
+# The end of a text that may yet become one of these, or a link.
+_BEGUN = re.compile(
+    rf"{_OPEN}(?:[^\s<>|]{{0,{_AHEAD}}}|{_LINK})$|(?:lt?|\#x?0*(?:60?|3c?)?)$|@[a-z]{{0,8}}$"
+    rf"|\](?:\([ \t]*<?[^\s)>]{{0,{_AHEAD}}})?$|[\r\\]$",
+    re.IGNORECASE,
+)
+
+_TARGET = re.compile(rf"\]\([ \t]*(?:<|(?=\S))(?P<url>[^\s)>]{{0,{_AHEAD}}})|\](?P<late>\([ \t]*)$", re.MULTILINE)
+_DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?=(?:\\.|[^\[\]\\\n])+\]:)", re.MULTILINE)
+_SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|(?=//|\\\\|www\.))[/\\]*", re.IGNORECASE)
+_HOST_LENGTH = 80
+
+_INBOUND = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
+_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
+
+
+@cache
+def _parser(*, inline: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING}).enable(["table", "strikethrough"])
+    return parser if inline else parser.disable(["inline", "text_join"])
+
+
+def parsed(markdown: str, *, inline: bool = False) -> list[Token]:
+    """Return the blocks of *markdown*, which is CommonMark with tables and strikes of GFM; HTML is text."""
+    return _parser(inline=inline).parse(markdown)
+
+
+def clean(text: str) -> str:
+    """Return *text* with line ends of one kind, control characters as spaces and half characters replaced."""
+    return _LINE_END.sub("\n", text).translate(_INVISIBLE)
+
+
+def neutral(text: str, *, allow_mentions: bool = False) -> str:
+    """Return *text* so that in Markdown and mrkdwn alike it notifies nobody and is no syntax of Slack's own.
+
+    With *allow_mentions* a mention of one user passes, never one of many.
+    """
+    return (_FORGED_BUT_USERS if allow_mentions else _FORGED).sub(rf"\g<0>{BREAK}", clean(text))
+
+
+def safe(markdown: str, *, allow_mentions: bool = False) -> str:
+    """Return *markdown* neutral, and with no link that hides where it leads."""
+    return neutral(unmasked(clean(markdown)), allow_mentions=allow_mentions)
+
+
+def flowing(markdown: str, *, allow_mentions: bool = False) -> str:
+    """Return as much of `safe(markdown)` as may be shown while *markdown* still grows.
+
+    What is returned for a longer text begins with it, or is a beginning of it: send what lies behind the sent.
+    """
+    return safe(markdown[: sendable(markdown)], allow_mentions=allow_mentions)
+
+
+def escape(text: str) -> str:
+    """Return *text* as mrkdwn shows it literally."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescape(text: str, names: Mapping[str, str] | None = None) -> str:
+    """Return the words of inbound mrkdwn; *names* tells how users, channels and groups are called, by id."""
+    words = _INBOUND.sub(partial(_readable, names or {}), text)
+    for entity, sign in _ENTITIES:
+        words = words.replace(entity, sign)
+    return words
+
+
+def _readable(names: Mapping[str, str], found: re.Match[str]) -> str:
+    sign, target, label = found["sign"], found["target"], found["label"]
+    match sign:
+        case "@" | "#":
+            return f"{sign}{(names.get(target) or label or target).removeprefix(sign)}"
+        case "!":
+            kind, _, rest = target.partition("^")
+            if kind == "date":
+                return label or rest
+            return f"@{(names.get(rest) or label or rest or kind).removeprefix('@')}"
+        case _:
+            address = target.removeprefix("mailto:")
+            return address if label in (None, "", target, address) else f"{label} ({address})"
+
+
+def unmasked(markdown: str) -> str:
+    """Return *markdown* with the host of each link in its label, and each definition of a link as plain words."""
+    lines = markdown.split("\n")
+    code = code_lines(markdown)
+    for at, line in enumerate(lines):
+        if at not in code and "]" in line:
+            lines[at] = _TARGET.sub(_with_host, _DEFINITION.sub(r"\g<before>\\[", line))
+    return "\n".join(lines)
+
+
+def code_lines(markdown: str) -> set[int]:
+    """Return the numbers of the lines that are code blocks, their fences included."""
+    blocks = [token.map for token in parsed(markdown) if token.type in ("fence", "code_block") and token.map]
+    return {line for first, last in blocks for line in range(first, last)}
+
+
+def _with_host(found: re.Match[str]) -> str:
+    if found["url"] is None:  # the address is on the next line, out of sight of a text that grows: no link
+        return f"]\\{found['late']}"
+    host = host_of(unescapeAll(found["url"]))
+    label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
+    said = re.sub(r"^(?:https?://)?(?:www\.)?", "", label.lower())
+    is_said = label.endswith(f"({host})") or re.match(rf"{re.escape(host.removeprefix('www.'))}(?:[/?#:]|$)", said)
+    return found[0] if not host or is_said else f" ({host}){found[0]}"
+
+
+def host_of(url: str) -> str:
+    """Return where *url* leads, in characters that are no syntax; nothing for a place within the text itself."""
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return ""
+    host = re.split(r"[/?#\\]", url[scheme.end() :], maxsplit=1)[0].rpartition("@")[2].lower() or scheme[0].lower()
+    plain = re.sub(r"[^\w.:%+-]", "·", host).replace("_", "·")
+    return plain if len(plain) <= _HOST_LENGTH else f"…{plain[-_HOST_LENGTH:]}"
+
+
+# ---- text that still grows --------------------------------------------------------------------------
+
+_HOLD = 400  # characters that an open marker may hold back; a sign that stands alone does not stop the text
+_TRIES = 16
+_BLOCK_BEGUN = re.compile(r"[\s>#*+\-=_\d.)]*(?:[`~]+[^`]*)?$|[ \t>*+\-\d.)]*\[[^\]]*\]?:?$")
+_FENCE_BEGUN = re.compile(r"[\s>*+\-\d.)]*(?:[`~]|$)")
+_INLINE = re.compile(
+    r"\\.|(?P<code>`+)|(?P<word>(?<=\w)_+(?=\w))|(?P<mark>\*{1,3}|_{1,3}|~{1,2})"
+    r"|(?P<open>\[)|(?P<link>\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*(?P<end>\))?)|(?P<close>\](?=.))"
+)
+
+
+def sendable(markdown: str) -> int:
+    """Return how many characters of *markdown*, which still grows, can be sent without cutting through a construct.
+
+    Whole lines can. In the last line a marker, a link, a code span or a table row that is not closed is held back.
+    """
+    start = markdown.rfind("\n") + 1
+    text = markdown[: start + _settled_line(markdown, start)]
+    for _ in range(_TRIES):
+        begun = _BEGUN.search(text, max(start, len(text) - 3 * _AHEAD))
+        if begun is None:
+            return len(text)
+        text = text[: begun.start()]
+    return min(start, len(text))
+
+
+def _settled_line(markdown: str, start: int) -> int:
+    """Return how much of the last line, from *start* on, is no open construct of Markdown."""
+    line = markdown[start:]
+    above = markdown[: max(0, start - 1)].rpartition("\n")[2]
+    if markdown.count("\n") in code_lines(markdown):
+        return 0 if _FENCE_BEGUN.match(line) else len(line)
+    is_row = "|" in line or "|" in above
+    if _BLOCK_BEGUN.match(line) or (is_row and len(line) < 2 * _AHEAD):
+        return 0
+    return settled_in(line)
+
+
+def settled_in(line: str) -> int:
+    """Return the length of *line* before the first inline construct that is still open."""
+    opened: list[tuple[str, int]] = []
+    for sign, at in _signs(line):
+        names = [name for name, _ in opened]
+        if sign == "]" and "[" in names:
+            del opened[len(names) - 1 - names[::-1].index("[") :]
+        elif sign not in ("]", "[") and sign in names:
+            del opened[names.index(sign) :]
+        elif sign != "]":
+            opened.append((sign, at))
+    held = [at for sign, at in opened if len(line) - at <= (2 * _AHEAD if sign == "[" else _HOLD)]
+    return min(held, default=len(line))
+
+
+def _signs(line: str) -> Iterator[tuple[str, int]]:
+    """Give the signs of *line* that may open or close something."""
+    for found in _INLINE.finditer(line):
+        match found.lastgroup:
+            case "code" | "open":
+                yield found[0], found.start()
+            case "mark" if not (line[found.end() : found.end() + 1].isspace() and line[: found.start()][-1:].isspace()):
+                yield found[0], found.start()
+            case "link" | "end" | "close" if found["close"] or found["end"]:
+                yield "]", found.start()
+            case _:
+                continue
