@@ -84,15 +84,11 @@ class NotShown(ParleyError):
         self.retry_after = retry_after
 
 
-class Channel(Protocol[Payload_contra]):
-    """A place where people talk."""
+class Screen(Protocol):
+    """Shows pictures at one place."""
 
     @property
     def limits(self) -> Limits: ...
-
-    def parse(self, payload: Payload_contra, /) -> Inbound | Decision | Stop | None:
-        """Say what *payload* asks for, None when it is nothing for an agent; pure."""
-        ...
 
     async def post(self, address: str, body: "Body", entry: Entry, /) -> Ref:
         """Show *body* as a new message at *address*; raises `NotShown`.
@@ -106,6 +102,14 @@ class Channel(Protocol[Payload_contra]):
 
         A place with native streaming may send the tail alone while *body* extends what it acknowledged.
         """
+        ...
+
+
+class Channel(Screen, Protocol[Payload_contra]):
+    """A place where people talk."""
+
+    def parse(self, payload: Payload_contra, /) -> Inbound | Decision | Stop | None:
+        """Say what *payload* asks for, None when it is nothing for an agent; pure."""
         ...
 
 

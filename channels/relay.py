@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from agent_core import Clock, Event, new_id
-from channels.base import Body, Channel, Entry, Grown, Limits, NotShown, Piece, Ref, Run, Said
+from channels.base import Body, Entry, Grown, Limits, NotShown, Piece, Ref, Run, Said, Screen
 from channels.fences import fence_at
 from channels.view import EMPTY, view
 
@@ -33,7 +33,7 @@ class Sheet(Protocol):
     """The ledger of one session at one address."""
 
     async def entries(self) -> list[Entry]:
-        """Return the messages that may still change, in their order."""
+        """Return the messages since all was shown for good, in their order."""
         ...
 
     async def put(self, entry: Entry) -> None:
@@ -101,7 +101,7 @@ class Relay:
     def __init__(
         self,
         port: Port,
-        channel: Channel[Any],
+        screen: Screen,
         clock: Clock,
         *,
         session: str,
@@ -109,7 +109,7 @@ class Relay:
         sheet: Sheet | None = None,
     ) -> None:
         self.body: Body = EMPTY
-        self._port, self._channel, self._clock = port, channel, clock
+        self._port, self._screen, self._clock = port, screen, clock
         self._session, self._address = session, address
         self._sheet = sheet or Unkept()
         self._deliveries = [_delivery(Entry(new_id("dlv"), 0))]
@@ -122,7 +122,10 @@ class Relay:
         What an earlier run of the same place had begun is brought to its end.
         """
         if begun := await self._sheet.entries():
-            self._deliveries = [_delivery(entry) for entry in begun]
+            self._deliveries = [_delivery(entry) for entry in begun if entry.state != "closed"]
+            last = begun[-1]
+            if last.ends is not None:
+                self._deliveries.append(_delivery(Entry(new_id("dlv"), last.n + 1, begins=last.ends)))
         reading = asyncio.create_task(self._read(after))
         try:
             await self._write()
@@ -161,12 +164,12 @@ class Relay:
                 return
             if failed is not None:
                 self._news.set()
-                await self._clock.sleep(max(failed.retry_after, self._channel.limits.edit_every))
+                await self._clock.sleep(max(failed.retry_after, self._screen.limits.edit_every))
             elif not over:
                 await self._pause()
 
     async def _pause(self) -> None:
-        beat = asyncio.create_task(self._clock.sleep(self._channel.limits.edit_every))
+        beat = asyncio.create_task(self._clock.sleep(self._screen.limits.edit_every))
         end = asyncio.create_task(self._hurry.wait())
         try:
             await asyncio.wait((beat, end), return_when=asyncio.FIRST_COMPLETED)
@@ -194,10 +197,10 @@ class Relay:
         """Show *picture* as a new message or as an edit of the one it has; raises `NotShown`."""
         entry = delivery.entry
         if delivery.ref is not None:
-            await self._channel.edit(delivery.ref, picture, entry)
+            await self._screen.edit(delivery.ref, picture, entry)
         else:
             await self._sheet.put(entry)
-            entry.ref = await self._channel.post(self._address, picture, entry)
+            entry.ref = await self._screen.post(self._address, picture, entry)
         if picture.closed and all(run.ended for run in picture.runs):
             entry.state = "closed"
             await self._sheet.put(entry)
@@ -212,7 +215,7 @@ class Relay:
             self._deliveries.append(_delivery(Entry(new_id("dlv"), last.entry.n + 1, begins=str(end))))
 
     def _due(self, body: Body, delivery: _Delivery) -> Border | None:
-        limits, began = self._channel.limits, delivery.entry.began_at
+        limits, began = self._screen.limits, delivery.entry.began_at
         if (end := border(body, delivery.segment, limits)) is not None:
             return end
         old = began is not None and limits.age is not None and self._clock.now() - began >= 1000 * limits.age

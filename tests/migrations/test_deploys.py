@@ -88,7 +88,14 @@ def test_revisions_only_add(config: Config):
         event.remove(Engine, "before_cursor_execute", note)
     changes = [statement for statement in seen if not re.match(r"\s*(SELECT|SET|SHOW|select|show) ", statement)]
     assert len(changes) > 4
-    assert [statement for statement in changes if not is_allowed(statement)] == []
+    assert [statement for statement in changes if not is_allowed(statement) and not is_new(statement, changes)] == []
+
+
+def is_new(statement: str, changes: list[str]) -> bool:
+    """Tell whether *statement* makes an index of a table that these revisions make: nobody uses it yet."""
+    made = {found[1] for each in changes if (found := re.match(r"\s*CREATE TABLE (\w+)", each))}
+    index = re.match(r"\s*CREATE (?:UNIQUE )?INDEX \w+ ON (\w+)", statement)
+    return index is not None and index[1] in made
 
 
 @pytest.mark.parametrize(
