@@ -7,7 +7,7 @@ and the note says so.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 Number = TypeVar("Number", int, float)
 
@@ -190,5 +190,5 @@ def rate(method: str, *, unlisted: bool = False) -> Limit[int]:
 
 
 LIMITS: Mapping[str, Limit[Any]] = MappingProxyType({
-    name: found for name, found in list(globals().items()) if isinstance(found, Limit)
+    name: cast("Limit[Any]", found) for name, found in list(globals().items()) if isinstance(found, Limit)
 })  # fmt: skip

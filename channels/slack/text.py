@@ -133,7 +133,7 @@ def code_lines(markdown: str) -> set[int]:
 def _with_host(found: re.Match[str]) -> str:
     if found["url"] is None:  # the address is on the next line, out of sight of a text that grows: no link
         return f"]\\{found['late']}"
-    host = host_of(unescapeAll(found["url"]))
+    host = host_of(unescapeAll(found["url"]).replace(BREAK, ""))
     label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
     said = re.sub(r"^(?:https?://)?(?:www\.)?", "", label.lower())
     is_said = label.endswith(f"({host})") or re.match(rf"{re.escape(host.removeprefix('www.'))}(?:[/?#:]|$)", said)
