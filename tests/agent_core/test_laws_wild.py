@@ -19,7 +19,7 @@ from agent_core import (
 from agent_core import events as e
 from agent_core.agents import Agent
 from agent_core.announce import announce
-from agent_core.context.window import STOPPED_NOTE, Window
+from agent_core.context.window import CORRECTION, STOPPED_NOTE, Window
 from agent_core.messages import Message, text_of
 from agent_core.providers.base import neutral
 from agent_core.state import replay
@@ -118,12 +118,24 @@ def _named(facts: Sequence[Fact], step: int) -> list[str]:
     """Return the texts that the steps up to *step* took, from the last cut on."""
     start = max((x.body.from_seq for x in facts[:step] if isinstance(x.body, ContextCompacted)), default=0)
     return [
-        _told(facts[take - 1])
+        text
         for fact in facts[:step]
         if isinstance(fact.body, StepStarted) and fact.seq >= start
-        for take in fact.body.takes
-        if getattr(facts[take - 1].body, "role", "user") == "user"
+        for text in _taken(facts, fact.body.takes)
     ]
+
+
+def _taken(facts: Sequence[Fact], takes: Sequence[int]) -> list[str]:
+    """Return the texts of what a step takes; a correction of what it takes too stands in that one's place."""
+    texts: dict[int, str] = {}
+    for take in takes:
+        body = facts[take - 1].body
+        if isinstance(body, e.MessageCorrected):
+            place = body.corrects if body.corrects in takes else take
+            texts[place] = text_of(body.parts) if place != take else f"{CORRECTION}\n\n{text_of(body.parts)}"
+        elif getattr(body, "role", "user") == "user":
+            texts[take] = _told(facts[take - 1])
+    return list(texts.values())
 
 
 def _told(fact: Fact) -> str:
@@ -142,6 +154,16 @@ def a_rebuilt_window_equals_the_one_that_grew(session: Wild) -> None:
 
 def _shape(window: Window) -> list[tuple[int, bool, Message]]:
     return [(entry.seq, entry.border, entry.message) for entry in window.entries]
+
+
+def what_was_deleted_unseen_stays_unseen(session: Wild) -> None:
+    """No step takes a message behind its deletion, nor a correction of it."""
+    gone: set[int] = set()
+    for fact in session.facts:
+        if isinstance(fact.body, e.MessageCorrected) and not fact.body.parts:
+            gone.add(fact.body.corrects)
+        elif isinstance(fact.body, StepStarted):
+            assert gone.isdisjoint(fact.body.takes)
 
 
 def a_window_stays_within_its_limit(session: Wild) -> None:
@@ -170,6 +192,7 @@ LAWS = (
     law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
     law_9_the_model_sees_what_the_steps_named,
     a_rebuilt_window_equals_the_one_that_grew,
+    what_was_deleted_unseen_stays_unseen,
     a_window_stays_within_its_limit,
 )
 

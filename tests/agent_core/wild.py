@@ -6,10 +6,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 from hypothesis import strategies as st
 
 from agent_core import (
     Actor,
+    Context,
     Controls,
     Core,
     Definition,
@@ -38,7 +40,7 @@ Kind = Literal[
     "say", "think", "look", "looks", "move", "same", "nobody", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
 ]  # fmt: skip
-Act = Literal["steer", "queue", "interrupt", "cancel", "restart"]
+Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "cancel", "restart"]
 Place = Literal["asked", "said", "tool"]
 WITH_TOOL = ("look", "looks", "move")
 
@@ -131,7 +133,8 @@ class Wild:
     async def live(self) -> "Wild":
         """Play the plan to its end, and read what happened."""
         self._gates = [Gate() for _ in self.plan.steps]
-        self._next, self._sent, self._session = 0, 0, ""
+        self._next, self._sent, self._changes = 0, 0, 0
+        self._session = self._newest = ""
         await self._begin()
         try:
             async with asyncio.timeout(PATIENCE):
@@ -182,6 +185,10 @@ class Wild:
         if act == "cancel":
             run = next(fact.run for fact in reversed(self._facts.events) if fact.type == StepStarted.type)
             await self._core.cancel(run or "", by=ANN)
+        elif act in ("correct", "retract"):
+            await self._change(act)
+        elif act == "tell":
+            await self._core.add_context(self._session, [Context(text=f"told behind message {self._sent}")])
         elif act == "restart":
             await self._compare()
             await self._core.stop(grace=1.0)
@@ -189,14 +196,24 @@ class Wild:
         else:
             await self._send(act)
 
+    async def _change(self, act: Literal["correct", "retract"]) -> None:
+        """Change the newest message."""
+        if act == "correct":
+            self._changes += 1
+            await self._core.correct(self._session, self._newest, (Text(f"change {self._changes}"),))
+        else:
+            await self._core.retract(self._session, self._newest, by=ANN)
+
     async def _send(self, overlap: Literal["queue", "steer", "interrupt"] = "queue", *, own: bool = False) -> None:
         self._sent += 1
         instructions = f"Be number {self._sent}." if own else None
         text = Text(f"message {self._sent}")
         roles: list[Role] = ["user", "assistant", "user", "assistant"]
         history = tuple(Message(role, (Text(f"{role} {self._sent}"),)) for role in roles) if own else ()
-        inbound = Inbound(parts=(text,), actor=ANN, overlap=overlap, instructions=instructions, history=history)
-        await self._core.receive(self._session, inbound)
+        context = () if self._sent % 3 else (Context(text=f"said before message {self._sent}", author="Bob"),)
+        asked = Inbound(parts=(text,), actor=ANN, overlap=overlap, history=history, context=context)
+        asked = msgspec.structs.replace(asked, instructions=instructions)
+        self._newest = (await self._core.receive(self._session, asked)).message
 
     async def _idle(self) -> None:
         async with aclosing(self._core.follow(self._session, until_idle=True)) as batches:
