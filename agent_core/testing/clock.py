@@ -1,6 +1,7 @@
 """A clock that tests move by hand: no real time passes."""
 
 import asyncio
+import math
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
@@ -42,6 +43,11 @@ class FakeClock:
     def sleepers(self) -> int:
         """Return how many tasks sleep now."""
         return len(self._sleepers)
+
+    @property
+    def ahead(self) -> float:
+        """Return the seconds until the first of them is due; infinite when nobody sleeps."""
+        return (self._sleepers[0].due - self._now) / 1_000_000 if self._sleepers else math.inf
 
     async def sleep(self, seconds: float) -> None:
         """Return when the test has moved time by *seconds*; with none to wait, after one round of the loop."""

@@ -12,7 +12,8 @@ class Thread:
     """A conversation: the thread at *root* of a channel of the workspace *team*; *enterprise* is its organisation.
 
     *user*, of *user_team*, wrote what is answered now; Slack wants both for a stream outside direct messages. *title*
-    is that of the session that the first answer opens, and *agent* the name of who answers.
+    is that of the session that the first answer opens. *agent* names who answers; with *allow_mentions* its words may
+    mention users.
     """
 
     team: str
@@ -24,6 +25,7 @@ class Thread:
     is_dm: bool = False
     title: str | None = None
     agent: str | None = None
+    allow_mentions: bool = False
 
     @property
     def address(self) -> str:

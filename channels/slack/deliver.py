@@ -1,0 +1,366 @@
+"""deliver: one thread as a screen. A message streams while that works, else it is posted and edited, each only once.
+
+Every step is in the ledger before it is sent. What may have been sent is never sent again: an append whose answer was
+lost ends the stream, and the whole message is written by an update, which can be repeated; a message whose answer was
+lost is looked for in the thread before another one is posted.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import structlog
+
+from agent_core import Clock, ParleyError
+from channels.base import Body, Entry, Limits, NotShown, Ref
+from channels.relay import Sheet
+from channels.slack import failures as f
+from channels.slack import limits
+from channels.slack.api import SlackApi
+from channels.slack.blocks import Payload, plainer
+from channels.slack.pace import Lane, Pacer
+from channels.slack.picture import Item, Picture, picture, tail
+from channels.slack.thread import Thread
+
+EVENT_TYPE = "parley_delivery"
+TEXT = 7_500
+"""Code points of an answer's text in one message: what makes it harmless adds half as much at the worst."""
+LOOKS = 5
+"""Times that a thread is looked through for a message before people are told that it may be there twice."""
+_SOON, _LATER, _MUCH_LATER = 1.0, 5.0, 60.0
+_UNSURE = "It is not certain that this part of the answer is shown once: Slack could not be asked."
+_NOTHING = "…"
+_log = structlog.get_logger("parley.slack")
+
+
+class Given(ParleyError):
+    """The thread is not there any more, or not for us: nothing can be shown."""
+
+    code = "thread_gone"
+
+
+@dataclass(slots=True)
+class Workspace:
+    """A workspace as this process knows it: its *api*, who we are there, and what it refused."""
+
+    team: str
+    user: str
+    bot: str
+    api: SlackApi
+    pacer: Pacer
+    streams: bool = True
+    without_streams: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What this process knows that a message shows; *at* is when it was last edited (milliseconds).
+
+    It is *unsure* when nobody could be asked whether the message is there already.
+    """
+
+    items: tuple[Item, ...] = ()
+    at: int = 0
+    looks: int = 0
+    unsure: bool = False
+
+
+class Stopped(Protocol):
+    """Hears that a person stopped the stream of this thread."""
+
+    async def __call__(self) -> None: ...
+
+
+class ThreadScreen:
+    """Shows one session in one thread."""
+
+    def __init__(self, workspace: Workspace, thread: Thread, sheet: Sheet, clock: Clock, stopped: Stopped) -> None:
+        self.limits = Limits(edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value))
+        self._space, self._thread, self._sheet, self._clock = workspace, thread, sheet, clock
+        self._api, self._pacer, self._stopped = workspace.api, workspace.pacer, stopped
+        self._known: dict[str, _Shown] = {}
+        self.status: str | None = None
+        """The session's status as the last stream of this process left it."""
+
+    async def post(self, _address: str, body: Body, entry: Entry, /) -> Ref:
+        shown = self._known.setdefault(entry.id, _Shown())
+        if entry.state != "planned" and (ts := await self._found(entry, shown)) is not None:
+            await self._keep(entry, state="acknowledged", ref=ts)
+            await self.edit(Ref(ts), body, entry)
+            return Ref(ts)
+        wanted = self._picture(body, shown)
+        if not (wanted.closed or shown.unsure) and self._can_stream():
+            ts = await self._start(wanted, entry, shown)
+            if ts is not None:
+                return Ref(ts)
+        return Ref(await self._post(wanted, entry, shown))
+
+    async def edit(self, ref: Ref, body: Body, entry: Entry, /) -> None:
+        shown = self._known.setdefault(entry.id, _Shown())
+        wanted = self._picture(body, shown)
+        if entry.mode != "stream":
+            await self._update(ref, wanted, entry, shown)
+            return
+        chunks = tail(shown.items, wanted.items) if entry.state == "acknowledged" and shown.items else None
+        if chunks is None:
+            await self._repair(ref, wanted, entry, shown)
+        elif wanted.closed:
+            await self._stop(ref, wanted, chunks, entry, shown)
+        elif chunks:
+            await self._append(ref, wanted, chunks, entry, shown)
+
+    # ---- streams --------------------------------------------------------------------------------
+
+    async def _start(self, wanted: Picture, entry: Entry, shown: _Shown) -> str | None:
+        """Begin a stream and return its `ts`; None when there is to be none here."""
+        chunks = tail((), wanted.items)
+        if not chunks:
+            raise NotShown("Nothing of it is whole yet.")
+        thread = self._thread
+        user = None if thread.is_dm else thread.user
+        team = None if thread.is_dm else thread.user_team
+        await self._admit("chat.startStream", Lane.FIRST)
+        await self._keep(
+            entry, state="sent", mode="stream", sent_to=wanted.length, acked_to=0, began_at=self._clock.now()
+        )
+        try:
+            ts = await self._api.start_stream(
+                thread.channel, thread.root, chunks, recipient_user=user, recipient_team=team
+            )
+        except f.Uncertain as error:
+            await self._keep(entry, state="uncertain")
+            raise NotShown(str(error), retry_after=_SOON) from None
+        except (f.NoStreaming, f.BadBlocks, f.TooLong, f.Refused) as error:
+            self._without_streams(error)
+            await self._keep(entry, state="planned", mode=None, sent_to=0, began_at=None)
+            return None
+        except f.SlackFailure as error:
+            await self._keep(entry, state="planned", mode=None, sent_to=0, began_at=None)
+            raise self._not_shown(error) from None
+        shown.items, shown.at, self.status = wanted.items, self._clock.now(), "processing"
+        await self._keep(entry, state="acknowledged", ref=ts, acked_to=wanted.length)
+        return ts
+
+    async def _append(
+        self, ref: Ref, wanted: Picture, chunks: list[dict[str, Any]], entry: Entry, shown: _Shown
+    ) -> None:
+        await self._admit("chat.appendStream", Lane.EDIT)
+        await self._keep(entry, state="sent", sent_to=wanted.length)
+        try:
+            await self._api.append_stream(self._thread.channel, ref, chunks)
+        except (f.Limited, f.NotSent) as error:
+            await self._keep(entry, state="acknowledged", sent_to=entry.acked_to)
+            raise self._not_shown(error) from None
+        except f.SlackFailure as error:
+            await self._broken(error, ref, wanted, entry, shown)
+            return
+        shown.items, shown.at = wanted.items, self._clock.now()
+        # Kept with the next step: a kill before it repairs the message by an update, which shows the same.
+        entry.state, entry.acked_to = "acknowledged", wanted.length
+
+    async def _stop(self, ref: Ref, wanted: Picture, chunks: list[dict[str, Any]], entry: Entry, shown: _Shown) -> None:
+        """End a stream with its last words and what stands below them."""
+        await self._admit("chat.stopStream", Lane.LIFECYCLE)
+        await self._keep(entry, state="sent", sent_to=wanted.length)
+        status = None if wanted.status == "processing" else wanted.status
+        try:
+            await self._api.stop_stream(
+                self._thread.channel,
+                ref,
+                chunks=chunks or None,
+                blocks=wanted.rows() or None,
+                metadata=_metadata(entry),
+                session_status=status,
+            )
+        except (f.Limited, f.NotSent) as error:
+            await self._keep(entry, state="acknowledged", sent_to=entry.acked_to)
+            raise self._not_shown(error) from None
+        except f.SlackFailure as error:
+            await self._broken(error, ref, wanted, entry, shown)
+            return
+        shown.items, shown.at, self.status = wanted.items, self._clock.now(), status or "active"
+        await self._keep(entry, state="acknowledged", mode="post", acked_to=wanted.length)
+
+    async def _broken(self, error: f.SlackFailure, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
+        """Go on by updates when a stream takes no more, or when nobody knows whether it took the last piece."""
+        if isinstance(error, (f.Gone, f.Unauthorised)):
+            raise self._not_shown(error) from None
+        if isinstance(error, f.StoppedByUser):
+            await self._stopped()
+        await self._repair(ref, wanted, entry, shown)
+
+    async def _repair(self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
+        """End the stream, whatever it shows, and write the whole message over it."""
+        await self._keep(entry, state="uncertain", mode="stream")
+        await self._end(ref)
+        entry.mode, shown.at = "post", 0
+        await self._update(ref, wanted, entry, shown, state="repaired")
+
+    async def _end(self, ref: Ref) -> None:
+        await self._admit("chat.stopStream", Lane.LIFECYCLE)
+        try:
+            await self._api.stop_stream(self._thread.channel, ref)
+        except (f.Expired, f.StoppedByUser, f.Refused, f.BadBlocks):
+            return  # it is over
+        except f.SlackFailure as error:
+            raise self._not_shown(error) from None
+        self.status = "active"
+
+    # ---- posts and updates ----------------------------------------------------------------------
+
+    async def _post(self, wanted: Picture, entry: Entry, shown: _Shown) -> str:
+        """Post a message and return its `ts`."""
+        payload = self._payload(wanted)
+        while True:
+            await self._admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
+            await self._keep(entry, state="sent", mode="post", sent_to=wanted.length, began_at=self._clock.now())
+            try:
+                ts = await self._api.post(
+                    self._thread.channel,
+                    payload.text,
+                    blocks=payload.blocks or None,
+                    thread_ts=self._thread.root,
+                    metadata=_metadata(entry),
+                )
+            except f.Uncertain as error:
+                await self._keep(entry, state="uncertain")
+                raise NotShown(str(error), retry_after=_SOON) from None
+            except f.SlackFailure as error:
+                await self._keep(entry, state="planned", mode=None, sent_to=0, began_at=None)
+                payload = self._plainer(payload, error)
+                continue
+            break
+        shown.items, shown.at = wanted.items, self._clock.now()
+        entry.began_at = None  # it does not age
+        await self._keep(entry, state="acknowledged", ref=ts, acked_to=wanted.length)
+        return ts
+
+    async def _update(
+        self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown, *, state: str = "acknowledged"
+    ) -> None:
+        """Write the whole message anew; repeated it changes nothing."""
+        since = (self._clock.now() - shown.at) / 1000
+        if not wanted.closed and since < limits.EDIT_EVERY.value:
+            raise NotShown("Edits come slower.", retry_after=limits.EDIT_EVERY.value - since)
+        payload = self._payload(wanted)
+        entry.began_at = None
+        while True:
+            await self._admit("chat.update", Lane.FINAL if wanted.closed else Lane.EDIT)
+            await self._keep(entry, state="sent", mode="post", sent_to=wanted.length)
+            try:
+                text = payload.text if not payload.blocks else payload.text[: limits.TEXT.value]
+                await self._api.update(
+                    self._thread.channel, ref, text, blocks=payload.blocks or None, metadata=_metadata(entry)
+                )
+            except f.Streaming:
+                await self._end(ref)
+                continue
+            except f.SlackFailure as error:
+                payload = self._plainer(payload, error)
+                continue
+            break
+        shown.items, shown.at = wanted.items, self._clock.now()
+        await self._keep(entry, state="repaired" if state == "repaired" else "acknowledged", acked_to=wanted.length)
+
+    def _plainer(self, payload: Payload, error: f.SlackFailure) -> Payload:
+        """Return what may be taken in the place of *payload*; raises what *error* means when nothing is plainer."""
+        if isinstance(error, (f.BadBlocks, f.TooLong)):
+            pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
+            if (found := plainer(payload, pointer)) is not None:
+                _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
+                return found
+        raise self._not_shown(error)
+
+    # ---- what may be there already --------------------------------------------------------------
+
+    async def _found(self, entry: Entry, shown: _Shown) -> str | None:
+        """Look for a message in the thread that may have been sent; None when it was not."""
+        known = {each.ref for each in await self._sheet.entries() if each.ref is not None}
+        oldest = f"{max(0, (entry.began_at or 0) // 1000 - int(_MUCH_LATER))}.000000"
+        try:
+            await self._admit("conversations.replies", Lane.FINAL)
+            page = await self._api.replies(self._thread.channel, self._thread.root, oldest=oldest)
+            messages = [*page.messages]
+            while page.cursor is not None:
+                await self._admit("conversations.replies", Lane.FINAL)
+                page = await self._api.replies(
+                    self._thread.channel, self._thread.root, oldest=oldest, cursor=page.cursor
+                )
+                messages += page.messages
+        except (f.Gone, f.Unauthorised) as error:
+            raise self._not_shown(error) from None
+        except f.SlackFailure as error:
+            shown.looks += 1
+            if shown.looks < LOOKS:
+                raise NotShown(str(error), retry_after=getattr(error, "retry_after", _SOON * 2**shown.looks)) from None
+            shown.unsure = True
+            return None
+        ours = [each for each in messages if each.get("user") == self._space.user]
+        named = [each["ts"] for each in ours if _id_of(each) == entry.id]
+        nameless = [each["ts"] for each in ours if _id_of(each) is None and each["ts"] not in known]
+        # One message at a time is on its way in a thread, so a stream of ours that nobody knows is this one.
+        candidates = named or (nameless if entry.mode == "stream" else [])
+        shown.looks = 0
+        return candidates[-1] if candidates else None
+
+    # ---- the rest -------------------------------------------------------------------------------
+
+    def _picture(self, body: Body, shown: _Shown) -> Picture:
+        made = picture(body, allow_mentions=self._thread.allow_mentions)
+        return replace(made, notice=f"{_UNSURE} {made.notice}".strip()) if shown.unsure else made
+
+    def _payload(self, wanted: Picture) -> Payload:
+        return wanted.payload(allow_mentions=self._thread.allow_mentions) or Payload((), _NOTHING)
+
+    def _can_stream(self) -> bool:
+        space = self._space
+        return (
+            space.streams
+            and self._thread.channel not in space.without_streams
+            and not self._pacer.nearly_spent("chat.startStream", space.team)
+        )
+
+    def _without_streams(self, error: f.SlackFailure) -> None:
+        if isinstance(error, f.NoStreaming):
+            if error.everywhere:
+                self._space.streams = False
+            else:
+                self._space.without_streams.add(self._thread.channel)
+        _log.info("slack.no_stream", team=self._space.team, reason=error.reason)
+
+    async def _admit(self, method: str, lane: Lane) -> None:
+        await self._pacer.admit(method, self._space.team, self._thread.channel, lane, thread=self._thread.root)
+
+    async def _keep(self, entry: Entry, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(entry, name, value)
+        await self._sheet.put(entry)
+
+    def _not_shown(self, error: f.SlackFailure) -> ParleyError:
+        """Say what *error* means for the relay: again, later, or never."""
+        match error:
+            case f.Limited():
+                self._pacer.penalty(error.method, self._space.team, error.retry_after)
+                return NotShown(str(error), retry_after=error.retry_after)
+            case f.Gone():
+                return Given(str(error))
+            case f.Unauthorised():
+                _log.error("slack.unauthorised", team=self._space.team, remedy=str(error))
+                return NotShown(str(error), retry_after=_MUCH_LATER)
+            case f.NotSent() | f.Uncertain():
+                return NotShown(str(error), retry_after=_SOON)
+            case _:
+                _log.warning("slack.refused", method=error.method, reason=error.reason)
+                return NotShown(str(error), retry_after=_LATER)
+
+
+def _metadata(entry: Entry) -> dict[str, Any]:
+    return {"event_type": EVENT_TYPE, "event_payload": {"id": entry.id}}
+
+
+def _id_of(message: Any) -> str | None:
+    """Return the delivery that *message* says it is of."""
+    match message.get("metadata"):
+        case {"event_type": kind, "event_payload": {"id": str(found)}} if kind == EVENT_TYPE:
+            return found
+        case _:
+            return None

@@ -1,0 +1,62 @@
+"""lifecycle: what Slack's session of a thread says of it: processing, active or suspended."""
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+
+from channels.slack import failures as f
+from channels.slack.deliver import Workspace
+from channels.slack.pace import Lane
+from channels.slack.thread import Thread
+
+METHOD = "agents.sessions.setStatus"
+_log = structlog.get_logger("parley.slack")
+
+
+class Sign:
+    """The status of one thread while an answer is shown. An answer does not fail because its sign does."""
+
+    def __init__(self, space: Workspace, thread: Thread) -> None:
+        self._space, self._thread = space, thread
+        self._place: asyncio.Task[None] | None = None
+        self._setting: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Say `processing` as soon as the workspace's budget allows it; nobody waits for that."""
+        self._place = asyncio.create_task(self._admit(Lane.FIRST))
+        self._setting = asyncio.create_task(self._set_when(self._place))
+
+    async def end(self, status: str, known: str | None) -> None:
+        """Say how things stand when all is shown, unless it is *known* to be said; nothing older comes behind it."""
+        await self.drop()
+        if status != known:
+            await self._admit(Lane.LIFECYCLE)
+            await self._set(status)
+
+    async def drop(self) -> None:
+        """Give up what waits; what is on its way comes to its end."""
+        if self._place is not None and self._setting is not None:
+            self._place.cancel()
+            await asyncio.gather(self._setting, return_exceptions=True)
+
+    async def _set_when(self, place: asyncio.Task[None]) -> None:
+        with suppress(asyncio.CancelledError):
+            await place
+            await self._set("processing", title=self._thread.title)
+
+    async def _admit(self, lane: Lane) -> None:
+        space, thread = self._space, self._thread
+        await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.root)
+
+    async def _set(self, status: str, *, title: str | None = None) -> None:
+        space, thread = self._space, self._thread
+        try:
+            warning = await space.api.set_status(thread.channel, thread.root, status, title=title)
+        except f.SlackFailure as error:
+            if isinstance(error, f.Limited):
+                space.pacer.penalty(METHOD, space.team, error.retry_after)
+            _log.info("slack.no_status", team=space.team, status=status, reason=error.reason)
+        else:
+            if warning:
+                _log.info("slack.status_warning", team=space.team, warning=warning)

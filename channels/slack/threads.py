@@ -1,0 +1,177 @@
+"""threads: which sessions this process shows in Slack, from the message that wants an answer to the last edit."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from agent_core import Actor, Clock, Core, Event, NotFound, ParleyError, Unavailable
+from channels.base import Entry
+from channels.ledger import LEASE, Ledger, LostPlace, Place
+from channels.relay import Relay
+from channels.slack.deliver import Given, ThreadScreen, Workspace
+from channels.slack.lifecycle import Sign
+from channels.slack.thread import Thread
+
+SWEEP = 2.0
+"""Seconds between two looks for what nobody shows: a process that was killed, or that ended."""
+MOST = 500
+"""Sessions that one process shows at once; others wait, or are shown elsewhere."""
+ON_ITS_WAY = 5_000
+"""Milliseconds for which a message may be on its way that a place is wanted for."""
+_log = structlog.get_logger("parley.slack")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """The ledger of one place."""
+
+    ledger: Ledger
+    place: Place
+
+    async def entries(self) -> list[Entry]:
+        return await self.ledger.entries(self.place)
+
+    async def put(self, entry: Entry) -> None:
+        await self.ledger.put(self.place, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _UntilIdle:
+    """The events of a session until nothing works in it any more."""
+
+    core: Core
+
+    def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        return self.core.follow(session, after=after, until_idle=True)
+
+
+class Threads:
+    """Shows sessions in their threads; *workspace* gives what is known of one, and raises `NotFound`."""
+
+    def __init__(
+        self, core: Core, ledger: Ledger, workspace: Callable[[str], Awaitable[Workspace]], clock: Clock
+    ) -> None:
+        self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
+        self._showing: dict[str, asyncio.Task[None]] = {}
+        self._sweep: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Take up what an earlier process left, and go on looking for it."""
+        self._sweep = asyncio.create_task(self._sweep_forever(), name="parley-slack-sweep")
+
+    async def stop(self) -> None:
+        """Show no more; another process, or the next start, goes on at once where this one was."""
+        tasks = [*self._showing.values(), *([self._sweep] if self._sweep else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(Unavailable):  # the lease ends by itself
+            await self._ledger.leave()
+
+    async def want(self, session: str, thread: Thread) -> None:
+        """Note that *session* is to be answered in *thread*, before its message is taken in."""
+        await self._ledger.want(session, thread.address, thread.data())
+
+    def show(self, session: str) -> None:
+        """Show *session* from now on, unless another process does."""
+        if session not in self._showing and len(self._showing) < MOST:
+            self._begin(session, None)
+
+    def _begin(self, session: str, place: Place | None) -> None:
+        task = asyncio.create_task(self._guarded(session, place), name=f"parley-slack-{session}")
+        self._showing[session] = task
+        task.add_done_callback(lambda _: self._showing.pop(session, None))
+
+    async def _sweep_forever(self) -> None:
+        away = False
+        while True:
+            try:
+                room = MOST - len(self._showing)
+                for place in await self._ledger.claim(most=room) if room > 0 else []:
+                    if place.session not in self._showing:
+                        self._begin(place.session, place)
+                away = False
+            except ParleyError as error:  # the database is away
+                if not away:
+                    _log.warning("slack.sweep_failed", error=str(error))
+                away = True
+            await self._clock.sleep(SWEEP)
+
+    async def _guarded(self, session: str, place: Place | None) -> None:
+        """Show a session; whatever goes wrong, the sweep of some process takes it up again."""
+        try:
+            if place is None:
+                place = await self._ledger.claim_again(session)
+            while place is not None:
+                place = await self._show(place)
+        except LostPlace:
+            _log.info("slack.shown_elsewhere", session=session)
+        except ParleyError as error:
+            _log.warning("slack.not_shown", session=session, error=str(error))
+        except Exception:  # noqa: BLE001 - the boundary of a task: one thread's fault is no other's
+            _log.exception("slack.failed", session=session)
+
+    async def _show(self, place: Place) -> Place | None:
+        """Show what there is until nothing works in the session; return the place if more is wanted by then."""
+        thread = Thread.read(place.data)
+        space = await self._workspace(thread.team)
+        sheet = _Sheet(self._ledger, place)
+        screen = ThreadScreen(space, thread, sheet, self._clock, partial(self._stopped, place))
+        relay = Relay(
+            _UntilIdle(self._core), screen, self._clock, session=place.session, address=place.address, sheet=sheet
+        )
+        sign = Sign(space, thread)
+        async with self._renewing(place):
+            sign.begin()
+            try:
+                await relay.run(after=place.shown)
+            except (Given, NotFound) as error:  # the thread or the session was deleted
+                _log.info("slack.gone", session=place.session, reason=str(error))
+            except BaseException:
+                await sign.drop()
+                raise
+            waits = any(run.status in ("waiting", "requires_action") for run in relay.body.runs)
+            await sign.end("suspended" if waits else "active", screen.status)
+            if relay.body.seq <= place.shown and self._is_fresh(place):
+                await self._clock.sleep(1.0)
+                return await self._ledger.again(place)
+            return await self._ledger.rest(place, None if waits else max(relay.body.seq, place.shown))
+
+    def _is_fresh(self, place: Place) -> bool:
+        """Tell whether the message that *place* was wanted for may be on its way still."""
+        return place.wanted_at is not None and self._clock.now() - place.wanted_at < ON_ITS_WAY
+
+    async def _stopped(self, place: Place) -> None:
+        """Stop a session whose stream a person stopped: the event that says so may come later, or never."""
+        await self._core.stop_session(place.session, by=Actor("slack", "service"), reason="stopped in Slack")
+
+    @asynccontextmanager
+    async def _renewing(self, place: Place) -> AsyncGenerator[None]:
+        """Keep *place* while it is shown; raises `LostPlace` when another process has it."""
+        lost = False
+        shower = asyncio.current_task()
+        assert shower is not None
+
+        async def renew() -> None:
+            nonlocal lost
+            with suppress(LostPlace):
+                while True:
+                    await self._clock.sleep(LEASE / 3000)
+                    with suppress(Unavailable):
+                        await self._ledger.renew(place)
+            lost = True
+            shower.cancel()
+
+        beats = asyncio.create_task(renew())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not lost:
+                raise
+            raise LostPlace(f"Session `{place.session}` is shown by another process now.") from None
+        finally:
+            beats.cancel()

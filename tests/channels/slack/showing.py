@@ -1,0 +1,240 @@
+"""A conversation shown in a thread of the stand-in, step by step, by processes that may die at any step."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+import aiohttp
+
+from agent_core import Actor, Event, Fact, Text, TextDelta
+from agent_core import events as e
+from agent_core.testing import FakeClock
+from agent_core.testing.level import Level
+from channels.base import Body, Entry, NotShown, Ref
+from channels.ledger import LEASE, Ledger, Place
+from channels.relay import Relay
+from channels.slack.api import SlackApi
+from channels.slack.deliver import ThreadScreen, Workspace
+from channels.slack.pace import Pacer
+from channels.slack.testing import SlackStandIn
+from channels.slack.thread import Thread
+from tests.channels.logs import Teller
+from tests.conftest import OpenDatabase
+
+ANN = Actor("ann", "user")
+USAGE = e.Usage(None, None, None, None, None, None)
+SOON = 40.0
+"""Seconds that somebody of ours may wait."""
+Side = Literal["before", "after"]
+
+
+class Died(BaseException):
+    """The process is gone, in the middle of what it did."""
+
+
+class Log:
+    """What happens in a session, as batches that come one after the other, and as facts for who comes later."""
+
+    def __init__(self) -> None:
+        self.tell = Teller()
+        self.batches: list[list[Event]] = []
+        self._offsets: dict[str, int] = {}
+
+    def add(self, *bodies: e.Body) -> None:
+        self.batches.append([self.tell(body) for body in bodies])
+
+    def ask(self, text: str) -> None:
+        asked = self.tell(e.MessageReceived(message="msg_1", actor=ANN, parts=(Text(text),)))
+        assert isinstance(asked, Fact)
+        started = e.StepStarted(n=1, attempt=1, message="msg_2", takes=(asked.seq,), snapshot="sha256:1")
+        self.batches.append([asked, *(self.tell(body) for body in (e.RunQueued(), e.RunStarted(epoch=1), started))])
+
+    def say(self, *pieces: str, message: str = "msg_2") -> None:
+        for piece in pieces:
+            offset = self._offsets.get(message, 0)
+            self._offsets[message] = offset + len(piece)
+            self.add(TextDelta(message=message, part=0, epoch=1, attempt=1, offset=offset, text=piece))
+
+    def said(self, text: str, message: str = "msg_2", stop: e.Stop = "done") -> e.MessageCompleted:
+        return e.MessageCompleted(message=message, role="assistant", parts=(Text(text),), stop=stop)
+
+    def end(self, text: str, message: str = "msg_2") -> None:
+        self.add(self.said(text, message), e.RunCompleted(stop_reason="end_turn", usage=USAGE, cost=None))
+
+    @property
+    def facts(self) -> list[Event]:
+        return [event for batch in self.batches for event in batch if isinstance(event, Fact)]
+
+
+BEFORE_TOOL, ANSWER = "Let me **look** at the figures.", "There are *three* of them:\n\n1. one\n2. two\n3. three\n"
+
+
+def typical() -> Log:
+    """Text, a tool, and more text, in pieces."""
+    log = Log()
+    log.ask("How many?")
+    log.say("Let me **look** ", "at the figures.")
+    log.add(
+        log.said(BEFORE_TOOL, stop="tools"),
+        e.StepCompleted(n=1, usage=USAGE, cost=None),
+        e.ToolRequested(call="call_1", name="count_rows", arguments={}, index=0, step=1),
+        e.ToolStarted(call="call_1"),
+    )
+    log.add(
+        e.ToolCompleted(call="call_1", outcome="done", parts=(Text("3"),), truncated=False),
+        e.StepStarted(n=2, attempt=1, message="msg_3", takes=(), snapshot="sha256:1"),
+    )
+    log.say("There are *three* ", "of them:\n\n1. one\n", "2. two\n3. three\n", message="msg_3")
+    log.end(ANSWER, "msg_3")
+    return log
+
+
+@dataclass
+class Dying:
+    """A sheet of the ledger at whose *at*-th write the process dies, before or after it; 0: it lives."""
+
+    ledger: Ledger
+    place: Place
+    at: int = 0
+    side: Side = "before"
+    writes: int = 0
+
+    async def entries(self) -> list[Entry]:
+        return await self.ledger.entries(self.place)
+
+    async def put(self, entry: Entry) -> None:
+        self.writes += 1
+        if self.writes == self.at and self.side == "before":
+            raise Died
+        await self.ledger.put(self.place, entry)
+        if self.writes == self.at:
+            raise Died
+
+
+class Watched:
+    """A screen that tells how often it was asked to show something, and heard the answer."""
+
+    def __init__(self, screen: ThreadScreen) -> None:
+        self.screen, self.level = screen, Level()
+        self.limits = screen.limits
+
+    async def post(self, address: str, body: Body, entry: Entry, /) -> Ref:
+        try:
+            return await self.screen.post(address, body, entry)
+        finally:
+            self.level.set(self.level.value + 1)
+
+    async def edit(self, ref: Ref, body: Body, entry: Entry, /) -> None:
+        try:
+            await self.screen.edit(ref, body, entry)
+        finally:
+            self.level.set(self.level.value + 1)
+
+
+@dataclass
+class Steps:
+    """The events of a log: each batch once the one before was shown, or all at once to who comes *late*."""
+
+    log: Log
+    watched: Watched
+    late: bool
+
+    async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        if self.late:
+            yield [event for event in self.log.facts if isinstance(event, Fact) and event.seq > after]
+            return
+        yield self.log.batches[0]
+        for n, batch in enumerate(self.log.batches[1:]):
+            yield batch
+            if n + 2 < len(self.log.batches):
+                await self.watched.level.reached(n + 1)
+
+
+@dataclass
+class Showing:
+    """One session in one thread, and the processes that show it."""
+
+    stand_in: SlackStandIn
+    clock: FakeClock
+    open_database: OpenDatabase
+    session: str
+    http: aiohttp.ClientSession
+    thread: Thread
+    stops: list[str] = field(default_factory=list[str])
+    space: Workspace | None = None
+
+    def workspace(self) -> Workspace:
+        team = self.stand_in.team(self.thread.team)
+        api = SlackApi(team.bot_token, session=self.http, base_url=f"{self.stand_in.base_url}api/")
+        return self.space or Workspace(self.thread.team, "UPARLEY", "BPARLEY", api, Pacer(self.clock))
+
+    async def live(self, log: Log, *, at: int = 0, side: Side = "before", late: bool = False) -> int | None:
+        """Show *log* and return how often the ledger was written; None when the process died."""
+        database = self.open_database()
+        ledger = Ledger(database, self.clock, "slack")
+        try:
+            place = await ledger.claim_again(self.session)
+            assert place is not None, "another process has it"
+            sheet = Dying(ledger, place, at, side)
+            watched = Watched(ThreadScreen(self.workspace(), self.thread, sheet, self.clock, self._stopped))
+            relay = Relay(
+                Steps(log, watched, late), watched, self.clock, session=self.session, address="", sheet=sheet
+            )
+            try:
+                async with asyncio.timeout(30), ticking(self.clock):
+                    await relay.run(after=place.shown)
+            except Died:
+                return None
+            assert await ledger.rest(place, relay.body.seq) is None
+            return sheet.writes
+        finally:
+            await database.close()
+
+    async def killed_and_taken_over(self, log: Log, at: int, side: Side) -> bool:
+        """Show *log* by a process that dies at a write, and then by another one; tell whether the first one died."""
+        if await self.live(log, at=at, side=side) is not None:
+            return False
+        self.clock.advance(LEASE / 1000 + 1)
+        assert await self.live(log, late=True) is not None
+        return True
+
+    async def _stopped(self) -> None:
+        self.stops.append(self.session)
+
+    @property
+    def text(self) -> str:
+        """What a person reads of the answer, message by message."""
+        return "\n---\n".join(each.text for each in self.answers)
+
+    @property
+    def answers(self) -> Sequence:
+        return self.stand_in.team(self.thread.team).answers(self.thread.channel, self.thread.root)
+
+
+@asynccontextmanager
+async def ticking(clock: FakeClock) -> AsyncIterator[None]:
+    """Let nobody wait for what comes soon: time goes to the next deadline whenever somebody sleeps.
+
+    What is further off is the stand-in's: deliveries of events that are tried again.
+    """
+
+    async def tick() -> None:
+        while True:
+            await clock.slept()
+            if clock.ahead <= SOON:
+                await clock.advance_to_next()
+            else:
+                await asyncio.sleep(0)  # nobody tells when somebody lies down to sleep for less
+
+    task = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+__all__ = ["ANSWER", "BEFORE_TOOL", "Died", "Log", "NotShown", "Showing", "ticking", "typical"]

@@ -1,0 +1,238 @@
+"""How a thread shows an answer: streamed, and each word of it exactly once whatever happens meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from itertools import count
+
+import aiohttp
+import pytest
+
+from agent_core import Core, Definition
+from agent_core.testing import FakeClock, ScriptedProvider
+from channels.ledger import Ledger
+from channels.slack.testing import Fault, SlackStandIn, Workspace
+from channels.slack.thread import Thread
+from tests.channels.slack.showing import ANN, ANSWER, Log, Showing, typical
+from tests.conftest import Fresh
+
+Open = Callable[..., Awaitable[Showing]]
+
+
+@pytest.fixture
+async def showing(fresh: Fresh) -> AsyncIterator[Open]:
+    """Make sessions, each in a thread and on a database of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def make(*, rates: object = None) -> Showing:
+            clock = FakeClock()
+            stand_in = SlackStandIn(clock=clock, workspaces=[Workspace.example()], rates=rates)
+            await stack.enter_async_context(stand_in.serving())
+            http = await stack.enter_async_context(aiohttp.ClientSession())
+            open_database = stack.enter_context(fresh())
+            asked = await stand_in.team("T0001").says("UANN", "CGENERAL", "How many?")
+            thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001")
+            database = open_database()
+            core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+            await core.start()
+            await core.agents.create(Definition(name="a", instructions=""))
+            session = (await core.open_session(agent="a", actor=ANN)).id
+            await Ledger(database, clock, "slack").want(session, thread.address, thread.data())
+            await core.stop()
+            return Showing(stand_in, clock, open_database, session, http, thread)
+
+        yield make
+
+
+def words(text: str) -> list[str]:
+    """Return the words of *text* without signs of Markdown."""
+    return "".join(sign if sign.isalnum() else " " for sign in text).split()
+
+
+WHOLE = words("Let me look at the figures. There are three of them: one two three")
+
+
+def is_right(shown: Showing) -> bool:
+    """Tell whether the thread has the whole answer once, no message still streams, and its tool is done."""
+    said = [word for word in words(shown.text) if word not in ("1", "2", "3", "count", "rows")]
+    return said == WHOLE and not any(each.streaming for each in shown.answers)
+
+
+async def test_an_answer_streams_with_its_tools_and_ends_with_the_question_how_it_was(showing: Open):
+    """Text and tool come by appends to one stream, which ends with feedback buttons and the session active."""
+    shown = await showing()
+    assert await shown.live(typical())
+    (answer,) = shown.answers
+    assert is_right(shown)
+    assert [(task.title, task.status) for task in answer.tasks] == [("count rows", "complete")]
+    assert {button.action_id for button in answer.buttons} == {"feedback"}
+    methods = [call.method for call in shown.stand_in.calls if call.method.startswith("chat.")]
+    assert methods[0] == "chat.startStream"
+    assert methods[-1] == "chat.stopStream"
+    assert set(methods[1:-1]) == {"chat.appendStream"}
+    session = shown.stand_in.team("T0001").session("CGENERAL", shown.thread.root)
+    assert session is not None
+    assert session.status == "active"
+
+
+async def test_a_finished_answer_is_one_post(showing: Open):
+    """An answer that is over before it was shown is posted whole, without a stream."""
+    shown = await showing()
+    assert await shown.live(typical(), late=True)
+    assert [call.method for call in shown.stand_in.calls if call.method.startswith("chat.")] == ["chat.postMessage"]
+    assert is_right(shown)
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
+    """A process that dies at any write of the ledger leaves a thread that the next one brings to the same end."""
+    for at in count(1):
+        shown = await showing()
+        if not await shown.killed_and_taken_over(typical(), at, side):
+            break
+        assert is_right(shown), (at, side, shown.text)
+        assert len(shown.answers) == 1, (at, side, shown.text)
+    assert at > 10
+
+
+async def test_killed_twice(showing: Open):
+    """A second process that dies while it mends what the first one left changes nothing either."""
+    for at in count(1):
+        shown = await showing()
+        log = typical()
+        assert await shown.live(log, at=6, side="after") is None
+        shown.clock.advance(20)
+        died = await shown.live(log, at=at, side="before", late=True) is None
+        if not died:
+            break
+        shown.clock.advance(20)
+        assert await shown.live(log, late=True)
+        assert is_right(shown), (at, shown.text)
+        assert len(shown.answers) == 1
+    assert at > 2
+
+
+FAULTS = (
+    Fault("ratelimited", on="chat.startStream", seconds=2),
+    Fault("ratelimited", on="chat.appendStream", nth=2, seconds=2),
+    Fault("ratelimited", on="chat.stopStream", seconds=2),
+    Fault("server_error", on="chat.startStream"),
+    Fault("server_error", on="chat.startStream", effect=True),
+    Fault("server_error", on="chat.appendStream", nth=2),
+    Fault("server_error", on="chat.appendStream", nth=2, effect=True),
+    Fault("server_error", on="chat.stopStream", effect=True),
+    Fault("answer_lost", on="chat.startStream"),
+    Fault("answer_lost", on="chat.appendStream", nth=2),
+    Fault("answer_lost", on="chat.stopStream"),
+    Fault("answer_lost", on="chat.update"),
+    Fault("request_lost", on="chat.startStream"),
+    Fault("request_lost", on="chat.appendStream"),
+    Fault("request_lost", on="chat.stopStream"),
+    Fault("stream_closed", on="chat.appendStream", nth=2),
+    Fault("stream_closed", on="chat.stopStream"),
+    Fault("invalid_blocks", on="chat.stopStream"),
+    Fault("invalid_blocks", on="chat.update"),
+    Fault("refused", on="chat.startStream"),
+    Fault("answer_lost", on="conversations.replies"),
+)
+
+
+def name(fault: Fault) -> str:
+    return f"{fault.kind}{'+' if fault.effect else ''} {fault.on}"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=name)
+async def test_every_fault_alone_and_with_each_other(showing: Open, fault: Fault):
+    """No fault, alone or with another one, loses a word or shows one twice."""
+    for other in (None, *FAULTS):
+        shown = await showing()
+        shown.stand_in.fault(fault)
+        if other is not None:
+            shown.stand_in.fault(other)
+        assert await shown.live(typical())
+        assert is_right(shown), (name(fault), other and name(other), shown.text)
+        assert len(shown.answers) == 1
+
+
+async def test_a_long_answer_goes_on_in_further_messages(showing: Open):
+    """Forty thousand characters are several messages within the limits, with no word lost or twice."""
+    shown = await showing()
+    log = Log()
+    log.ask("All of it")
+    sentences = [f"Sentence number {n} is here. " + ("\n\n" if n % 7 == 0 else "") for n in range(1_450)]
+    pieces = ["".join(sentences[n : n + 50]) for n in range(0, len(sentences), 50)]
+    log.say(*pieces)
+    whole = "".join(sentences)
+    assert len(whole) > 40_000
+    log.end(whole)
+    assert await shown.live(log)
+    assert words(shown.text) == words(whole)
+    assert len(shown.answers) > 4
+
+
+async def test_a_code_fence_that_is_cut_is_closed_and_opened_again(showing: Open):
+    """Code that goes over the border of two messages is code in both."""
+    shown = await showing()
+    log = Log()
+    log.ask("Code")
+    lines = [f"line_{n} = {n}\n" for n in range(900)]
+    whole = f"Here:\n\n```python\n{''.join(lines)}```\n\nThat was it."
+    log.say(*(whole[n : n + 1500] for n in range(0, len(whole), 1500)))
+    log.end(whole)
+    assert await shown.live(log)
+    sources = ["".join(b["text"] for b in each.blocks if b["type"] == "markdown") for each in shown.answers]
+    assert len(sources) > 1
+    assert all(source.count("```") == 2 for source in sources[:-1])
+    assert [word for word in words(shown.text) if word != "python"] == [w for w in words(whole) if w != "python"]
+
+
+async def test_a_stream_that_grows_old_is_followed_by_a_fresh_one(showing: Open):
+    """A run of six minutes is shown by streams none of which is told to go on when Slack has given it up."""
+    shown = await showing()
+    log = Log()
+    log.ask("Slowly")
+    pieces = [f"Part {n} of it. " for n in range(12)]
+    log.say(*pieces)
+    log.end("".join(pieces))
+    told = asyncio.Event()
+    shown.stand_in.fault(Fault("late", on="never", when=told.is_set))
+    slow = _Slowly(log, shown.clock, seconds=32.0)
+    assert await shown.live(slow)
+    assert words(shown.text) == words("".join(pieces))
+    assert len(shown.answers) == 2
+    codes = [call.answer.get("error") for call in shown.stand_in.calls]
+    assert "message_not_in_streaming_state" not in codes
+
+
+class _Slowly(Log):
+    """A log between whose batches time passes."""
+
+    def __init__(self, log: Log, clock: FakeClock, *, seconds: float) -> None:
+        super().__init__()
+        self._clock, self._seconds = clock, seconds
+        self._all = log.batches
+
+    @property
+    def batches(self):
+        return _Passing(self._all, self._clock, self._seconds)
+
+    @batches.setter
+    def batches(self, value) -> None:
+        self._all = value
+
+
+class _Passing(list):
+    def __init__(self, batches, clock: FakeClock, seconds: float) -> None:
+        super().__init__(batches)
+        self._clock, self._seconds = clock, seconds
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        if not isinstance(index, slice):
+            return found
+        return self._passing(found)
+
+    def _passing(self, found):
+        for each in found:
+            self._clock.advance(self._seconds)
+            yield each
