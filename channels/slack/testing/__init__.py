@@ -3,6 +3,7 @@
 from channels.slack.testing.app import EVENTS, App
 from channels.slack.testing.deliveries import Delivery
 from channels.slack.testing.faults import Armed, Fault
+from channels.slack.testing.page import Page
 from channels.slack.testing.server import Call, SlackStandIn
 from channels.slack.testing.shown import Button, SessionShown, Shown
 from channels.slack.testing.team import Heard, NotPossible, Team
@@ -20,6 +21,7 @@ __all__ = [
     "Fault",
     "Heard",
     "NotPossible",
+    "Page",
     "SessionShown",
     "Shown",
     "SlackStandIn",

@@ -11,12 +11,11 @@ Got = TypeVar("Got")
 
 
 class Refused(Exception):
-    """Slack says no: `ok: false` with HTTP status 200, or another *status*."""
+    """Slack says no: `ok: false` with HTTP status 200, or 429 with *retry_after* seconds."""
 
-    def __init__(self, code: str, *messages: str, status: int = 200, **more: Any) -> None:
+    def __init__(self, code: str, *messages: str, retry_after: int = 0, **more: Any) -> None:
         super().__init__(code)
-        self.code, self.status, self.more = code, status, more
-        self.messages = messages
+        self.code, self.messages, self.retry_after, self.more = code, messages, retry_after, more
 
     def as_json(self) -> Json:
         """Return the body of the answer."""
@@ -62,7 +61,7 @@ class Arguments(Mapping[str, Any]):
     def number(self, name: str, default: int) -> int:
         """Return a whole number."""
         try:
-            return int(self._given.get(name, default))
+            return int(self._given.get(name) or default)
         except (TypeError, ValueError):
             raise _wrong(f"[ERROR] must be a number [json-pointer:/{name}]") from None
 

@@ -1,10 +1,13 @@
 """What a message may hold: the checks that Slack makes before it takes texts, blocks, chunks and metadata."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, cast
 
 from channels.slack import limits
 from channels.slack.testing.asked import Arguments, Refused
+from channels.slack.testing.block_shapes import Problem
+from channels.slack.testing.blocks import check
 from channels.slack.testing.world import Json, Stream, Task
 
 _STATUSES = {"pending", "in_progress", "complete", "error"}
@@ -21,17 +24,17 @@ def blocks_of(given: Arguments, *, most: int = limits.BLOCKS_PER_MESSAGE.value) 
     return blocks
 
 
-def problems(blocks: list[Json], *, surface: str = "message") -> list[Json]:  # noqa: ARG001
-    """Return what Slack finds wrong with *blocks*."""
-    return []
+def approve(blocks: list[Json], prefix: str = "/blocks") -> None:
+    """Raise `invalid_blocks` with every reason that Slack has; pointers begin with *prefix*."""
+    refuse("invalid_blocks", check(blocks), prefix)
 
 
-def approve(blocks: list[Json], *, surface: str = "message", prefix: str = "/blocks") -> None:
-    """Raise `invalid_blocks` with every reason; pointers begin with *prefix*."""
-    found = [each | {"pointer": f"{prefix}{each['pointer']}"} for each in problems(blocks, surface=surface)]
+def refuse(code: str, problems: Iterable[Problem], prefix: str = "") -> None:
+    """Raise *code* if there are *problems*."""
+    found = [each._asdict() | {"pointer": f"{prefix}{each.pointer}"} for each in problems]
     if found:
         said = [f"[ERROR] {each['message']} [json-pointer:{each['pointer']}]" for each in found]
-        raise Refused("invalid_blocks", *said, errors=found)
+        raise Refused(code, *said, errors=found)
 
 
 def metadata_of(given: Arguments) -> Json | None:
@@ -109,7 +112,7 @@ def _check_chunk(n: int, chunk: Json) -> None:
         case "blocks":
             if not isinstance(blocks := chunk.get("blocks"), list):
                 raise _bad_chunk(n, "blocks", "must be a list")
-            approve(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value])
+            approve(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value], f"/chunks/{n}/blocks")
         case _:
             raise _bad_chunk(n, "type", "unsupported chunk type")
 

@@ -5,9 +5,8 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -78,13 +77,14 @@ class Courier:
         faults: Faults,
         sockets: Sockets,
         *,
+        changed: Callable[[], None],
         ack_within: float,
         signed_at: Callable[[], float],
     ) -> None:
         self.app = app
         self.sent: list[Delivery] = []
         self._clock, self._faults, self._sockets = clock, faults, sockets
-        self._ack_within, self._signed_at = ack_within, signed_at
+        self._changed, self._ack_within, self._signed_at = changed, ack_within, signed_at
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None
         self._held: list[asyncio.Event] = []
@@ -146,10 +146,13 @@ class Courier:
                 if attempt and (pause := _PAUSES[attempt - 1]):
                     delivery.pauses()
                     await self._clock.sleep(pause)
-                if await self._attempt(delivery, attempt):
+                over = await self._attempt(delivery, attempt)
+                self._changed()
+                if over:
                     break
         finally:
             delivery.ends()
+            self._changed()
 
     async def _hold(self, delivery: Delivery, workspace: str) -> None:
         """Hold a delivery back that is to be late, or until the next one is through; let go of the one before."""
@@ -226,10 +229,11 @@ def _encoded(delivery: Delivery) -> tuple[str, str]:
 
 def _read(text: str) -> Json:
     """Return the answer's JSON; plain text is what a command says back."""
-    with suppress(ValueError):
-        said = json.loads(text) if text else {}
-        return said if isinstance(said, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-    return {"text": text}
+    try:
+        said: Any = json.loads(text) if text else {}
+    except ValueError:
+        return {"text": text}
+    return cast("Json", said) if isinstance(said, dict) else {}
 
 
 def machine_time() -> float:

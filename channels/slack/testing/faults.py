@@ -82,7 +82,7 @@ class Faults:
 
     def add(self, fault: Fault) -> Armed:
         """Arm *fault*."""
-        self.armed = [*(each for each in self.armed if not each.spent), made := Armed(fault)]
+        self.armed.append(made := Armed(fault))
         return made
 
     def strike(self, kind: FaultKind, on: str, workspace: str | None = None) -> Fault | None:

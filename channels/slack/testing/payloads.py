@@ -1,7 +1,5 @@
 """What Slack writes: messages as they are read, events as they are sent, and the payloads of a click."""
 
-from typing import Any
-
 from channels.slack.testing.world import Channel, Json, Message, Session, Stream, Task, User, View, Workspace
 
 
@@ -122,7 +120,7 @@ def person(user: User) -> Json:
     return {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team}
 
 
-def interaction(workspace: Workspace, user: User, app_id: str, **more: Any) -> Json:
+def interaction(workspace: Workspace, user: User, app_id: str, more: Json) -> Json:
     """Return what all payloads of a click have, and *more*."""
     enterprise = {"id": workspace.enterprise, "name": workspace.name} if workspace.enterprise else None
     return {
@@ -132,8 +130,7 @@ def interaction(workspace: Workspace, user: User, app_id: str, **more: Any) -> J
         "token": "deprecated",
         "enterprise": enterprise,
         "is_enterprise_install": False,
-        **more,
-    }
+    } | more
 
 
 def where(channel: Channel, said: Message, app_id: str) -> Json:

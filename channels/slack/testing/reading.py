@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, Desk, Refused
-from channels.slack.testing.content import problems
+from channels.slack.testing.blocks import check, check_view
+from channels.slack.testing.content import refuse
 from channels.slack.testing.world import Channel, Json, Message, Workspace
 
 _PAGE = 1000
@@ -88,16 +89,14 @@ def validate(_: Desk, given: Arguments) -> Json:
     names = [name for name in ("blocks", "message", "view") if name in given]
     if len(names) != 1:
         raise Refused("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
-    code, prefix, surface = f"invalid_{names[0]}", "", "message"
-    if names[0] == "blocks":
-        blocks = given.listed("blocks", code)
+    code = f"invalid_{names[0]}"
+    if names[0] == "view":
+        refuse(code, check_view(given.mapping("view", code)))
+    elif names[0] == "blocks":
+        refuse(code, check(given.listed("blocks", code)), "/blocks")
     else:
-        whole = given.mapping(names[0], code) or {}
-        blocks, prefix = whole.get("blocks", []), "/blocks"
-        surface = {"message": "message"}.get(names[0], whole.get("type", "modal"))
-    found = problems(blocks or [], surface=surface)
-    if found:
-        raise Refused(code, errors=[each | {"pointer": f"{prefix}{each['pointer']}"} for each in found])
+        message = given.mapping("message", code) or {}
+        refuse(code, check(message.get("blocks", [])), "/blocks")
     return {}
 
 

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from aiohttp import web
 
@@ -27,6 +27,8 @@ from channels.slack.testing.world import Channel, Json, Workspace
 _LARGEST = 4 * 1024 * 1024
 _BEARER = "Bearer "
 _RATELIMITED = 429
+_GRACE = 0.2
+"""Seconds for what is under way at the end: nothing but streams to browsers."""
 
 
 class Rates(Protocol):
@@ -84,7 +86,9 @@ class SlackStandIn:
         self._level = Level()
         app = app or App()
         self.sockets = Sockets(app.id, self.faults, self.changed, ack_within)
-        self.courier = Courier(app, self.clock, self.faults, self.sockets, ack_within=ack_within, signed_at=signed_at)
+        self.courier = Courier(
+            app, self.clock, self.faults, self.sockets, ack_within=ack_within, changed=self.changed, signed_at=signed_at
+        )
         self.tickets = Tickets(self.clock)
         given = [Workspace.example()] if workspaces is None else workspaces
         self.teams = {each.id: Team(each, self.courier, self.tickets, self.clock, self.changed) for each in given}
@@ -135,19 +139,25 @@ class SlackStandIn:
             said = ", ".join(f"{call.method} {call.status}" for call in self.calls[-8:])
             raise TimeoutError(f"It did not come true within {timeout:g} s; the last calls: {said or 'none'}") from None
 
+    @property
+    def version(self) -> int:
+        """Return how much has happened."""
+        return self._level.value
+
     async def news(self, seen: int) -> int:
         """Return how much has happened, once that is more than *seen*."""
         await self._level.reached(seen + 1)
         return self._level.value
 
     @asynccontextmanager
-    async def serving(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve on 127.0.0.1; give the address, with a slash at its end."""
+    async def serving(self, port: int = 0, routes: Iterable[web.AbstractRouteDef] = ()) -> AsyncGenerator[str]:
+        """Serve on 127.0.0.1, and *routes* with it; give the address, with a slash at its end."""
         app = web.Application(client_max_size=_LARGEST)
         app.router.add_route("*", "/api/{method}", self._api)
         app.router.add_get("/link/", self.sockets.serve)
         app.router.add_post("/actions/{team}/{name}", self._respond)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        app.router.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", port).start()
@@ -172,27 +182,25 @@ class SlackStandIn:
             if strike("request_lost"):
                 return _cut(request)
             broken = strike("server_error")
-            if broken is None or broken.effect:
-                headers = self._run(call, token, team)
+            headers = self._run(call, token, team) if broken is None or broken.effect else {}
             if broken is not None:
                 call.status = broken.status
                 return web.Response(status=broken.status, text="Service Unavailable")
             if call.ok and strike("answer_lost"):
                 return _cut(request)
-            call.status = cast("int", headers.pop("status"))  # pyright: ignore[reportPossiblyUnboundVariable]
+            call.status = _RATELIMITED if headers else 200
             return web.json_response(call.answer, status=call.status, headers=headers)
         finally:
             self.changed()
 
-    def _run(self, call: Call, token: str, team: Workspace | None) -> dict[str, Any]:
-        """Carry the call out, keep its answer and return status and headers."""
+    def _run(self, call: Call, token: str, team: Workspace | None) -> dict[str, str]:
+        """Carry the call out, keep its answer, and return the headers of a 429."""
         try:
             call.answer = {"ok": True, **self._answer(call, token, team)}
-            return {"status": 200}
         except Refused as refused:
             call.answer = refused.as_json()
-            after = {"Retry-After": str(refused.more["retry_after"])} if refused.status == _RATELIMITED else {}
-            return {"status": refused.status, **after}
+            return {"Retry-After": str(refused.retry_after)} if refused.retry_after else {}
+        return {}
 
     def _answer(self, call: Call, token: str, team: Workspace | None) -> Json:
         entry = METHODS.get(call.method)
@@ -219,10 +227,10 @@ class SlackStandIn:
     def _ration(self, call: Call) -> None:
         fault = self.faults.strike("ratelimited", call.method, call.team)
         channel = call.arguments.get("channel") or call.arguments.get("channel_id")
-        wait = self._rates.take(call.method, call.team, channel, self.clock.now()) if self._rates else 0.0
+        wait = self._rates.take(call.method, call.team, channel, self.clock.now()) if self._rates is not None else 0.0
         if fault is not None or wait:
             seconds = int(-(-(fault.seconds if fault else wait) // 1))
-            raise Refused("ratelimited", status=_RATELIMITED, retry_after=seconds)
+            raise Refused("ratelimited", retry_after=seconds)
 
     def _break(self, call: Call, team: Workspace) -> None:
         """Let the faults strike that concern what the call is about."""
@@ -259,7 +267,7 @@ class SlackStandIn:
         try:
             self.tickets.use(request.match_info["name"], await request.json())
         except Refused as refused:
-            return web.Response(status=refused.status, text=refused.code)
+            return web.Response(status=404, text=refused.code)
         finally:
             self.changed()
         return web.Response(text="ok")

@@ -125,7 +125,7 @@ class Team:
         action: Json = {"type": button.type, "action_id": button.action_id, "block_id": button.block_id}
         action |= {"value": button.value, "action_ts": now, "text": {"type": "plain_text", "text": button.text}}
         said = payloads.where(place, message, self._courier.app.id)
-        return await self._interact(user, ts, "block_actions", place, message, actions=[action], **said)
+        return await self._interact("block_actions", user, said | {"actions": [action]}, place, message)
 
     async def stops(self, user: str, channel: str, thread_ts: str) -> Heard:
         """Press Stop: Slack stops the streams of the thread and tells the app."""
@@ -185,18 +185,18 @@ class Team:
     async def shortcut(self, user: str, callback_id: str, channel: str | None = None, ts: str | None = None) -> Heard:
         """Use a shortcut: on a message, or a global one without *channel* and *ts*."""
         if channel is None or ts is None:
-            return await self._interact(user, "", "shortcut", None, None, callback_id=callback_id)
+            return await self._interact("shortcut", user, {"callback_id": callback_id})
         place, message = self._message(channel, ts)
         more: Json = {"callback_id": callback_id, "message_ts": ts, "channel": {"id": place.id, "name": place.name}}
         more["message"] = payloads.as_json(message, self._courier.app.id)
-        return await self._interact(user, ts, "message_action", place, message, **more)
+        return await self._interact("message_action", user, more, place, message)
 
     async def submits(self, user: str, view_id: str, values: Json | None = None) -> Heard:
         """Send a modal off; the app's `response_action` is carried out."""
         view = self._view(user, view_id)
         view.view["state"] = {"values": values or {}}
         shown_view = payloads.view(self.workspace, view, self._courier.app.id)
-        heard = await self._interact(user, "", "view_submission", None, None, view=shown_view, response_urls=[])
+        heard = await self._interact("view_submission", user, {"view": shown_view, "response_urls": []})
         self._tickets.after_submission(self.workspace, view, heard.deliveries[0])
         self._changed()
         return heard
@@ -209,7 +209,7 @@ class Team:
         if not view.view.get("notify_on_close"):
             return Heard("")
         shown_view = payloads.view(self.workspace, view, self._courier.app.id)
-        return await self._interact(user, "", "view_closed", None, None, view=shown_view, is_cleared=False)
+        return await self._interact("view_closed", user, {"view": shown_view, "is_cleared": False})
 
     # ---- what people see -------------------------------------------------------------------------
 
@@ -250,13 +250,14 @@ class Team:
         return await self._heard(ts, self._courier.event(self.workspace, place, event))
 
     async def _interact(
-        self, user: str, ts: str, kind: str, place: Channel | None, message: Message | None, **more: object
+        self, kind: str, user: str, more: Json, place: Channel | None = None, message: Message | None = None
     ) -> Heard:
         person = self.workspace.users[user]
-        payload = payloads.interaction(self.workspace, person, self._courier.app.id, type=kind, **more)
+        payload = payloads.interaction(self.workspace, person, self._courier.app.id, {"type": kind, **more})
         payload["trigger_id"] = self._tickets.trigger(user)
         if place is not None:
             payload["response_url"] = self._tickets.response_url(self.workspace, place, user, message)
+        ts = message.ts if message else ""
         return await self._heard(ts, [self._courier.interaction(payload, self.id)])
 
     async def _heard(self, ts: str, deliveries: list[Delivery]) -> Heard:

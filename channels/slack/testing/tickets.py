@@ -72,9 +72,9 @@ class Tickets:
         """Take an answer to a response URL; raises `used_url` or `expired_url`."""
         hook = self._hooks.get(name)
         if hook is None or self._clock.now() - hook.made > limits.RESPONSE_URL_AGE.value * 1000:
-            raise Refused("expired_url", status=404)
+            raise Refused("expired_url")
         if hook.uses >= limits.RESPONSE_URL_USES.value:
-            raise Refused("used_url", status=404)
+            raise Refused("used_url")
         hook.uses += 1
         if hook.message is not None and (said.get("replace_original") or said.get("delete_original")):
             _replace(hook.channel, hook.message, said)

@@ -5,7 +5,8 @@ import json
 from channels.slack import limits
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, Desk, Refused
-from channels.slack.testing.content import approve
+from channels.slack.testing.blocks import check_view
+from channels.slack.testing.content import refuse
 from channels.slack.testing.world import Json, View
 
 _STACK = 3
@@ -73,22 +74,9 @@ def _view(desk: Desk, given: Arguments, kind: str, old: View | None = None) -> J
         raise Refused("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
     if len(json.dumps(view).encode()) > limits.VIEW_BYTES.value:
         raise Refused("view_too_large")
-    _check_texts(view, kind)
-    approve(view.get("blocks", []), surface=kind, prefix="/view/blocks")
+    refuse("invalid_arguments", check_view(view), "/view")
     external = view.get("external_id")
     others = (each for each in desk.workspace.views.values() if each is not old)
     if external and any(each.view.get("external_id") == external for each in others):
         raise Refused("duplicate_external_id")
     return view
-
-
-def _check_texts(view: Json, kind: str) -> None:
-    if kind == "modal" and "title" not in view:
-        raise Refused("invalid_arguments", "[ERROR] missing required field: title [json-pointer:/view]")
-    for name in ("title", "submit", "close"):
-        if len(view.get(name, {}).get("text", "")) > limits.VIEW_TITLE.value:
-            raise Refused("invalid_arguments", f"[ERROR] must be less than 25 characters [json-pointer:/view/{name}]")
-    longest = {"private_metadata": limits.VIEW_METADATA.value, "callback_id": limits.VIEW_CALLBACK_ID.value}
-    for name, most in longest.items():
-        if len(view.get(name, "")) > most:
-            raise Refused("invalid_arguments", f"[ERROR] too long [json-pointer:/view/{name}]")

@@ -7,7 +7,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent_core.testing import FakeClock
-from channels.slack.testing import SlackStandIn, Team, Workspace
+from channels.slack.testing import Page, SlackStandIn, Team, Workspace
 from tests.channels.slack.testing.listener import Listener
 
 
@@ -21,7 +21,7 @@ async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
     made = SlackStandIn(
         clock=clock, workspaces=[Workspace.example(), Workspace.example("T0002", "Globex")], rates=None, ack_within=5.0
     )
-    async with made.serving():
+    async with made.serving(routes=Page(made).routes()):
         yield made
 
 

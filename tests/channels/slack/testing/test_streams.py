@@ -1,14 +1,15 @@
 """Streams of the stand-in, through the real SDK: what they show and how they end."""
 
+from typing import Any
+
 import pytest
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
 
 from agent_core.testing import FakeClock
 from channels.slack import limits
 from channels.slack.testing import SlackStandIn, Team
+from tests.channels.slack.testing.refusals import Slack, code, status
 
-ANN = {"recipient_user_id": "UANN", "recipient_team_id": "T0001"}
+ANN: Any = {"recipient_user_id": "UANN", "recipient_team_id": "T0001"}
 
 
 @pytest.fixture
@@ -16,27 +17,21 @@ async def root(stand_in: SlackStandIn, team: Team) -> str:
     return (await team.mentions("UANN", "CGENERAL", "hello")).ts
 
 
-async def code(call) -> str:
-    with pytest.raises(SlackApiError) as caught:
-        await call
-    return caught.value.response["error"]
-
-
-async def test_a_streamed_answer_is_seen_while_it_grows(team: Team, slack: AsyncWebClient, root: str):
+async def test_a_streamed_answer_is_seen_while_it_grows(team: Team, slack: Slack, root: str):
     """A person sees text and tasks as they come, and the session's status with them."""
-    started = await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="One ", **ANN)
+    ts = str((await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="One ", **ANN))["ts"])
     task = {"type": "task_update", "id": "q", "title": "Query", "status": "in_progress"}
-    await slack.chat_appendStream(channel="CGENERAL", ts=started["ts"], chunks=[task])
-    await slack.chat_appendStream(channel="CGENERAL", ts=started["ts"], markdown_text="two")
+    await slack.chat_appendStream(channel="CGENERAL", ts=ts, chunks=[task])
+    await slack.chat_appendStream(channel="CGENERAL", ts=ts, markdown_text="two")
     (answer,) = team.answers("CGENERAL", root)
     assert answer.streaming
     assert answer.source == "One two"
     assert [(each.title, each.status) for each in answer.tasks] == [("Query", "in_progress")]
-    assert team.session("CGENERAL", root).status == "processing"
+    assert status(team, "CGENERAL", root) == "processing"
     done = task | {"status": "complete", "output": "42 rows"}
     await slack.chat_stopStream(
         channel="CGENERAL",
-        ts=started["ts"],
+        ts=ts,
         chunks=[done],
         metadata={"event_type": "run", "event_payload": {"id": "r"}},
     )
@@ -44,10 +39,10 @@ async def test_a_streamed_answer_is_seen_while_it_grows(team: Team, slack: Async
     assert not answer.streaming
     assert [(each.status, each.output) for each in answer.tasks] == [("complete", "42 rows")]
     assert answer.metadata == {"event_type": "run", "event_payload": {"id": "r"}}
-    assert team.session("CGENERAL", root).status == "active"
+    assert status(team, "CGENERAL", root) == "active"
 
 
-async def test_a_stream_needs_a_thread_and_somebody_to_answer(team: Team, slack: AsyncWebClient, root: str):
+async def test_a_stream_needs_a_thread_and_somebody_to_answer(team: Team, slack: Slack, root: str):
     """Outside direct messages a stream without a recipient is refused, and everywhere one without a thread."""
     start = slack.chat_startStream
     assert await code(start(channel="CGENERAL", thread_ts=root)) == "missing_recipient_user_id"
@@ -60,24 +55,24 @@ async def test_a_stream_needs_a_thread_and_somebody_to_answer(team: Team, slack:
     assert (await start(channel="DANN", thread_ts=private.ts))["ok"]
 
 
-async def test_a_stream_lives_five_minutes(clock: FakeClock, team: Team, slack: AsyncWebClient, root: str):
+async def test_a_stream_lives_five_minutes(clock: FakeClock, team: Team, slack: Slack, root: str):
     """After that it takes nothing and its message can be updated; before, it cannot."""
-    ts = (await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"]
+    ts = str((await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"])
     assert await code(slack.chat_update(channel="CGENERAL", ts=ts, text="b")) == "streaming_state_conflict"
     clock.advance(limits.STREAM_AGE.value)
     append = slack.chat_appendStream(channel="CGENERAL", ts=ts, markdown_text="b")
     assert await code(append) == "message_not_in_streaming_state"
     assert await code(slack.chat_stopStream(channel="CGENERAL", ts=ts)) == "message_not_in_streaming_state"
-    assert team.session("CGENERAL", root).status == "active"
+    assert status(team, "CGENERAL", root) == "active"
     await slack.chat_update(channel="CGENERAL", ts=ts, text="the whole")
     assert [each.text for each in team.answers("CGENERAL", root)] == ["the whole"]
 
 
 async def test_who_presses_stop_ends_the_streams_of_the_thread(
-    stand_in: SlackStandIn, team: Team, slack: AsyncWebClient, listener, root: str
+    stand_in: SlackStandIn, team: Team, slack: Slack, listener, root: str
 ):
     """Slack stops them itself, names them to the app, and refuses what comes late."""
-    ts = (await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"]
+    ts = str((await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"])
     heard = await team.stops("UANN", "CGENERAL", root)
     assert heard.acked
     (event,) = [each for each in listener.events if each["type"] == "agent_session_stopped"]

@@ -1,0 +1,154 @@
+"""The page of the stand-in: its one file, a stream of pictures, and what a person does there."""
+
+import asyncio
+import json
+import re
+import secrets
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from importlib import resources
+from typing import Any, Literal, cast, get_args
+
+from aiohttp import web
+
+from channels.slack.testing.faults import Fault, FaultKind
+from channels.slack.testing.picture import Picture, Place
+from channels.slack.testing.server import SlackStandIn
+from channels.slack.testing.team import Heard, NotPossible, Team
+from channels.slack.testing.world import Json
+
+_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_LEAST = 0.05
+"""Seconds between two pictures: eyes see no more."""
+_BREATH = 1.0
+"""Seconds after which a picture is looked at again although nothing has happened: streams age by themselves."""
+_NAME = re.compile(r"@([a-z][\w.-]*)")
+_NO_ANSWER = "The app did not acknowledge: {}"
+
+Act = Literal[
+    "says", "edits", "deletes", "presses", "stops", "renames", "opens", "shortcut", "submits", "closes", "fault", "lift"
+]
+
+
+class Page:
+    """Serve the page of *stand_in* to browsers of this machine."""
+
+    def __init__(self, stand_in: SlackStandIn) -> None:
+        self._stand_in = stand_in
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return what the page needs."""
+        return [
+            web.get("/", self._file),
+            web.get("/page/live", self._live),
+            web.post("/page/act", self._act),
+        ]
+
+    async def _file(self, request: web.Request) -> web.Response:
+        _check_host(request)
+        nonce = secrets.token_urlsafe(16)
+        html = resources.files(__package__ or "").joinpath("page.html").read_text("utf-8").replace("{nonce}", nonce)
+        policy = f"default-src 'none'; connect-src 'self'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
+        headers = {
+            "Content-Security-Policy": f"{policy}; base-uri 'none'; form-action 'none'",
+            "Cache-Control": "no-store",
+        }
+        return web.Response(text=html, content_type="text/html", headers=headers)
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        """Send a picture whenever another one is to be seen, until the browser goes."""
+        _check_host(request)
+        query = request.query
+        place = Place(*(query.get(name, "") for name in ("team", "user", "channel", "thread")))
+        picture = Picture(self._stand_in, place)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        await response.prepare(request)
+        last, seen = "", self._stand_in.version
+        with suppress(ConnectionResetError):
+            while True:
+                shown = json.dumps(picture.now(), default=str)
+                # A comment tells a browser that is gone from one that only waits.
+                await response.write(b":\n\n" if shown == last else f"data: {shown}\n\n".encode())
+                last = shown
+                await asyncio.sleep(_LEAST)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_BREATH):
+                        seen = await self._stand_in.news(seen)
+        return response
+
+    async def _act(self, request: web.Request) -> web.Response:
+        """Do what a person did on the page; the answer says what went wrong."""
+        _check_host(request)
+        if request.content_type != "application/json":
+            raise web.HTTPUnsupportedMediaType
+        said: Json = await request.json()
+        try:
+            heard = await self._do(said)
+        except (NotPossible, KeyError, ValueError) as error:
+            return web.json_response({"problem": str(error)})
+        failed = heard is not None and not heard.acked and bool(heard.failures)
+        problem = _NO_ANSWER.format(heard.failures[-1]) if heard is not None and failed else ""
+        return web.json_response({"problem": problem, "ts": heard.ts if heard else ""})
+
+    async def _do(self, said: Json) -> Heard | None:
+        act = cast("Act", said["do"])
+        if act not in get_args(Act):
+            raise NotPossible(f"Nobody can do {act}.")
+        if act in ("fault", "lift"):
+            self._switch(act, said)
+            return None
+        team = self._stand_in.team(said["team"])
+        return await _doing(act, team, said)
+
+    def _switch(self, act: str, said: Json) -> None:
+        if act == "lift":
+            self._stand_in.faults.armed[int(said["n"])].lift()
+        elif said["kind"] not in get_args(FaultKind):
+            raise NotPossible(f"There is no fault {said['kind']}.")
+        else:
+            self._stand_in.fault(Fault(said["kind"], said.get("on") or None, times=said.get("times") or None))
+        self._stand_in.changed()
+
+
+def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Heard]:
+    user, channel, ts, text = (str(said.get(name, "")) for name in ("user", "channel", "ts", "text"))
+    match act:
+        case "says" if text.startswith("/"):
+            command, _, rest = text.partition(" ")
+            return team.command(user, channel, command, rest)
+        case "says":
+            return team.says(user, channel, _typed(team, text), said.get("thread") or None)
+        case "edits":
+            return team.edits(user, channel, ts, _typed(team, text))
+        case "deletes":
+            return team.deletes(user, channel, ts)
+        case "presses":
+            return team.presses(user, channel, ts, said["action"], said.get("value"))
+        case "stops":
+            return team.stops(user, channel, ts)
+        case "renames":
+            return team.renames(user, channel, ts, text)
+        case "opens":
+            return team.opens_home(user, said["tab"])
+        case "shortcut":
+            return team.shortcut(user, said["callback"], channel, ts)
+        case "submits":
+            return team.submits(user, said["view"], said["values"])
+        case "closes":
+            return team.closes(user, said["view"])
+        case _:
+            raise NotPossible(f"Nobody can do {act} in a workspace.")
+
+
+def _typed(team: Team, text: str) -> str:
+    """Turn the `@name` that a person types into a mention."""
+    ids = {each.name: each.id for each in team.workspace.users.values()}
+    return _NAME.sub(lambda found: f"<@{ids[found[1]]}>" if found[1] in ids else found[0], text)
+
+
+def _check_host(request: web.Request) -> None:
+    """Refuse pages of elsewhere that have found a way to this machine."""
+    host = request.host.rsplit(":", 1)[0] if not request.host.endswith("]") else request.host
+    origin = request.headers.get("Origin", f"http://{request.host}")
+    if host not in _HOSTS or origin != f"http://{request.host}":
+        raise web.HTTPForbidden(text="The page is for this machine alone.")

@@ -1,0 +1,39 @@
+"""The stand-in as a command of its own."""
+
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from channels.slack.testing.command import main
+
+START = "from channels.slack.testing.command import main; main(['--port', '0', '--socket-mode'])"
+
+
+def test_the_command_serves_until_it_is_told_to_end():
+    """It prints what an app needs to know, shows its page, and ends in peace."""
+    with subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            said = []
+            for line in process.stdout or ():
+                said.append(line.strip())
+                if line.startswith("Events go"):
+                    break
+            settings = dict(line.split("=", 1) for line in said if "=" in line)
+            assert settings["SLACK_APP_TOKEN"].startswith("xapp-")
+            assert settings["SLACK_BOT_TOKEN"].startswith("xoxb-")
+            page = settings["SLACK_API_URL"].removesuffix("api/")
+            with urllib.request.urlopen(page, timeout=20) as response:  # noqa: S310
+                assert b"<title>Slack stand-in</title>" in response.read()
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]):
+    """The command says what is wrong with its arguments."""
+    with pytest.raises(SystemExit):
+        main(["--port", "70000"])
+    assert "a port is a number from 0 to 65535" in capsys.readouterr().err

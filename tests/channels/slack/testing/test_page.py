@@ -1,0 +1,147 @@
+"""The stand-in's page in a real browser: write, watch an answer stream in, press buttons, stop, arm a fault."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from channels.slack.testing import SlackStandIn, Team
+from tests.channels.slack.testing.listener import Listener
+from tests.channels.slack.testing.refusals import Slack
+from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
+
+pytestmark = pytest.mark.browser
+
+ANN: Any = {"recipient_user_id": "UANN", "recipient_team_id": "T0001"}
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"> [click](javascript:alert(1)) <!channel>"
+REPORT = """Revenue grew by **18 %** over the quarter, mostly in the _north_:
+
+| Region | Revenue | Change |
+| --- | ---: | ---: |
+| North | 1,200.50 | +31 % |
+| South | 900.00 | +4 % |
+
+1. Orders from *new* customers doubled.
+2. `orders.refunded` fell for the third month.
+
+```sql
+select region, sum(amount) from orders group by region
+```
+"""
+FEEDBACK = {
+    "type": "context_actions",
+    "elements": [
+        {
+            "type": "feedback_buttons",
+            "action_id": "feedback",
+            "positive_button": {"text": {"type": "plain_text", "text": "Good answer"}, "value": "run-1:up"},
+            "negative_button": {"text": {"type": "plain_text", "text": "Bad answer"}, "value": "run-1:down"},
+        }
+    ],
+}
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as made:
+        yield made
+
+
+@pytest.fixture
+async def page(browser: Browser, stand_in: SlackStandIn, listener: Listener) -> AsyncIterator[Page]:
+    """The page, and a check at the end that it asked nobody else and had nothing to complain of."""
+    context = await browser.new_context(viewport={"width": 1360, "height": 820})
+    context.set_default_timeout(PATIENCE)
+    asked, complaints = [], []
+    context.on("request", lambda request: asked.append(request.url))
+    context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    made = await context.new_page()
+    await made.goto(f"{stand_in.base_url}#team=T0001&user=UANN&channel=CDATA")
+    yield made
+    await context.close()
+    assert [url for url in asked if not url.startswith(stand_in.base_url)] == []
+    assert complaints == []
+
+
+async def picture(page: Page, name: str) -> None:
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    assert await page.screenshot(path=ARTIFACTS / f"slack-{name}.png")
+
+
+def task(name: str, title: str, status: str, **more: str) -> dict[str, object]:
+    return {"type": "task_update", "id": name, "title": title, "status": status, **more}
+
+
+async def test_an_answer_is_watched_as_it_streams_and_rated(
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+):
+    """A person writes to the app, sees status, tasks and text as they come, and presses a feedback button."""
+    await page.get_by_label("Message to the channel").fill("@parley How did the quarter go?")
+    await page.get_by_label("Message to the channel").press("Enter")
+    await stand_in.until(lambda: len(listener.events) == 2)
+    root = listener.events[0]["ts"]
+    assert "<@UPARLEY> How did" in listener.events[0]["text"]
+
+    tasks = [task("s", "Read the schema", "complete", output="12 tables"), task("q", "Query orders", "in_progress")]
+    ts = str((await slack.chat_startStream(channel="CDATA", thread_ts=root, chunks=tasks, **ANN))["ts"])
+    half = REPORT[: REPORT.index("1. ")]
+    await slack.chat_appendStream(channel="CDATA", ts=ts, markdown_text=half)
+    thread = page.get_by_label("Thread")
+    await expect(thread.locator("table td").first).to_have_text("North")
+    await expect(thread.locator(".task")).to_have_count(2)
+    await expect(thread.locator(".pill")).to_have_text("Working…")
+    await expect(thread.get_by_role("button", name="Stop")).to_be_visible()
+    await picture(page, "1-streaming")
+
+    await slack.chat_appendStream(
+        channel="CDATA", ts=ts, chunks=[task("q", "Query orders", "complete", output="42 rows")]
+    )
+    await slack.chat_stopStream(channel="CDATA", ts=ts, markdown_text=REPORT[len(half) :], blocks=[FEEDBACK])
+    await slack.agents_sessions_rename(channel_id="CDATA", thread_ts=root, title="How the quarter went")
+    await expect(thread.locator(".head b")).to_have_text("How the quarter went")
+    await expect(thread.locator("pre").last).to_contain_text("select region")
+    await expect(thread.locator('.task[data-status="complete"]')).to_have_count(2)
+    await picture(page, "2-answered")
+
+    await thread.get_by_role("button", name="Good answer").click()
+    await stand_in.until(lambda: any(each.path == "/slack/interactivity" for each in listener.told))
+    assert listener.told[-1].payload["actions"][0]["value"] == "run-1:up"
+
+
+async def test_stop_stops_and_a_hostile_text_stays_text(
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+):
+    """Stop ends the stream in front of the person's eyes; markup of a model is shown, never carried out."""
+    root = (await team.mentions("UANN", "CDATA", "Go on for ever")).ts
+    ts = str((await slack.chat_startStream(channel="CDATA", thread_ts=root, markdown_text=HOSTILE, **ANN))["ts"])
+    await page.locator(".replies").click()
+    thread = page.get_by_label("Thread")
+    await thread.get_by_role("button", name="Stop").click()
+    await stand_in.until(lambda: "agent_session_stopped" in [each["type"] for each in listener.events])
+    assert listener.events[-1]["streaming_message_ts"] == [ts]
+    await slack.agents_sessions_setStatus(channel_id="CDATA", thread_ts=root, status="active")
+    await expect(thread.locator(".pill")).to_have_text("Active")
+    await expect(thread.get_by_role("button", name="Stop")).to_have_count(0)
+    await expect(thread.locator(".caret")).to_have_count(0)
+    await expect(thread.locator(".msg").last).to_contain_text("onerror")
+    assert await thread.locator("img").count() == 0
+    assert await thread.locator("a").count() == 0
+    assert "owned" not in await page.title()
+    await picture(page, "3-stopped")
+
+
+async def test_a_fault_is_armed_on_the_page(page: Page, stand_in: SlackStandIn, slack: Slack):
+    """The switches of the page let the next call fail, and the log shows it."""
+    await page.get_by_role("button", name="Faults & log").click()
+    lab = page.get_by_label("Faults and log")
+    await lab.get_by_label("Fault", exact=True).select_option("refused")
+    await lab.get_by_label("On", exact=True).fill("chat.postMessage")
+    await lab.get_by_role("button", name="Arm").click()
+    await stand_in.until(lambda: stand_in.faults.armed)
+    root = await stand_in.team("T0001").says("UBEN", "CDATA", "What is new?")
+    with pytest.raises(Exception, match="unknown_method"):
+        await slack.chat_postMessage(channel="CDATA", thread_ts=root.ts, text="Nothing")
+    await expect(lab).to_contain_text("unknown_method")
+    await picture(page, "4-faults")
