@@ -95,12 +95,12 @@ class Sockets:
             socket.waiting.pop(envelope["envelope_id"], None)
 
     async def disconnect(self, reason: Disconnect) -> None:
-        """Tell every connection to go; all but those that are only warned are closed."""
+        """Tell every connection to go: it may still acknowledge, and gets nothing new but after a mere warning."""
         for socket in list(self.open):
             await self._say(socket, {"type": "disconnect", "reason": reason, "debug_info": {"host": "stand-in"}})
             if reason != "warning":
-                self._drop(socket)
-                await socket.stream.close()
+                self.open.remove(socket)
+        self._changed()
 
     def deafen(self) -> None:
         """Make every open connection deaf."""
