@@ -7,7 +7,7 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,8 @@ class Home:
     models: str
     agent: str = AGENT
     key: str = KEY
+    more: dict[str, str] = field(default_factory=dict[str, str])
+    """Settings besides."""
 
     @property
     def ledger(self) -> Path:
@@ -53,6 +55,7 @@ class Home:
             "ANTHROPIC_API_KEY": "any",
             "ANTHROPIC_BASE_URL": self.models,
             "PYTHONPATH": str(ROOT),
+            **self.more,
         }
 
 

@@ -62,7 +62,8 @@ def _setting(given: argparse.Namespace) -> str:
 async def _measured(given: argparse.Namespace, folder: Path, database: str, postmaster: int) -> list[Row]:
     rows: list[Row] = []
     async with asyncio.timeout(BOUND), model() as models:
-        home = Home(folder, database, models.url, AGENT, KEY)
+        room = {"PARLEY_MAX_RUNS": str(max(given.streams))}  # all streams at once, whatever a worker takes otherwise
+        home = Home(folder, database, models.url, AGENT, KEY, room)
         async with limit(models.url) as base, many(home, given.webs, given.workers, postmaster) as side:
             await m.flat_out(side, models, Exchange(deltas=20), agent="assistant", count=20, runs=1)
             for count in given.streams:
