@@ -12,6 +12,7 @@ from channels.slack.testing.shown import Shown
 from channels.slack.testing.team import Team
 from channels.slack.testing.world import Json
 
+_ENDS = {"stopped_by_user": "stopped", "expired": "expired", "closed": "closed by Slack"}
 _CALLS = 40
 _DELIVERIES = 20
 
@@ -66,8 +67,15 @@ class Picture:
                 {"type": each.type, "acked": each.acked, "failures": each.failures}
                 for each in self._stand_in.sent[-_DELIVERIES:]
             ][::-1],
-            "sockets": len(self._stand_in.sockets.open),
+            "link": self._link(),
         }
+
+    def _link(self) -> str:
+        """Say where events go."""
+        app, sockets = self._stand_in.app, len(self._stand_in.sockets.open)
+        if not app.socket_mode:
+            return f"Events go to {app.url}" if app.url else "No app listens yet"
+        return f"Socket Mode, {sockets} open" if sockets else "Socket Mode, no app is connected"
 
     def _open_thread(self, team: Team, channel: str) -> Json | None:
         if not self._thread:
@@ -82,7 +90,6 @@ class Picture:
 
     def _message(self, message: Shown, channel: str, *, in_thread: bool) -> Json:
         author = self._team.workspace.users.get(message.user)
-        answers = () if in_thread else self._team.thread(channel, message.ts)[1:]
         session = None if in_thread else self._team.session(channel, message.ts)
         return {
             "ts": message.ts,
@@ -93,10 +100,11 @@ class Picture:
             "nodes": self._draw(message),
             "source": message.source,
             "streaming": message.streaming,
+            "ended": _ENDS.get(message.ended or ""),
             "edited": message.edited,
             "deleted": message.deleted,
             "private": message.to is not None,
-            "replies": len(answers),
+            "replies": 0 if in_thread else len(self._team.workspace.channels[channel].replies(message.ts)),
             "status": session.status if session else "",
             "title": session.title if session else "",
         }

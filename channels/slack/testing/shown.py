@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from channels.slack.testing.payloads import streamed
-from channels.slack.testing.world import Json, Message, Session, SessionStatus, Task
+from channels.slack.testing.world import Json, Message, Session, SessionStatus, StreamEnd, Task
 
 _PING = re.compile(r"<(![a-z]+(?:\^[^>|]*)?|@[UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _QUIET = ("!date",)
@@ -26,9 +26,10 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One message as a person sees it; *text* is as it is drawn, *source* as it was written.
+    """One message as a person sees it; *text* is what its blocks say, *source* the text that goes with them.
 
-    *pings* are the mentions that notify somebody. *to* is who alone sees an ephemeral message.
+    Markdown stands in both as it was written; in *text* a task or a block between two pieces is a line end. *ended*
+    says how its stream ended. *pings* are the mentions that notify somebody. *to* is who alone sees an ephemeral one.
     """
 
     ts: str
@@ -39,6 +40,7 @@ class Shown:
     tasks: tuple[Task, ...] = ()
     buttons: tuple[Button, ...] = ()
     streaming: bool = False
+    ended: StreamEnd | None = None
     edited: bool = False
     deleted: bool = False
     pings: tuple[str, ...] = ()
@@ -70,6 +72,7 @@ def shown(message: Message, now: int) -> Shown:
         tuple(stream.tasks) if stream else (),
         tuple(buttons(blocks)),
         streaming=stream is not None and not stream.settled(now),
+        ended=stream.ended if stream else None,
         edited=message.edited is not None,
         deleted=message.subtype == "tombstone",
         pings=tuple(pings(source, blocks)),

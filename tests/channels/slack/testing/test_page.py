@@ -125,6 +125,7 @@ async def test_stop_stops_and_a_hostile_text_stays_text(
     await expect(thread.locator(".pill")).to_have_text("Active")
     await expect(thread.get_by_role("button", name="Stop")).to_have_count(0)
     await expect(thread.locator(".caret")).to_have_count(0)
+    await expect(thread.locator(".badge.ended")).to_have_text("stopped")
     await expect(thread.locator(".msg").last).to_contain_text("onerror")
     assert await thread.locator("img").count() == 0
     assert await thread.locator("a").count() == 0

@@ -79,3 +79,59 @@ async def test_who_presses_stop_ends_the_streams_of_the_thread(
     assert event["streaming_message_ts"] == [ts]
     assert await code(slack.chat_appendStream(channel="CGENERAL", ts=ts, markdown_text="b")) == "stopped_by_user"
     assert team.answers("CGENERAL", root)[0].source == "a"
+
+
+LONG = "x" * 257
+TASK = {"type": "task_update", "id": "q", "title": "Query", "status": "in_progress"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "no_text"),
+        ({"markdown_text": "x" * 12_001}, "msg_too_long"),
+        ({"chunks": [{"type": "markdown_text", "text": "x" * 6_001}] * 2}, "msg_too_long"),
+        ({"chunks": [{"type": "song", "text": "la"}]}, "invalid_chunks"),
+        ({"chunks": [TASK | {"title": LONG}]}, "invalid_chunks"),
+        ({"chunks": [TASK | {"output": LONG}]}, "invalid_chunks"),
+        ({"chunks": [TASK | {"status": "completed"}]}, "invalid_chunks"),
+        ({"chunks": [{"type": "plan_update", "title": LONG}]}, "invalid_chunks"),
+        ({"chunks": [{"type": "blocks", "blocks": [{"type": "section"}]}]}, "invalid_blocks"),
+    ],
+)
+async def test_a_stream_takes_only_what_slack_takes(slack: Slack, team: Team, root: str, given: Any, expected: str):
+    """What breaks a rule is refused, and leaves the stream as it was."""
+    ts = str((await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"])
+    assert await code(slack.chat_appendStream(channel="CGENERAL", ts=ts, **given)) == expected
+    (answer,) = team.answers("CGENERAL", root)
+    assert (answer.source, answer.tasks, answer.streaming) == ("a", (), True)
+
+
+async def test_blocks_and_a_plan_stand_where_they_came(slack: Slack, team: Team, root: str):
+    """Blocks keep their place between two pieces of text; surplus ones are dropped with a warning."""
+    plan = {"type": "plan_update", "title": "Report"}
+    ts = (
+        await slack.chat_startStream(
+            channel="CGENERAL", thread_ts=root, task_display_mode="plan", chunks=[plan, TASK], **ANN
+        )
+    )["ts"]
+    divider = {"type": "divider"}
+    chunks = [{"type": "markdown_text", "text": "one"}, {"type": "blocks", "blocks": [divider] * 51}]
+    said = await slack.chat_appendStream(channel="CGENERAL", ts=ts, chunks=chunks)
+    assert said["warning"] == "surplus_blocks_dropped"
+    await slack.chat_stopStream(channel="CGENERAL", ts=ts, markdown_text="two", session_status="suspended")
+    (answer,) = team.answers("CGENERAL", root)
+    kinds = [block["type"] for block in answer.blocks]
+    assert kinds == ["plan", "markdown", *["divider"] * 50, "markdown"]
+    assert (answer.blocks[0]["title"], answer.blocks[0]["tasks"][0]["title"]) == ("Report", "Query")
+    assert status(team, "CGENERAL", root) == "suspended"
+
+
+async def test_only_the_apps_own_stream_can_be_written(slack: Slack, team: Team, root: str):
+    """A person's message is no stream, a message that is gone is not found, and a stopped stream stays stopped."""
+    append = slack.chat_appendStream
+    assert await code(append(channel="CGENERAL", ts=root, markdown_text="b")) == "message_not_owned_by_app"
+    assert await code(append(channel="CGENERAL", ts="1.000000", markdown_text="b")) == "message_not_found"
+    ts = (await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"]
+    await slack.chat_stopStream(channel="CGENERAL", ts=ts)
+    assert await code(append(channel="CGENERAL", ts=ts, markdown_text="b")) == "message_not_in_streaming_state"
