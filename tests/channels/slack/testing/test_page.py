@@ -146,3 +146,31 @@ async def test_a_fault_is_armed_on_the_page(page: Page, stand_in: SlackStandIn, 
         await slack.chat_postMessage(channel="CDATA", thread_ts=root.ts, text="Nothing")
     await expect(lab).to_contain_text("unknown_method")
     await picture(page, "4-faults")
+
+
+async def test_a_modal_and_the_home_tab_are_used(
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+):
+    """A shortcut opens a form that the person fills in; the Home tab shows what the app has published."""
+    await team.says("UBEN", "CDATA", "Look at this")
+    await page.locator(".msg").hover()
+    await page.get_by_role("button", name="Ask about this").click()
+    await stand_in.until(lambda: listener.told[-1].payload.get("type") == "message_action")
+    words = {"type": "plain_text", "text": "Ask"}
+    element = {"type": "plain_text_input", "action_id": "text", "multiline": True}
+    asked = {"type": "input", "block_id": "q", "label": words | {"text": "Your question"}, "element": element}
+    view = {"type": "modal", "title": words, "submit": words, "blocks": [asked]}
+    await slack.views_open(trigger_id=listener.told[-1].payload["trigger_id"], view=view)
+    await page.get_by_label("Your question").fill("Why?")
+    await picture(page, "5-modal")
+    await page.locator("dialog").get_by_role("button", name="Ask").click()
+    await stand_in.until(lambda: listener.told[-1].payload.get("type") == "view_submission")
+    assert listener.told[-1].payload["view"]["state"]["values"]["q"]["text"]["value"] == "Why?"
+    await expect(page.locator("dialog")).not_to_be_visible()
+
+    text = {"type": "header", "text": {"type": "plain_text", "text": "Two approvals are open"}}
+    await slack.views_publish(user_id="UANN", view={"type": "home", "blocks": [text]})
+    await page.get_by_role("button", name="parley", exact=True).click()
+    await page.get_by_role("button", name="Home").click()
+    await expect(page.locator("dialog")).to_contain_text("Two approvals are open")
+    assert [each["tab"] for each in listener.events if each["type"] == "app_home_opened"] == ["messages", "home"]
