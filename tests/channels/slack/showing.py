@@ -179,9 +179,7 @@ class Showing:
             assert place is not None, "another process has it"
             sheet = Dying(ledger, place, at, side)
             watched = Watched(ThreadScreen(self.workspace(), self.thread, sheet, self.clock, self._stopped))
-            relay = Relay(
-                Steps(log, watched, late), watched, self.clock, session=self.session, address="", sheet=sheet
-            )
+            relay = Relay(Steps(log, watched, late), watched, self.clock, session=self.session, address="", sheet=sheet)
             try:
                 async with asyncio.timeout(30), ticking(self.clock):
                     await relay.run(after=place.shown)

@@ -1,0 +1,116 @@
+"""The ledger: one process at a time shows a session, and what it planned outlives it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from agent_core import Actor, Core, Definition
+from agent_core.store.database import Database
+from agent_core.testing import FakeClock, ScriptedProvider
+from channels.base import Entry
+from channels.ledger import LEASE, Ledger, LostPlace
+from tests.conftest import Fresh
+
+ANN = Actor("ann", "user")
+Opened = Callable[[], Awaitable[str]]
+
+
+@pytest.fixture
+async def database(fresh: Fresh) -> AsyncIterator[Database]:
+    with fresh() as open_database:
+        made = open_database()
+        yield made
+        await made.close()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def ledger(database: Database, clock: FakeClock) -> Ledger:
+    return Ledger(database, clock, "slack")
+
+
+@pytest.fixture
+async def session(fresh: Fresh, database: Database) -> str:
+    core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+    await core._store.write(_project)
+    await core.agents.create(Definition(name="a", instructions=""))
+    return (await core.open_session(agent="a", actor=ANN)).id
+
+
+def _project(connection) -> None:
+    from agent_core.store import catalog  # noqa: PLC0415 - what `start` does, without the rest of it
+
+    catalog.ensure_project(connection)
+
+
+async def test_only_one_process_has_a_place(database: Database, clock: FakeClock, ledger: Ledger, session: str):
+    """What one process shows another does not get, before its lease is over; then the first one may write no more."""
+    await ledger.want(session, "slack:1", {"n": 1})
+    (mine,) = await ledger.claim()
+    assert (mine.session, mine.address, mine.data) == (session, "slack:1", {"n": 1})
+    other = Ledger(database, clock, "slack")
+    assert await other.claim() == []
+    clock.advance(LEASE / 1000 - 1)
+    await ledger.put(mine, Entry("dlv_1", 0))  # renews the lease
+    clock.advance(LEASE / 1000 - 1)
+    assert await other.claim() == []
+    clock.advance(2)
+    (theirs,) = await other.claim()
+    assert theirs.epoch == mine.epoch + 1
+    with pytest.raises(LostPlace):
+        await ledger.put(mine, Entry("dlv_1", 0, state="sent"))
+    with pytest.raises(LostPlace):
+        await ledger.renew(mine)
+    assert [entry.state for entry in await other.entries(theirs)] == ["planned"]
+
+
+async def test_what_was_kept_is_read_as_it_was(ledger: Ledger, session: str):
+    """An entry comes back with all of its fields, those of a place in order."""
+    await ledger.want(session, "slack:1", {})
+    (place,) = await ledger.claim()
+    second = Entry("dlv_2", 1, "msg_1 12", None, "uncertain", "stream", "17.1", 9, 7, 123)
+    await ledger.put(place, second)
+    await ledger.put(place, Entry("dlv_1", 0, ends="msg_1 12", state="closed"))
+    assert await ledger.entries(place) == [Entry("dlv_1", 0, ends="msg_1 12", state="closed"), second]
+
+
+async def test_a_place_rests_unless_something_came_meanwhile(clock: FakeClock, ledger: Ledger, session: str):
+    """What comes while a place is shown keeps it awake, with what was shown for good behind it."""
+    await ledger.want(session, "slack:1", {"n": 1})
+    (place,) = await ledger.claim()
+    await ledger.put(place, Entry("dlv_1", 0, state="closed"))
+    clock.advance(1)
+    await ledger.want(session, "slack:1", {"n": 2})
+    again = await ledger.rest(place, 17)
+    assert again is not None
+    assert (again.shown, again.data, again.epoch) == (17, {"n": 2}, place.epoch)
+    assert await ledger.entries(again) == []
+    assert await ledger.rest(again, 20) is None
+    assert await ledger.claim() == []
+    woken = await ledger.claim_again(session)
+    assert woken is not None
+    assert woken.shown == 20
+
+
+async def test_what_waits_keeps_its_messages(ledger: Ledger, session: str):
+    """A place that rests while a run waits is shown on from where it was: its message will change once more."""
+    await ledger.want(session, "slack:1", {})
+    (place,) = await ledger.claim()
+    await ledger.put(place, Entry("dlv_1", 0, state="acknowledged", ref="17.1"))
+    assert await ledger.rest(place, None) is None
+    woken = await ledger.claim_again(session)
+    assert woken is not None
+    assert woken.shown == 0
+    assert [entry.ref for entry in await ledger.entries(woken)] == ["17.1"]
+
+
+async def test_who_leaves_lets_others_in_at_once(database: Database, clock: FakeClock, ledger: Ledger, session: str):
+    """A process that ends in peace keeps nobody waiting for its lease."""
+    await ledger.want(session, "slack:1", {})
+    assert await ledger.claim()
+    await ledger.leave()
+    assert await Ledger(database, clock, "slack").claim(session)
