@@ -1,7 +1,7 @@
 """Sessions of a core are shown in their threads by whichever process is there."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -16,7 +16,7 @@ from channels.slack.pace import Pacer
 from channels.slack.testing import SlackStandIn, Workspace
 from channels.slack.thread import Thread
 from channels.slack.threads import Threads
-from tests.conftest import OpenDatabase
+from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann")
 
@@ -36,7 +36,7 @@ async def stand_in() -> AsyncIterator[SlackStandIn]:
 
 
 @pytest.fixture
-def open_database(fresh) -> AsyncIterator[OpenDatabase]:
+def open_database(fresh: Fresh) -> Iterator[OpenDatabase]:
     with fresh() as opened:
         yield opened
 
@@ -120,6 +120,7 @@ async def test_what_a_killed_process_was_about_to_show_another_one_shows(
 ):
     """Killed before it showed anything of a message that was taken in: the next process answers it, once."""
     async with process(open_database, stand_in, lambda _: (pause(asyncio.Event()),)) as one:
+        assert one.threads._sweep is not None
         one.threads._sweep.cancel()
         thread = await one.ask("Hi", show=False)
     async with process(open_database, stand_in, lambda _: (say("Here I am."),), Later()) as two:
