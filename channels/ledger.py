@@ -153,6 +153,13 @@ class Ledger:
         mine = update(_PLACE).where(_PLACE.c.owner == self.owner).values(owner=None, until=0)
         await self._database.write(lambda connection: connection.execute(mine) and None)
 
+    async def vacate(self) -> None:
+        """Take every place of this channel from whoever has it: they are gone, for this process is alone."""
+        all_of_them = update(_PLACE).where(_PLACE.c.channel == self._channel, _PLACE.c.owner.is_not(None))
+        await self._database.write(
+            lambda connection: connection.execute(all_of_them.values(owner=None, until=0)) and None
+        )
+
     def _hold(self, connection: Connection, place: Place) -> Any:
         """Renew the lease and return the row, which stays locked to the end of the transaction."""
         mine = and_(_PLACE.c.key == place.key, _PLACE.c.epoch == place.epoch, _PLACE.c.owner == self.owner)

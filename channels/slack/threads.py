@@ -59,8 +59,13 @@ class Threads:
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._sweep: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Take up what an earlier process left, and go on looking for it."""
+    async def start(self, *, alone: bool = False) -> None:
+        """Take up what an earlier process left, and go on looking for it.
+
+        Who is *alone* on the database does not wait for the lease of a process that was killed.
+        """
+        if alone:
+            await self._ledger.vacate()
         self._sweep = asyncio.create_task(self._sweep_forever(), name="parley-slack-sweep")
 
     async def stop(self) -> None:

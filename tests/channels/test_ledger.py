@@ -114,3 +114,12 @@ async def test_who_leaves_lets_others_in_at_once(database: Database, clock: Fake
     assert await ledger.claim()
     await ledger.leave()
     assert await Ledger(database, clock, "slack").claim(session)
+
+
+async def test_who_is_alone_waits_for_no_lease(database: Database, clock: FakeClock, ledger: Ledger, session: str):
+    """Where there is one process at a time, the next one has at once what a killed one had."""
+    await ledger.want(session, "slack:1", {})
+    assert await ledger.claim()
+    following = Ledger(database, clock, "slack")
+    await following.vacate()
+    assert await following.claim(session)

@@ -93,7 +93,7 @@ async def process(
             return space
 
         threads = Threads(core, Ledger(database, clock, "slack"), workspace, clock)
-        threads.start()
+        await threads.start()
         try:
             yield Process(core, threads, stand_in)
         finally:
