@@ -24,9 +24,11 @@ app = typer.Typer(
 agents = typer.Typer(help="Stored agents.", no_args_is_help=True)
 runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
 sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
+slack = typer.Typer(help="Hear Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
 app.add_typer(agents, name="agents")
 app.add_typer(runs, name="runs")
 app.add_typer(sessions, name="sessions")
+app.add_typer(slack, name="slack")
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at most.")]
 
@@ -188,6 +190,38 @@ def show_session(id: str) -> None:
     for message in client.every(f"/v1/sessions/{id}/messages"):
         text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
         print(f"\n{message['role']}: {text}")
+
+
+@slack.callback()
+def listen_to_slack(context: typer.Context) -> None:
+    """Hear Slack by Socket Mode until Ctrl-C (SLACK_APP_TOKEN); on SQLite `parley serve` does so too."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = _beginning()
+    from app.main import listen as run
+
+    run(settings)
+
+
+@slack.command("manifest")
+def slack_manifest() -> None:
+    """Print the manifest of the Slack app for the settings in force, as JSON.
+
+    With PARLEY_PUBLIC_URL and without SLACK_APP_TOKEN Slack sends requests there; else the app is for Socket Mode.
+    """
+    from app.settings import load_settings
+    from channels.slack.manifest import manifest
+
+    settings = load_settings(serving=False)
+    _show(manifest(None if settings.slack_app_token else settings.public_url))
+
+
+@slack.command("simulate", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def simulate_slack(context: typer.Context) -> None:
+    """Serve a stand-in of Slack on this machine, with a page to talk in; `-- --help` shows its options."""
+    from channels.slack.testing.command import main as run
+
+    run(context.args)
 
 
 def _beginning() -> "Settings":

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 
 import structlog
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
@@ -177,19 +177,15 @@ def create_app(
     readers: Readers | None = None,
     look: Look | None = None,
     demo_agent: str = "assistant",
+    slack: APIRouter | None = None,
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the open demo page; *look* tells what is wrong with the database.
+    *demo_agent* answers on the open demo page; *look* tells what is wrong with the database; *slack* are the routes for
+    what Slack sends.
     """
     readers = Readers() if readers is None else readers
-    app = FastAPI(
-        title="Parley",
-        version=VERSION,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-    )
+    app = FastAPI(title="Parley", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
     for routes in (runs, sessions, agents, health):  # as often as they are asked for: the first that fits answers
@@ -200,6 +196,8 @@ def create_app(
     )
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
+    if slack is not None:
+        app.include_router(slack)
     if settings.demo:
         app.include_router(demo_router(core, tokens, Demo(demo_agent, partial(notice, settings)), described=described))
     problems.install(app)

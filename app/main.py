@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 import uvloop
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.workers import Kind
@@ -55,6 +55,17 @@ def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port
     _run(_work(settings, BUILTIN if tools is None else tools, health_port))
 
 
+def listen(settings: Settings, *, tools: Sequence[Tool] | None = None) -> None:
+    """Hear Slack by Socket Mode, and drive runs, until a signal comes; raise ConfigError when that cannot begin."""
+    if settings.slack_app_token is None:
+        raise ConfigError(
+            "SLACK_APP_TOKEN: `parley slack` hears Slack by Socket Mode, which needs the app's token, xapp-…; set it, "
+            "or let Slack send requests to `parley serve` (docs/slack.md)."
+        )
+    with owned(settings) if settings.postgres is None else nullcontext():
+        _run(_listen(settings, BUILTIN if tools is None else tools))
+
+
 def check_shared(settings: Settings, command: str) -> None:
     """Raise ConfigError when the database is not one that several processes share."""
     if settings.postgres is None:
@@ -87,9 +98,13 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
         async with (
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
+            # On Postgres each of many servers would hear by a socket of its own: there `parley slack` does.
+            _slack(settings, found.core, socket=settings.postgres is None) as slack,
         ):
             api_key, tokens = load_api_key(settings), Tokens(load_keys(settings).derive)
-            app = create_app(found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look)
+            app = create_app(
+                found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look, slack=slack
+            )
             url, up = url_of(settings.host, sock), asyncio.Event()
             with announced(settings.data, url) if known_here else nullcontext(lambda: None) as announce:
 
@@ -121,6 +136,33 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
             up.set()
             async with _settling(up, models.prepare), _learning(watch, settings):
                 await _until(asked, found.core)
+
+
+async def _listen(settings: Settings, tools: Sequence[Tool]) -> None:
+    asked, up = asyncio.Event(), asyncio.Event()
+    with Signals().taken() as signals:
+        async with (
+            running_models(settings, SystemClock()) as models,
+            running(settings, models, kind="both", tools=tools, grace=_grace(settings)) as found,
+            _slack(settings, found.core, socket=True),
+        ):
+            signals.ask(asked.set)
+            greet(settings, None)
+            up.set()
+            async with _settling(up, models.prepare):
+                await _until(asked, found.core)
+
+
+@asynccontextmanager
+async def _slack(settings: Settings, core: Core, *, socket: bool) -> AsyncIterator[APIRouter | None]:
+    """Be in Slack, if the settings say so, and give the routes for what it sends; with *socket* by Socket Mode too."""
+    if settings.slack_bot_token is None:
+        yield None
+        return
+    from app.slack import running_slack  # noqa: PLC0415 - loaded only for it
+
+    async with running_slack(core, settings, socket=socket) as routes:
+        yield routes
 
 
 def _grace(settings: Settings) -> float:

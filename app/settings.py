@@ -41,6 +41,11 @@ REMEDIES = {
     "OPENAI_API_KEY": "give the key as the provider shows it",
     "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",
     "OPENAI_BASE_URL": "give an address such as http://localhost:11434/v1, without a name or password in it",
+    "SLACK_BOT_TOKEN": "give the token as Slack shows it, xoxb-…",
+    "SLACK_SIGNING_SECRET": "give the secret as Slack shows it",
+    "SLACK_APP_TOKEN": "give the token as Slack shows it, xapp-…",
+    "SLACK_API_URL": "give an address such as http://127.0.0.1:4020/api/",
+    "PARLEY_PUBLIC_URL": "give the address that others reach this server by, such as https://parley.example.com",
 }
 
 
@@ -72,6 +77,11 @@ class Settings(BaseSettings):
     anthropic_base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
+    slack_bot_token: SecretStr | None = Field(None, validation_alias="SLACK_BOT_TOKEN")
+    slack_signing_secret: SecretStr | None = Field(None, validation_alias="SLACK_SIGNING_SECRET")
+    slack_app_token: SecretStr | None = Field(None, validation_alias="SLACK_APP_TOKEN")
+    slack_api_url: str = Field("https://slack.com/api", validation_alias="SLACK_API_URL")
+    public_url: str | None = Field(None, validation_alias="PARLEY_PUBLIC_URL")
 
     @field_validator("origins", mode="before")
     @classmethod
@@ -90,18 +100,27 @@ class Settings(BaseSettings):
             raise ValueError("too short")
         return given
 
-    @field_validator("anthropic_base_url", "openai_base_url", "url")
+    @field_validator("anthropic_base_url", "openai_base_url", "url", "slack_api_url", "public_url")
     @classmethod
     def _web_address(cls, given: str | None) -> str | None:
         return None if given is None else _address(given)
 
-    @field_validator("anthropic_api_key", "openai_api_key", mode="before")
+    @field_validator(
+        "anthropic_api_key",
+        "openai_api_key",
+        "slack_bot_token",
+        "slack_signing_secret",
+        "slack_app_token",
+        mode="before",
+    )
     @classmethod
     def _stripped(cls, given: object) -> object:
         """Take a key as a file with a last newline holds it; one of blanks alone is none."""
         return given.strip() or None if isinstance(given, str) else given
 
-    @field_validator("api_key", "anthropic_api_key", "openai_api_key")
+    @field_validator(
+        "api_key", "anthropic_api_key", "openai_api_key", "slack_bot_token", "slack_signing_secret", "slack_app_token"
+    )
     @classmethod
     def _one_word(cls, given: SecretStr | None) -> SecretStr | None:
         text = given.get_secret_value() if given else "x"
@@ -179,11 +198,25 @@ def check(settings: Settings) -> None:
             "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
         )
     check_model(settings, settings.default_model, "PARLEY_MODEL")
+    _check_slack(settings)
     if settings.agents.exists() and not settings.agents.is_dir():
         raise ConfigError(f"PARLEY_AGENTS: `{settings.agents}` is a file; name the folder that holds the agents.")
     if not settings.agents.exists():
         raise ConfigError(
             f"PARLEY_AGENTS: there is no folder `{settings.agents}`; make it, or name the folder of the agents."
+        )
+
+
+def _check_slack(settings: Settings) -> None:
+    """Raise ConfigError when Slack could be spoken to but not heard, or the other way round."""
+    heard = settings.slack_signing_secret or settings.slack_app_token
+    if settings.slack_bot_token is None and heard is not None:
+        name = "SLACK_SIGNING_SECRET" if settings.slack_signing_secret else "SLACK_APP_TOKEN"
+        raise ConfigError(f"{name}: without SLACK_BOT_TOKEN nothing can be said in Slack; set it too, or unset this.")
+    if settings.slack_bot_token is not None and heard is None:
+        raise ConfigError(
+            "SLACK_BOT_TOKEN alone hears nothing: set SLACK_SIGNING_SECRET (Slack sends requests), or SLACK_APP_TOKEN "
+            "(Socket Mode)."
         )
 
 

@@ -28,6 +28,8 @@ UNUSED = {
     "psycopg": "Postgres",
     "pydantic.v1": "FastAPI",
     "rich": "structlog",
+    "slack_bolt": "Slack",
+    "slack_sdk": "Slack",
     "sqlalchemy.dialects.postgresql": "the tables",
     "uvicorn.supervisors": "uvicorn's command line",
 }

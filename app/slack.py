@@ -1,0 +1,89 @@
+"""Slack: everything that a process needs to be in it, built from the settings."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+from fastapi import APIRouter
+from pydantic import SecretStr
+
+from agent_core import Clock, Core, SystemClock
+from app.settings import Settings
+from channels.ledger import Ledger
+from channels.slack.api import SlackApi, open_session
+from channels.slack.failures import SlackFailure
+from channels.slack.listen import Listener
+from channels.slack.manifest import PROMPTS
+from channels.slack.pace import Lane, Pacer
+from channels.slack.people import People
+from channels.slack.receive import Receiver
+from channels.slack.thread import Thread
+from channels.slack.threads import Threads
+from channels.slack.workspaces import Workspaces
+
+_log = structlog.get_logger("parley.slack")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where answers are shown: threads, and above the Messages tab what one may ask."""
+
+    threads: Threads
+    workspaces: Workspaces
+
+    async def want(self, session: str, thread: Thread) -> None:
+        await self.threads.want(session, thread)
+
+    def show(self, session: str) -> None:
+        self.threads.show(session)
+
+    async def home(self, team: str, user: str, channel: str) -> None:  # noqa: ARG002 - everybody is suggested the same
+        space = await self.workspaces.space(team)
+        await space.pacer.admit("assistant.threads.setSuggestedPrompts", team, channel, Lane.EDIT)
+        await space.api.set_prompts(channel, PROMPTS)
+
+
+@asynccontextmanager
+async def running_slack(
+    core: Core, settings: Settings, *, socket: bool, clock: Clock | None = None
+) -> AsyncIterator[APIRouter]:
+    """Be in Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too."""
+    clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(open_session())
+        api = SlackApi(_text(settings.slack_bot_token) or "", session=session, base_url=url)
+        workspaces = Workspaces([api], Pacer(clock))
+        threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock)
+        receiver = Receiver(core, Places(threads, workspaces), People(clock), clock)
+        listener = Listener(receiver, workspaces, signing_secret=_text(settings.slack_signing_secret), api_url=url)
+        await threads.start(alone=settings.postgres is None)
+        stack.push_async_callback(threads.stop)
+        stack.push_async_callback(receiver.close)
+        await stack.enter_async_context(_meeting(workspaces))
+        if socket and (token := _text(settings.slack_app_token)):
+            await stack.enter_async_context(listener.socket(token))
+        yield listener.router()
+
+
+@asynccontextmanager
+async def _meeting(workspaces: Workspaces) -> AsyncIterator[None]:
+    """Learn who we are in Slack, so that a wrong token is told of at the start and not with the first message."""
+    meeting = asyncio.create_task(_meet(workspaces))
+    try:
+        yield
+    finally:
+        meeting.cancel()
+        await asyncio.wait((meeting,))
+
+
+async def _meet(workspaces: Workspaces) -> None:
+    try:
+        await workspaces.meet()
+    except SlackFailure as error:  # the first message asks again
+        _log.error("slack.not_met", error=str(error))
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

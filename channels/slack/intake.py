@@ -1,0 +1,270 @@
+"""intake: what a payload of Slack's asks for, as a value; pure.
+
+Slack's words end here. What bots say asks for nothing, our own words least of all: so no two bots talk for ever.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+from channels.slack.api import Identity, Json
+from channels.slack.blocks import FEEDBACK, voted
+from channels.slack.text import clean, unescape
+from channels.slack.thread import Thread
+
+ASK_MESSAGE = "ask_message"
+# A message that is more than words, or that was sent to the channel too; all others tell of things, not of words.
+_TOLD = frozenset({None, "file_share", "thread_broadcast"})
+_SLACK = frozenset({"USLACK", "USLACKBOT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Somebody wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name, with a number of *files*."""
+
+    thread: Thread
+    ts: str
+    text: str
+    mentioned: bool = False
+    files: int = 0
+
+    @property
+    def addressed(self) -> bool:
+        """Whether it is to us without doubt."""
+        return self.mentioned or self.thread.is_dm
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A message was edited at *at*: now it is *said*."""
+
+    said: Said
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The message at *ts* was deleted."""
+
+    thread: Thread
+    ts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Somebody pressed Stop at *at*."""
+
+    thread: Thread
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Somebody opened the app's Messages tab."""
+
+    user: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """Somebody found the answer of *run* good or bad."""
+
+    user: str
+    run: str
+    good: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """Somebody asked by a slash command; *trigger* is what no other payload has."""
+
+    channel: str
+    user: str
+    user_team: str
+    command: str
+    text: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """Somebody asks about the message at *ts*, which *author* wrote."""
+
+    thread: Thread
+    ts: str
+    message: Json
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A payload that nothing is known to do about; *kind* names its like."""
+
+    kind: str
+
+
+Asked = Said | Edited | Deleted | Stopped | Opened | Voted | Commanded | Pointed | Unknown
+Reading = Callable[[Json, Identity], Asked | None]
+
+
+def read(payload: Json, me: Identity) -> Asked | None:
+    """Return what *payload* asks of the app that is *me*; None when it asks for nothing."""
+    table, name, inner = _sorted(payload)
+    reading = table.get(name)
+    if reading is None:
+        return Unknown(f"{payload.get('type', 'payload')} {name}".strip()[:100])
+    try:
+        return reading(inner, me)
+    except (KeyError, TypeError):
+        return Unknown(f"{name}, of an unknown form")
+
+
+def team_of(payload: Json) -> str:
+    """Return the workspace whose app *payload* is for."""
+    authorized: list[Json] = payload.get("authorizations") or []
+    places = (*authorized[:1], {"team_id": part(payload, "team").get("id")}, payload, part(payload, "user"))
+    return next((str(place["team_id"]) for place in places if place.get("team_id")), "")
+
+
+def part(payload: Json, name: str) -> Json:
+    """Return the object that *payload* has as *name*, an empty one if there is none."""
+    found: Any = payload.get(name)
+    return cast("Json", found) if isinstance(found, Mapping) else {}
+
+
+def words(text: str, me: Identity, names: Mapping[str, str]) -> str:
+    """Return what the mrkdwn *text* says, without the mention of ourselves that opens it unless that is all."""
+    said = text.strip()
+    rest = _mention(me).sub("", said, count=1).strip() if _mention(me).match(said) else said
+    return clean(unescape(rest or said, names)).strip()
+
+
+def text_of_message(message: Json) -> str:
+    """Return the mrkdwn of a message that may have none of its own, only attachments with a plain form."""
+    attached: list[Json] = message.get("attachments") or []
+    return message.get("text") or "\n".join(str(each.get("fallback") or each.get("text") or "") for each in attached)
+
+
+def is_ours(message: Json, me: Identity) -> bool:
+    """Tell whether the app itself wrote *message*."""
+    return message.get("user") == me.user or (bool(me.bot) and message.get("bot_id") == me.bot)
+
+
+def _sorted(payload: Json) -> tuple[Mapping[str, Reading], str, Json]:
+    """Return the table for payloads like this one, the name to look up in it, and what the reading is given."""
+    match payload:
+        case {"type": "event_callback", "event": {"type": str(name)} as event}:
+            return _EVENTS, name, event
+        case {"type": "block_actions", "actions": [{"action_id": str(name)}, *_]}:
+            return _ACTIONS, name, payload
+        case {"type": "message_action", "callback_id": str(name)}:
+            return _SHORTCUTS, name, payload
+        case {"command": str()}:
+            return _COMMANDS, "", payload
+        case _:
+            return {}, "", payload
+
+
+def _said(event: Json, me: Identity) -> Said | None:
+    if event.get("subtype") not in _TOLD or _is_by_a_bot(event, me):
+        return None
+    text = str(event.get("text") or "")
+    mentioned = event["type"] == "app_mention" or _mention(me).search(text) is not None
+    return Said(_thread(event, me), event["ts"], text, mentioned, len(event.get("files") or ()))
+
+
+def _message(event: Json, me: Identity) -> Said | Edited | Deleted | None:
+    before = part(event, "previous_message")
+    match event.get("subtype"):
+        case "message_deleted":
+            return _deleted({**before, "channel": event["channel"], "ts": event["deleted_ts"]}, me)
+        case "message_changed":
+            now: Json = {**event["message"], "channel": event["channel"]}
+            if now.get("subtype") == "tombstone":  # a root with answers, deleted
+                return _deleted({**before, "channel": event["channel"], "ts": now["ts"]}, me)
+            at = _edited_at(now)
+            # Previews of links and our own updates are changes without an edit.
+            said = _said({"type": "message", **now}, me) if at and at != _edited_at(before) else None
+            return Edited(said, at) if said and at else None
+        case _:
+            return _said(event, me)
+
+
+def _deleted(message: Json, me: Identity) -> Deleted | None:
+    return None if _is_by_a_bot(message, me) else Deleted(_thread(message, me), message["ts"])
+
+
+def _stopped(event: Json, me: Identity) -> Stopped:
+    return Stopped(_thread({**event, "ts": event["thread_ts"]}, me), event["event_ts"])
+
+
+def _opened(event: Json, _: Identity) -> Opened | None:
+    return Opened(event["user"], event["channel"]) if event.get("tab") == "messages" else None
+
+
+def _nothing(_: Json, __: Identity) -> None:
+    """Ask for nothing: the event is known, and there is nothing to do about it."""
+
+
+def _voted(payload: Json, _: Identity) -> Voted | None:
+    vote = voted(str(payload["actions"][0].get("value") or ""))
+    return Voted(payload["user"]["id"], *vote) if vote else None
+
+
+def _commanded(payload: Json, me: Identity) -> Commanded:
+    text, trigger = str(payload.get("text") or ""), payload["trigger_id"]
+    return Commanded(payload["channel_id"], payload["user_id"], me.team, payload["command"], text, trigger)
+
+
+def _pointed(payload: Json, me: Identity) -> Pointed:
+    message: Json = payload["message"]
+    user: Json = payload["user"]
+    at = {"channel": payload["channel"]["id"], "ts": message["ts"], "thread_ts": message.get("thread_ts")}
+    thread = _thread({**at, "user": user["id"], "user_team": user.get("team_id")}, me)
+    return Pointed(thread, message["ts"], message, payload["trigger_id"])
+
+
+def _thread(message: Json, me: Identity) -> Thread:
+    """Return the thread of a message; one that is in none is the root of its own."""
+    channel: str = message["channel"]
+    return Thread(
+        team=me.team,
+        channel=channel,
+        root=message.get("thread_ts") or message["ts"],
+        user=message["user"],
+        user_team=message.get("user_team") or message.get("team") or me.team,
+        enterprise=me.enterprise,
+        is_dm=channel.startswith("D"),
+    )
+
+
+def _is_by_a_bot(message: Json, me: Identity) -> bool:
+    given = message.get("bot_id") or message.get("bot_profile") or message.get("subtype") == "bot_message"
+    return bool(given) or is_ours(message, me) or message.get("user") in _SLACK
+
+
+def _edited_at(message: Json) -> str | None:
+    return part(message, "edited").get("ts")
+
+
+def _mention(me: Identity) -> re.Pattern[str]:
+    return re.compile(rf"<@{re.escape(me.user)}(?:\|[^<>]*)?>")
+
+
+_EVENTS: Mapping[str, Reading] = MappingProxyType(
+    {
+        "agent_session_stopped": _stopped,
+        "agent_session_title_changed": _nothing,  # a session's own title is made of its first message
+        "app_context_changed": _nothing,
+        "app_home_opened": _opened,
+        "app_mention": _said,
+        "message": _message,
+    }
+)
+# Approvals add theirs here.
+_ACTIONS: Mapping[str, Reading] = MappingProxyType({FEEDBACK: _voted})
+_SHORTCUTS: Mapping[str, Reading] = MappingProxyType({ASK_MESSAGE: _pointed})
+_COMMANDS: Mapping[str, Reading] = MappingProxyType({"": _commanded})

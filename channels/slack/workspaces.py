@@ -1,0 +1,48 @@
+"""workspaces: where the app is installed, and who it is there; each bot token is asked once."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_core import NotFound
+from channels.slack.api import Identity, SlackApi
+from channels.slack.deliver import Workspace
+from channels.slack.pace import Pacer
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The app in one workspace: *me* is its bot there, *space* is what this process has of the workspace."""
+
+    me: Identity
+    space: Workspace
+
+
+class Workspaces:
+    """The workspaces of some bot tokens, which share one budget of calls."""
+
+    def __init__(self, apis: Sequence[SlackApi], pacer: Pacer) -> None:
+        self._unknown, self._pacer = list(apis), pacer
+        self._known: dict[str, Installation] = {}
+        self._asking = asyncio.Lock()
+
+    async def find(self, team: str) -> Installation:
+        """Return the installation in workspace *team*; raises `NotFound`, or a `SlackFailure` while that is unsure."""
+        if team not in self._known and self._unknown:
+            await self.meet()
+        if (found := self._known.get(team)) is None:
+            raise NotFound("installation in the workspace", team)
+        return found
+
+    async def space(self, team: str) -> Workspace:
+        """Return what this process has of workspace *team*; raises what `find` raises."""
+        return (await self.find(team)).space
+
+    async def meet(self) -> None:
+        """Ask every token that was not asked yet whose it is; raises a `SlackFailure`."""
+        async with self._asking:
+            while self._unknown:
+                api = self._unknown[-1]
+                me = await api.auth()
+                self._known[me.team] = Installation(me, Workspace(me.team, me.user, me.bot, api, self._pacer))
+                self._unknown.pop()

@@ -1,0 +1,154 @@
+"""Slack in the product: its settings, its routes, its commands, and a whole answer in the stand-in."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from agent_core import ConfigError
+from app.cli import slack_manifest
+from app.main import listen
+from app.settings import load_settings
+from channels.slack.testing import App, SlackStandIn
+from tests.app.processes import Shell, start
+
+TOKEN, SECRET, APP_TOKEN = "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path):
+    """A folder with agents."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agents").mkdir()
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({TOKEN: "xoxb-1"}, SECRET), ({SECRET: "s"}, TOKEN), ({APP_TOKEN: "xapp-1"}, TOKEN)],
+)
+def test_half_of_the_settings_is_none(bare, given, named):
+    """Who could speak and not hear, or hear and not speak, is told at the start what is missing."""
+    for name, value in given.items():
+        bare.setenv(name, value)
+    with pytest.raises(ConfigError, match=named):
+        load_settings()
+    assert load_settings(serving=False)
+
+
+@pytest.mark.parametrize("name", [TOKEN, SECRET, APP_TOKEN])
+def test_what_is_wrong_is_named_and_not_shown(bare, name):
+    """A token that cannot be one is told of by its setting's name."""
+    bare.setenv(name, "xoxb very-secret")
+    with pytest.raises(ConfigError, match=name) as failed:
+        load_settings()
+    assert "very-secret" not in str(failed.value)
+
+
+def test_socket_mode_alone_needs_its_token(bare):
+    """`parley slack` without an app token says what to set."""
+    with pytest.raises(ConfigError, match=APP_TOKEN):
+        listen(load_settings())
+
+
+def test_the_manifest_is_for_the_settings_in_force(bare, capsys):
+    """With a public address it is for requests, with an app token or neither for Socket Mode."""
+    slack_manifest()
+    assert json.loads(capsys.readouterr().out)["settings"]["socket_mode_enabled"] is True
+    bare.setenv("PARLEY_PUBLIC_URL", "https://parley.example.com/")
+    slack_manifest()
+    made = json.loads(capsys.readouterr().out)["settings"]
+    assert made["event_subscriptions"]["request_url"] == "https://parley.example.com/slack/events"
+    bare.setenv(APP_TOKEN, "xapp-1")
+    slack_manifest()
+    assert json.loads(capsys.readouterr().out)["settings"]["socket_mode_enabled"] is True
+
+
+@pytest.mark.parametrize("path", ["events", "interactivity", "commands"])
+async def test_without_slack_there_is_nothing(client: httpx.AsyncClient, path):
+    """Where Slack is not set up its routes are not there, and its name is in no description."""
+    assert (await client.post(f"/slack/{path}", json={})).status_code == 404
+    assert "/slack/" not in (await client.get("/openapi.json")).text
+
+
+@asynccontextmanager
+async def standing_in(*, socket_mode: bool) -> AsyncIterator[tuple[SlackStandIn, dict[str, str]]]:
+    """Give a Slack of this machine, and the settings with which Parley is in it."""
+    stand_in = SlackStandIn(app=App(socket_mode=socket_mode), rates=None)
+    async with stand_in.serving() as url:
+        heard = {APP_TOKEN: stand_in.app.app_token} if socket_mode else {SECRET: stand_in.app.signing_secret}
+        yield stand_in, {"SLACK_API_URL": f"{url}api/", TOKEN: stand_in.team().bot_token, **heard}
+
+
+async def answered(stand_in: SlackStandIn) -> None:
+    """Mention the app and return once its answer stands in the thread."""
+    team = stand_in.team()
+    heard = await team.mentions("UANN", "CGENERAL", "What is 6 * 7?")
+    assert heard.acked
+
+    def there() -> bool:
+        answers = team.answers("CGENERAL", heard.ts)
+        return bool(answers) and "42" in answers[-1].text and not answers[-1].streaming
+
+    await stand_in.until(there, timeout=30)
+    assert len(team.answers("CGENERAL", heard.ts)) == 1
+
+
+async def test_a_server_answers_in_slack(shell: Shell):
+    """`parley serve` with a bot token and a signing secret answers a mention in its thread, once."""
+    async with standing_in(socket_mode=False) as (stand_in, settings), start(shell, **settings) as serving:
+        stand_in.deliver_to(serving.url)
+        await answered(stand_in)
+        async with httpx.AsyncClient(base_url=serving.url) as client:
+            assert (await client.post("/slack/events", json={"type": "event_callback"})).status_code == 401
+            assert "/slack/" not in (await client.get("/openapi.json")).text
+        assert await serving.stop() == 0
+        assert stand_in.team().bot_token not in await serving.rest()
+
+
+async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell):
+    """With an app token `parley serve` on SQLite uses Socket Mode: nothing has to reach it from outside."""
+    async with standing_in(socket_mode=True) as (stand_in, settings), start(shell, **settings) as serving:
+        await stand_in.until(lambda: stand_in.sockets.open, timeout=30)
+        await answered(stand_in)
+        async with httpx.AsyncClient(base_url=serving.url) as client:
+            assert (await client.post("/slack/events", json={})).status_code == 404
+
+
+async def test_slack_alone_needs_no_server(shell: Shell):
+    """`parley slack` hears, works and answers on its own, and ends at the first Ctrl-C."""
+    assert (await shell.run("migrate"))[0] == 0
+    async with standing_in(socket_mode=True) as (stand_in, settings):
+        process = await shell.start("slack", **settings)
+        try:
+            await stand_in.until(lambda: stand_in.sockets.open, timeout=30)
+            await answered(stand_in)
+            process.send_signal(signal.SIGINT)
+            _, err = await asyncio.wait_for(process.communicate(), 15)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+        assert (process.returncode, stand_in.sockets.open) == (0, [])
+        assert not [token for name, token in settings.items() if "TOKEN" in name and token in err.decode()]
+
+
+async def test_a_stand_in_is_a_command(shell: Shell):
+    """`parley slack simulate` serves a Slack to talk in, and prints the settings for it."""
+    process = await shell.start("slack", "simulate", "--port", "0")
+    try:
+        assert process.stdout
+        async with asyncio.timeout(30):
+            printed = (await process.stdout.readuntil(b"Events go to")).decode()
+        assert "SLACK_API_URL=http://127.0.0.1:" in printed
+        process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(process.communicate(), 15)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    assert process.returncode == 0

@@ -1,0 +1,145 @@
+"""The stand-in, a core and all that hears Slack between them, over real sockets; answers are noted, not shown."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from fastapi import FastAPI
+
+from agent_core import Core, Definition, SessionObject, Slack, text_of
+from agent_core.providers.base import Request
+from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
+from app.api.readers import Readers
+from app.server import Server, config, listening, url_of
+from channels.slack.api import SlackApi, open_session
+from channels.slack.listen import Listener
+from channels.slack.pace import Pacer
+from channels.slack.people import People
+from channels.slack.receive import Receiver
+from channels.slack.testing import App, SlackStandIn, Team, Workspace
+from channels.slack.thread import Thread
+from channels.slack.workspaces import Workspaces
+from tests.conftest import MakeCore
+
+EVERYWHERE = Slack(default=True)
+
+
+@dataclass
+class Noted:
+    """What was to be shown, in its order."""
+
+    log: list[tuple[str, str]] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
+    homes: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def want(self, session: str, thread: Thread) -> None:
+        self.log.append(("want", session))
+        self.threads.append(thread)
+
+    def show(self, session: str) -> None:
+        self.log.append(("show", session))
+
+    async def home(self, team: str, user: str, channel: str) -> None:
+        self.homes.append((team, user, channel))
+
+
+@dataclass
+class Rig:
+    """Everything at work: *url* is where Slack's requests go."""
+
+    stand_in: SlackStandIn
+    core: Core
+    model: ScriptedProvider
+    clock: FakeClock
+    shows: Noted
+    listener: Listener
+    receiver: Receiver
+    people: People
+    workspaces: Workspaces
+    url: str = ""
+
+    @property
+    def team(self) -> Team:
+        return self.stand_in.team()
+
+    async def session(self, channel: str, root: str, team: str = "T0001") -> SessionObject | None:
+        return await self.core.find_session(f"slack:-:{team}:{channel}:{root}")
+
+    async def said(self, channel: str, root: str) -> list[str]:
+        """Return what the people of a thread said to the agent."""
+        session = await self.session(channel, root)
+        assert session is not None
+        found = (await self.core.messages(session.id)).items
+        return [text_of(each.parts) for each in found if each.role == "user"]
+
+    async def ended(self, channel: str, root: str) -> None:
+        """Return once nothing is to be answered in a thread."""
+        session = await self.session(channel, root)
+        assert session is not None
+        async for _ in self.core.follow(session.id, until_idle=True):
+            pass
+
+    def seen(self, n: int = -1) -> list[str]:
+        """Return what the model was given with the *n*th call, without the instructions."""
+        return texts(self.model.requests[n])
+
+
+def texts(request: Request) -> list[str]:
+    return [text_of(entry.message.parts) for entry in request.messages]
+
+
+@asynccontextmanager
+async def rigged(
+    make_core: MakeCore,
+    *,
+    slack: Slack = EVERYWHERE,
+    agents: tuple[Definition, ...] = (),
+    answer: Callable[[Request], Answer] = lambda _: [say("Done.")],
+    socket: float | None = None,
+    patience: float = 5.0,
+) -> AsyncIterator[Rig]:
+    """Let Slack be heard: by requests, or by a socket with *socket* seconds between its pings."""
+    clock, model = FakeClock(), ScriptedProvider(answer)
+    core = await make_core(model, clock=clock, definition={"slack": slack})
+    for each in agents:
+        await core.agents.create(each)
+    stand_in = SlackStandIn(
+        clock=clock,
+        workspaces=[Workspace.example(), Workspace.example("T0002", "Globex")],
+        rates=None,
+        ack_within=20.0,
+        app=App(socket_mode=socket is not None),
+    )
+    async with AsyncExitStack() as stack:
+        url = f"{await stack.enter_async_context(stand_in.serving())}api/"
+        session = await stack.enter_async_context(open_session())
+        apis = [SlackApi(team.bot_token, session=session, base_url=url) for team in stand_in.teams.values()]
+        workspaces, people, shows = Workspaces(apis, Pacer(clock)), People(clock), Noted()
+        receiver = Receiver(core, shows, people, clock, patience=patience)
+        stack.push_async_callback(receiver.close)
+        listener = Listener(receiver, workspaces, signing_secret=stand_in.app.signing_secret, api_url=url)
+        made = Rig(stand_in, core, model, clock, shows, listener, receiver, people, workspaces)
+        if socket is None:
+            made.url = await stack.enter_async_context(served(listener))
+            stand_in.deliver_to(made.url)
+        else:
+            await stack.enter_async_context(listener.socket(stand_in.app.app_token, ping=socket))
+            await stand_in.until(lambda: stand_in.sockets.open)
+        yield made
+
+
+@asynccontextmanager
+async def served(listener: Listener) -> AsyncIterator[str]:
+    """Serve the routes of *listener*, as they are served beside all others, and give the address."""
+    app, up = FastAPI(), asyncio.Event()
+    app.include_router(listener.router())
+    with listening("127.0.0.1", 0) as sock:
+        server = Server(config(app), readers=Readers(), started=up.set)
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        await up.wait()
+        try:
+            yield url_of("127.0.0.1", sock)
+        finally:
+            server.should_exit = True
+            await serving
