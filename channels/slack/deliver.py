@@ -64,19 +64,25 @@ class _Shown:
     unsure: bool = False
 
 
-class Stopped(Protocol):
-    """Hears that a person stopped the stream of this thread."""
+class Hears(Protocol):
+    """Hears what a screen learns from Slack."""
 
-    async def __call__(self) -> None: ...
+    async def stopped(self) -> None:
+        """Note that a person stopped the stream of this thread."""
+        ...
+
+    def ended(self) -> None:
+        """Note that a stream ended, and Slack's `processing` with it, before its answer did."""
+        ...
 
 
 class ThreadScreen:
     """Shows one session in one thread."""
 
-    def __init__(self, workspace: Workspace, thread: Thread, sheet: Sheet, clock: Clock, stopped: Stopped) -> None:
+    def __init__(self, workspace: Workspace, thread: Thread, sheet: Sheet, clock: Clock, hears: Hears) -> None:
         self.limits = Limits(edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value))
         self._space, self._thread, self._sheet, self._clock = workspace, thread, sheet, clock
-        self._api, self._pacer, self._stopped = workspace.api, workspace.pacer, stopped
+        self._api, self._pacer, self._hears = workspace.api, workspace.pacer, hears
         self._known: dict[str, _Shown] = {}
         self.status: str | None = None
         """The session's status as the last stream of this process left it."""
@@ -185,7 +191,7 @@ class ThreadScreen:
         if isinstance(error, (f.Gone, f.Unauthorised)):
             raise self._not_shown(error) from None
         if isinstance(error, f.StoppedByUser):
-            await self._stopped()
+            await self._hears.stopped()
         await self._repair(ref, wanted, entry, shown)
 
     async def _repair(self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
@@ -194,6 +200,9 @@ class ThreadScreen:
         await self._end(ref)
         entry.mode, shown.at = "post", 0
         await self._update(ref, wanted, entry, shown, state="repaired")
+        if not wanted.closed:
+            self.status = None
+            self._hears.ended()
 
     async def _end(self, ref: Ref) -> None:
         await self._admit("chat.stopStream", Lane.LIFECYCLE)

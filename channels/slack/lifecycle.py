@@ -24,6 +24,8 @@ class Sign:
 
     def begin(self) -> None:
         """Say `processing` as soon as the workspace's budget allows it; nobody waits for that."""
+        if self._setting is not None and not self._setting.done():
+            return
         self._place = asyncio.create_task(self._admit(Lane.FIRST))
         self._setting = asyncio.create_task(self._set_when(self._place))
 

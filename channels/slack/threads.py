@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 
@@ -47,6 +46,22 @@ class _UntilIdle:
 
     def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         return self.core.follow(session, after=after, until_idle=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ears:
+    """Does what follows from what a screen learns."""
+
+    core: Core
+    session: str
+    sign: Sign
+
+    async def stopped(self) -> None:
+        """Stop the session: the event that says so may come later, or never."""
+        await self.core.stop_session(self.session, by=Actor("slack", "service"), reason="stopped in Slack")
+
+    def ended(self) -> None:
+        self.sign.begin()
 
 
 class Threads:
@@ -125,11 +140,11 @@ class Threads:
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
         sheet = _Sheet(self._ledger, place)
-        screen = ThreadScreen(space, thread, sheet, self._clock, partial(self._stopped, place))
+        sign = Sign(space, thread)
+        screen = ThreadScreen(space, thread, sheet, self._clock, _Ears(self._core, place.session, sign))
         relay = Relay(
             _UntilIdle(self._core), screen, self._clock, session=place.session, address=place.address, sheet=sheet
         )
-        sign = Sign(space, thread)
         async with self._renewing(place):
             sign.begin()
             try:
@@ -149,10 +164,6 @@ class Threads:
     def _is_fresh(self, place: Place) -> bool:
         """Tell whether the message that *place* was wanted for may be on its way still."""
         return place.wanted_at is not None and self._clock.now() - place.wanted_at < ON_ITS_WAY
-
-    async def _stopped(self, place: Place) -> None:
-        """Stop a session whose stream a person stopped: the event that says so may come later, or never."""
-        await self._core.stop_session(place.session, by=Actor("slack", "service"), reason="stopped in Slack")
 
     @asynccontextmanager
     async def _renewing(self, place: Place) -> AsyncGenerator[None]:

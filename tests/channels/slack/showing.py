@@ -163,6 +163,7 @@ class Showing:
     http: aiohttp.ClientSession
     thread: Thread
     stops: list[str] = field(default_factory=list[str])
+    ends: int = 0
     space: Workspace | None = None
 
     def workspace(self) -> Workspace:
@@ -178,7 +179,7 @@ class Showing:
             place = await ledger.claim_again(self.session)
             assert place is not None, "another process has it"
             sheet = Dying(ledger, place, at, side)
-            watched = Watched(ThreadScreen(self.workspace(), self.thread, sheet, self.clock, self._stopped))
+            watched = Watched(ThreadScreen(self.workspace(), self.thread, sheet, self.clock, self))
             relay = Relay(Steps(log, watched, late), watched, self.clock, session=self.session, address="", sheet=sheet)
             try:
                 async with asyncio.timeout(30), ticking(self.clock):
@@ -198,7 +199,10 @@ class Showing:
         assert await self.live(log, late=True) is not None
         return True
 
-    async def _stopped(self) -> None:
+    def ended(self) -> None:
+        self.ends += 1
+
+    async def stopped(self) -> None:
         self.stops.append(self.session)
 
     @property
