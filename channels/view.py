@@ -1,5 +1,6 @@
 """view: the fold of a session's events into the `Body` that channels show; pure, and cheap enough for every delta."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -68,7 +69,7 @@ def _apply(body: Body, event: Event) -> Body:
             said = Said(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
             return replace(body, waiting=(*body.waiting, said))
         case MessageCorrected() as fact:
-            return _change(body, fact.message, parts=_pieces(fact.parts))
+            return _correct(body, fact)
         case MessageCompleted() as fact:
             return _complete(body, fact, run, seq)
         case StepStarted() as fact:
@@ -89,21 +90,22 @@ def _apply(body: Body, event: Event) -> Body:
 
 def _apply_run(body: Body, run: str, fact: Any) -> Body:
     match fact:
-        case RunQueued():
-            return _change_run(body, run, status="queued")
+        case RunQueued(inputs=inputs):
+            return _change_run(_hand(body, inputs, run), run, status="queued")
         case RunStarted() | RunResumed():
             return _change_run(body, run, status="running")
         case RunWaiting(on=on):
             status = "requires_action" if "client" in on else "waiting"
             return _mark(_change_run(body, run, status=status), run)
-        case RunCancelling():
-            return _change_run(body, run, cancelling=True)
+        case RunCancelling(clears=clears):
+            joined = tuple(said.seq for said in body.waiting if clears and said.run == run)
+            return _change_run(_hand(body, joined, run), run, cancelling=True)
         case RunCompleted(stop_reason=reason):
             return _settle(_change_run(body, run, status="completed", cancelling=False, reason=reason), run)
         case RunFailed(message=message):
             return _settle(_change_run(body, run, status="failed", cancelling=False, error=message), run)
         case RunCancelled():
-            return _settle(_change_run(body, run, status="cancelled", cancelling=False), run)
+            return _settle(_change_run(_pass_over(body, run), run, status="cancelled", cancelling=False), run)
         case _:
             return body
 
@@ -177,19 +179,54 @@ def _request(body: Body, fact: ToolRequested, run: str | None) -> Body:
     return body
 
 
+def _correct(body: Body, fact: MessageCorrected) -> Body:
+    """Show what a message says now; one that was deleted is empty, and gone if no step took it."""
+    if not fact.parts and any(said.id == fact.message for said in body.waiting):
+        return replace(body, waiting=tuple(said for said in body.waiting if said.id != fact.message))
+    return _change(body, fact.message, parts=_pieces(fact.parts))
+
+
+def _hand(body: Body, seqs: Collection[int], run: str) -> Body:
+    """Let *run* have the messages *seqs* as its own: if no step of it takes them, they end with it."""
+    if not seqs:
+        return body
+    waiting = tuple(replace(said, run=run, steered=False) if said.seq in seqs else said for said in body.waiting)
+    return replace(body, waiting=waiting)
+
+
+def _pass_over(body: Body, run: str) -> Body:
+    """Give up on *run* if it is cancelled in the queue behind another: no message tells of its end.
+
+    A border would end the message of the run that is at work.
+    """
+    stood = body.run(run)
+    behind = any(other.id != run and not other.ended for other in body.runs)
+    return _give_up(body, run, keeper=None) if behind and stood and stood.status == "queued" else body
+
+
 def _settle(body: Body, run: str) -> Body:
-    """Close what *run* left open, and give up on the messages that opened it and that no step of it took.
+    """Close what *run* left open, and give up on its own messages that no step took.
 
     Those that joined it later open the next run.
     """
-    lost = tuple(said for said in body.waiting if said.run == run and not said.steered)
-    if lost:
-        waiting = tuple(said for said in body.waiting if said not in lost)
-        body = replace(body, recent=body.recent + lost, waiting=waiting)
+    body = _give_up(body, run, keeper=run)
     if any(said.open and said.run == run for said in body.recent):
         closed = tuple(replace(said, open=False) if said.run == run else said for said in body.recent)
         body = replace(body, recent=closed)
     return _mark(body, run)
+
+
+def _give_up(body: Body, run: str, *, keeper: str | None) -> Body:
+    """Put the messages that only *run* would have taken, now *keeper*'s, behind what was taken, in their order."""
+    lost = tuple(replace(said, run=keeper) for said in body.waiting if said.run == run and not said.steered)
+    if not lost:
+        return body
+    at = len(body.recent)
+    while at and body.recent[at - 1].role == "user":
+        at -= 1
+    behind = sorted((*body.recent[at:], *lost), key=lambda said: said.seq)
+    waiting = tuple(said for said in body.waiting if said.run != run or said.steered)
+    return replace(body, recent=(*body.recent[:at], *behind), waiting=waiting)
 
 
 def _mark(body: Body, run: str) -> Body:

@@ -86,11 +86,12 @@ def test_replay_needs_no_more_than_the_log(path: Path):
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_the_window_holds_the_transcript(path: Path):
-    """The window of a golden log says what its transcript says, in the same order, without what is empty."""
+    """The window of a golden log says what its transcript says, without what is empty; or what it says by itself."""
     window = Window(neutral)
     window.apply(facts(path))
-    wanted = [(said["role"], said["text"]) for said in expected(path)["transcript"] if said["text"]]
-    assert spoken(window) == wanted
+    own = path.with_suffix(".window.json")
+    wanted = json.loads(own.read_text("utf-8")) if own.exists() else expected(path)["transcript"]
+    assert spoken(window) == [(said["role"], said["text"]) for said in wanted if said["text"]]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta
 from agent_core import events as e
-from channels.base import Body, Call, Said
+from channels.base import Body, Call, Limits, Said
+from channels.relay import Segment, border, cut
 from channels.view import EMPTY, view
 from tests.channels.logs import NAMES, Teller, event, expected, fold, golden
 
@@ -167,8 +168,38 @@ def test_a_message_whose_run_ended_before_a_step_is_not_lost():
     start = [tell(received("one")), tell(e.RunQueued())]
     steered = tell(received("two", "msg_3"))
     body = fold([*start, steered, tell(e.RunCancelled(by=ANN, reason=None))])
-    assert [said.id for said in body.recent] == ["msg_1"]
+    assert [(said.id, said.border) for said in body.recent] == [("msg_1", True)]
     assert [said.id for said in body.waiting] == ["msg_3"]
+
+
+@pytest.mark.parametrize("name", ["stopped_queue", "stopped_adopted"])
+def test_after_a_stop_nothing_waits(name):
+    """What a Stop clears stands behind what was taken, be it queued, joined to the run, or left to a run that waits."""
+    body = fold(golden(name))
+    assert not body.waiting
+    assert body.active is None
+    cleared = [said.seq for said in body.messages if said.role == "user"]
+    assert cleared == sorted(cleared)
+
+
+def test_what_is_cancelled_in_the_queue_ends_no_message_of_the_run_at_work():
+    """The run at work goes on in its message, which says nothing of those that were cancelled behind it."""
+    events = golden("stopped_queue")
+    at = next(n for n, each in enumerate(events) if each.type == "run.cancelling" and each.run == "run_1")
+    body = fold(events[:at])
+    assert [said.text for said in body.messages] == ["one", "Half", "two", "four", "three"]
+    assert [said.text for said in body.waiting] == ["three"]
+    assert border(body, Segment(), Limits(1.0)) is None
+    assert [run.id for run in cut(body, Segment()).runs] == ["run_1"]
+
+
+def test_of_runs_that_are_cancelled_in_the_queue_the_last_tells():
+    """Where none is at work, as many as are cancelled give one message that says so."""
+    tell, start = Teller(), []
+    for n in (1, 2):
+        start += [tell(received(str(n), f"msg_{n}"), f"run_{n}"), tell(e.RunQueued(), f"run_{n}")]
+    body = fold([*start, *(tell(e.RunCancelled(by=ANN, reason=None), f"run_{n}") for n in (2, 1))])
+    assert [(said.text, said.run, said.border) for said in body.recent] == [("1", "run_1", True), ("2", None, False)]
 
 
 def test_a_correction_replaces_what_was_said():
@@ -178,6 +209,15 @@ def test_a_correction_replaces_what_was_said():
     start = [tell(received("good")), tell(e.RunQueued())]
     assert fold([*start, tell(fixed)]).waiting[0].text == "better"
     assert fold([*start, tell(started(takes=(1,))), tell(fixed)]).recent[0].text == "better"
+
+
+def test_a_deleted_message_is_gone_or_empty():
+    """What no step took is not there any more; what one took keeps its place and says nothing."""
+    tell = Teller()
+    gone = e.MessageCorrected(message="msg_1", parts=(), corrects=1)
+    start = [tell(received("good")), tell(e.RunQueued())]
+    assert not fold([*start, tell(gone)]).messages
+    assert [said.text for said in fold([*start, tell(started(takes=(1,))), tell(gone)]).messages] == ["", ""]
 
 
 def test_a_wait_and_an_end_draw_a_border():

@@ -102,7 +102,7 @@ export function converse(options: ConversationOptions): Actions {
     if (!now.outbox.some((each) => each.key === key)) return;
     try {
       const posted = await client.post(used, text, key, signal);
-      set({ outbox: arrived(now.outbox, key, posted.message_id, posted.seq) });
+      set({ outbox: arrived(now.outbox, key, posted.seq) });
     } catch (error) {
       if (asProblem(error).status !== 404 || !again) throw error;
       if (session === used) forget(true);

@@ -15,7 +15,7 @@ export interface Question {
   readonly kind: "question";
   readonly key: string;
   readonly text: string;
-  readonly tag: "sending" | "unsent" | "queued" | "unanswered" | null;
+  readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
   readonly run: string | null;
   readonly outgoing: Outgoing | null;
 }
@@ -61,10 +61,20 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
 }
 
 function question(message: Message, run: Run | undefined): Question {
-  const tag = message.pending ? "queued" : run?.status === "cancelled" && !run.started ? "unanswered" : null;
+  const tag = tagOf(message, run);
   const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
   const base = { kind: "question", key: message.id, text: textOf(message.parts), tag, outgoing: null } as const;
   return { ...base, run: withdrawable ? run.id : null };
+}
+
+function tagOf(message: Message, run: Run | undefined): Question["tag"] {
+  if (!message.parts.length) return "deleted";
+  if (message.pending) return "queued";
+  return isUnanswered(message, run) ? "unanswered" : null;
+}
+
+function isUnanswered(message: Message, run: Run | undefined): boolean {
+  return message.missed && run?.status === "cancelled";
 }
 
 function unsent(outgoing: Outgoing): Question {
@@ -74,7 +84,7 @@ function unsent(outgoing: Outgoing): Question {
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */
 function needsAnswer(view: ViewState, at: number, run: Run, message: Message): boolean {
-  if (message.pending || view.messages.slice(at).some((each) => each.run === run.id)) return false;
+  if (message.pending || isUnanswered(message, run) || view.messages.slice(at).some((each) => each.run === run.id)) return false;
   return !view.messages.slice(0, at).some((each) => each.run === run.id && each.role === "assistant") && (run.started || run.status === "failed");
 }
 
@@ -144,7 +154,8 @@ function markRetry(entries: readonly Entry[]): readonly Entry[] {
   const last = entries.at(-1);
   if (last?.kind !== "answer" || last.run?.status !== "failed" || last.run.retryable === false) return entries;
   const asked = entries.findLast((entry) => entry.kind === "question");
-  return asked ? [...entries.slice(0, -1), { ...last, again: (asked as Question).text }] : entries;
+  const again = (asked as Question | undefined)?.text;
+  return again ? [...entries.slice(0, -1), { ...last, again }] : entries;
 }
 
 type Calls = ReadonlyMap<string | null, readonly Call[]>;

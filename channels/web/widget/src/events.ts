@@ -50,6 +50,7 @@ export interface Delta {
 
 interface Bodies {
   "message.received": { message: string; parts: readonly Part[] };
+  /** Without parts the message was deleted. */
   "message.corrected": { message: string; parts: readonly Part[] };
   "text.delta": Delta;
   "reasoning.delta": Delta;
@@ -60,11 +61,13 @@ interface Bodies {
     partial?: boolean;
     stop: Stop;
   };
-  "run.queued": object;
+  /** `inputs` are messages that an ended run left to this one. */
+  "run.queued": { inputs?: readonly number[] };
   "run.started": { epoch: number };
   "run.waiting": { on: readonly WaitingOn[] };
   "run.resumed": { epoch: number; cause: string };
-  "run.cancelling": object;
+  /** With `clears` what joined the run opens no next one. */
+  "run.cancelling": { clears?: boolean };
   "run.completed": { stop_reason: string };
   "run.failed": { code: string; message: string; retryable?: boolean };
   "run.cancelled": { reason?: string | null };

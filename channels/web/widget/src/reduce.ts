@@ -52,8 +52,11 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
       const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, parts, pending: true, steered, open: false };
       return { ...state, messages: [...state.messages, message] };
     }
-    case "message.corrected":
+    case "message.corrected": {
+      const isGone = (each: Message): boolean => each.id === id && each.pending && !parts.length;
+      if (state.messages.some(isGone)) return { ...state, messages: state.messages.filter((each) => !isGone(each)) };
       return { ...state, messages: change(state.messages, id, (message) => ({ ...message, parts })) };
+    }
     case "message.completed": {
       const { role, stop, partial = false } = frame.data;
       const known = find(state.messages, id) ? state : { ...state, messages: insert(state.messages, blank(id, role, frame.run)) };
@@ -96,14 +99,14 @@ function applyRun(state: ViewState, frame: RunFrame): ViewState {
   };
   switch (frame.type) {
     case "run.queued":
-      return set({ status: "queued" });
+      return hand(set({ status: "queued" }), id, ({ seq }) => frame.data.inputs?.includes(seq) ?? false);
     case "run.started":
     case "run.resumed":
       return set({ status: "running", started: true });
     case "run.waiting":
       return set({ status: frame.data.on.includes("client") ? "requires_action" : "waiting" });
     case "run.cancelling":
-      return set({ cancelling: true });
+      return hand(set({ cancelling: true }), id, ({ run }) => run === id && frame.data.clears === true);
     case "run.completed":
       return settle(set({ status: "completed", cancelling: false, stopReason: frame.data.stop_reason }), id);
     case "run.cancelled":
@@ -142,12 +145,20 @@ function startStep(state: ViewState, id: string, takes: readonly number[], run: 
   return { ...state, messages: insert(rest, ...taken, blank(id, "assistant", run)) };
 }
 
-/** Give up on the messages that opened *run* and that no step of it took; those that joined it later open the next run. */
+/** Let *run* have waiting messages as its own, those that are *meant*: if no step of it takes them, they end with it. */
+function hand(state: ViewState, run: string, meant: (message: Message) => boolean): ViewState {
+  return { ...state, messages: state.messages.map((each) => (each.pending && meant(each) ? { ...each, run, steered: false } : each)) };
+}
+
+/** Give up on *run*'s own messages that no step took; they stand behind what was taken, in their order. */
 function settle(state: ViewState, run: string): ViewState {
   const isLost = (each: Message): boolean => each.pending && each.run === run && !each.steered;
-  const lost = state.messages.filter(isLost).map((each) => ({ ...each, pending: false }));
+  const lost = state.messages.filter(isLost).map((each) => ({ ...each, pending: false, missed: true }));
   if (!lost.length) return state;
-  return { ...state, messages: insert(state.messages.filter((each) => !isLost(each)), ...lost) };
+  const rest = state.messages.filter((each) => !isLost(each));
+  const [from, to] = [rest.findLastIndex(({ role }) => role === "assistant") + 1, firstWaiting(rest)];
+  const behind = [...rest.slice(from, to), ...lost].sort((one, other) => one.seq - other.seq);
+  return { ...state, messages: rest.toSpliced(from, to - from, ...behind) };
 }
 
 /** Show the calls that a message asks for before `tool.requested` tells of them. */
@@ -160,14 +171,18 @@ function expectCalls(state: ViewState, message: string, run: string | null): Vie
 }
 
 function blank(id: string, role: Message["role"], run: string | null): Message {
-  const nothing = { seq: 0, parts: [], pending: false, steered: false, partial: false, stop: null, epoch: 0, attempt: 0 };
+  const nothing = { seq: 0, parts: [], pending: false, steered: false, missed: false, partial: false, stop: null, epoch: 0, attempt: 0 };
   return { id, role, run, open: true, ...nothing };
 }
 
 /** Add *added* before the messages that still wait to be taken. */
 function insert(messages: readonly Message[], ...added: Message[]): readonly Message[] {
-  const waiting = messages.findIndex((message) => message.pending);
-  return messages.toSpliced(waiting < 0 ? messages.length : waiting, 0, ...added);
+  return messages.toSpliced(firstWaiting(messages), 0, ...added);
+}
+
+function firstWaiting(messages: readonly Message[]): number {
+  const at = messages.findIndex((message) => message.pending);
+  return at < 0 ? messages.length : at;
 }
 
 /** Return the first *points* code points of *text*. */

@@ -28,6 +28,7 @@ export interface Message {
   readonly run: string | null;
   /** The fact that brought it; 0 for an answer that is still open. */
   readonly seq: number;
+  /** None in a person's message that was deleted. */
   readonly parts: readonly Part[];
   /** Still being written. */
   readonly open: boolean;
@@ -35,6 +36,8 @@ export interface Message {
   readonly pending: boolean;
   /** It joined a run that was already there, so that run's end does not settle it. */
   readonly steered: boolean;
+  /** Its run ended before a step took it. */
+  readonly missed: boolean;
   readonly partial: boolean;
   readonly stop: Stop | null;
   readonly epoch: number;

@@ -25,6 +25,7 @@ export const STRINGS = {
   unsent: "Not sent",
   queued: "Queued: answered next",
   unanswered: "Cancelled before it was answered",
+  deleted: "Message deleted",
   thinking: "Thinking",
   reasoning: "Reasoning",
   stopped: "Stopped",

@@ -158,6 +158,40 @@ test("a queued message is marked as such and may be withdrawn, until its run beg
   assert.deepEqual((entries("queued") as Question[]).filter(({ kind, tag }) => kind === "question" && tag), []);
 });
 
+test("what a Stop has cleared is marked as never answered, whether it was queued or had joined the run", () => {
+  const questions = (entries("stopped_queue") as Question[]).filter(({ kind }) => kind === "question");
+  assert.deepEqual(questions.map(({ text, tag }) => [text, tag]), [["one", null], ["two", "unanswered"], ["three", "unanswered"], ["four", "unanswered"], ["five", null]]);
+  assert.deepEqual(entries("stopped_queue").flatMap((entry) => (entry.kind === "answer" ? [entry.mark] : [])), ["stopped", null]);
+});
+
+test("a message that an ended run left to the next one may be withdrawn", () => {
+  const adopted = framesOf("stopped_adopted").findIndex(({ type, data }) => type === "run.queued" && "inputs" in data);
+  const joined = entries("stopped_adopted", adopted).at(-1) as Question;
+  const queued = entries("stopped_adopted", adopted + 1).at(-1) as Question;
+  assert.deepEqual([joined.run, queued.run, queued.tag], [null, "run_3", "queued"]);
+});
+
+test("a deleted message says so where it was answered, and is not asked again after a failure", () => {
+  const questions = (entries("deleted_taken") as Question[]).filter(({ kind }) => kind === "question");
+  assert.deepEqual(questions.map(({ text, tag }) => [text, tag]), [["", "deleted"], ["", "deleted"], ["three", null]]);
+  const { now, follower } = stage({}, "ses_1");
+  for (const frame of framesOf("failed")) follower().frame(frame);
+  follower().frame({ seq: 90, type: "message.corrected", run: null, parent_run: null, time: "", data: { message: "msg_1", parts: [] } });
+  assert.equal((entriesOf(now()).at(-1) as Answer).again, null);
+});
+
+test("a message that was deleted before its post was answered does not come back", async () => {
+  let answer: (posted: object) => void = () => undefined;
+  const { actions, now, follower } = stage({ post: () => new Promise((resolve) => (answer = resolve as never)) });
+  actions.send("oops");
+  await settled();
+  follower().frame(received(3, "msg_1", "oops"));
+  follower().frame({ seq: 4, type: "message.corrected", run: "run_1", parent_run: null, time: "", data: { message: "msg_1", parts: [] } });
+  answer({ message_id: "msg_1", run_id: "run_1", seq: 3 });
+  await settled();
+  assert.deepEqual([entriesOf(now()), now().outbox], [[], []]);
+});
+
 test("a run that has nothing to show yet is thinking", () => {
   assert.equal((entries("plain", 6).at(-1) as Answer).thinking, true);
   assert.equal((entries("plain", 7).at(-1) as Answer).thinking, false);

@@ -168,3 +168,18 @@ test("a corrected message is shown as corrected", () => {
   const state = fold([...framesOf("plain"), { ...envelope, seq: 70, type: "message.corrected", data: { message: "msg_1", parts } }]);
   assert.equal(texts(state)[0], "What is a log?");
 });
+
+test("a message that is deleted before a step takes it is gone, and one that was taken is empty", () => {
+  const deleted = (message: string, seq: number): Frame => ({ ...envelope, seq, type: "message.corrected", data: { message, parts: [] } });
+  const asked = framesOf("queued").slice(0, 10);
+  assert.deepEqual(texts(fold([...asked, deleted("msg_3", 70)])).length, 2);
+  assert.deepEqual(texts(fold([...asked, deleted("msg_1", 70)])), ["", "The first answer.", "Second question"]);
+});
+
+test("after a Stop nothing waits", () => {
+  for (const name of ["stopped_queue", "stopped_adopted"]) {
+    const { messages } = fold(framesOf(name));
+    assert.deepEqual(messages.filter(({ pending }) => pending), [], name);
+    assert.ok(messages.some(({ missed }) => missed), name);
+  }
+});

@@ -1,0 +1,183 @@
+"""Scenes that a core plays to make golden logs: what people change about what they said, and a Stop that clears."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from agent_core import Core, Event, Fact, Inbound, Overlap, Text, TextDelta, ToolStarted
+from agent_core.testing import Answer, call, pause, say
+from agent_core.tools.base import Tool
+from agent_core.tools.function import tool
+from tests.agent_core.stage import ANN, Reader, Stage, is_a
+
+Script = Sequence[Answer]
+Play = Callable[["Scene"], Awaitable[None]]
+_START = datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp()
+_ID = re.compile(r"\b(agent|ses|msg|run|call)_[\w.-]+")
+_HALF = is_a(TextDelta, text="lf")
+
+
+class Scene:
+    """A stage, somebody who watches it, and a tool that waits; messages have keys, and their runs go by them."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.runs: dict[str, str] = {}
+        self.stage: Stage
+        self.reader: Reader
+
+    @property
+    def tool(self) -> Tool:
+        @tool(name="wait")
+        async def wait() -> str:
+            """Wait until somebody opens the gate."""
+            await self.gate.wait()
+            return "waited"
+
+        return wait
+
+    @property
+    def core(self) -> Core:
+        return self.stage.core
+
+    async def send(self, key: str, overlap: Overlap = "queue") -> None:
+        """Send a message that says its *key*."""
+        inbound = Inbound(parts=(Text(key),), actor=ANN, key=key, overlap=overlap)
+        self.runs[key] = (await self.core.receive(self.stage.session, inbound)).run
+
+    async def answered(self, key: str) -> None:
+        """Send a message and see its answer through."""
+        await self.send(key)
+        await self.done(key)
+
+    async def done(self, key: str) -> None:
+        await self.stage.done(self.runs[key])
+
+    async def correct(self, key: str, text: str) -> None:
+        await self.core.correct(self.stage.session, key, (Text(text),))
+
+    async def retract(self, key: str) -> None:
+        await self.core.retract(self.stage.session, key, by=ANN)
+
+    async def stop(self) -> None:
+        await self.core.stop_session(self.stage.session, by=ANN)
+
+
+async def corrected_waiting(scene: Scene) -> None:
+    """A message that joined a run and one in the queue are corrected before a step takes them."""
+    await scene.send("one")
+    await scene.reader.until(is_a(ToolStarted))
+    await scene.send("two", "steer")
+    await scene.correct("two", "two, better")
+    await scene.send("three")
+    await scene.correct("three", "three?")
+    await scene.correct("three", "three, better")
+    scene.gate.set()
+    await scene.done("three")
+
+
+async def corrected_taken(scene: Scene) -> None:
+    """A message is corrected while it is answered, and again when it was."""
+    await scene.send("one")
+    await scene.reader.until(_HALF)
+    await scene.correct("one", "one, better")
+    scene.gate.set()
+    await scene.done("one")
+    await scene.correct("one", "one, best")
+    await scene.answered("two")
+
+
+async def deleted_waiting(scene: Scene) -> None:
+    """A message that joined a run and one in the queue are deleted before a step takes them; a third goes on."""
+    await scene.send("one")
+    await scene.reader.until(is_a(ToolStarted))
+    await scene.send("two", "steer")
+    await scene.correct("two", "two, better")
+    await scene.send("three")
+    await scene.send("four")
+    await scene.retract("two")
+    await scene.retract("three")
+    scene.gate.set()
+    await scene.done("four")
+
+
+async def deleted_taken(scene: Scene) -> None:
+    """A message is deleted while its run goes on, another when it was answered."""
+    await scene.send("one")
+    await scene.reader.until(is_a(ToolStarted))
+    await scene.retract("one")
+    scene.gate.set()
+    await scene.done("one")
+    await scene.answered("two")
+    await scene.retract("two")
+    await scene.answered("three")
+
+
+async def stopped_queue(scene: Scene) -> None:
+    """A Stop clears what joined the run at work and what is queued behind it; then somebody asks anew."""
+    await scene.send("one")
+    await scene.reader.until(_HALF)
+    await scene.send("two")
+    await scene.send("three", "steer")
+    await scene.send("four")
+    await scene.stop()
+    await scene.done("one")
+    await scene.answered("five")
+
+
+async def stopped_adopted(scene: Scene) -> None:
+    """A run is cancelled and leaves what joined it to a new one, which a Stop finds in the queue."""
+    await scene.send("one")
+    await scene.reader.until(is_a(ToolStarted))
+    await scene.send("two")
+    await scene.send("three", "steer")
+    await scene.core.cancel(scene.runs["one"], by=ANN)
+    await scene.reader.until(_HALF)
+    await scene.stop()
+    await scene.done("two")
+
+
+def scripts(scene: Scene) -> dict[Play, Script]:
+    """Return the scenes, and what the model does in them."""
+    waits, held = (call("wait"),), (say("Ha", "lf"), pause(scene.gate))
+    return {
+        corrected_waiting: [waits, (say("Two."),), (say("Three."),)],
+        corrected_taken: [held, (say("One."),), (say("Two."),)],
+        deleted_waiting: [waits, (say("One."),), (say("Four."),)],
+        deleted_taken: [waits, (say("One."),), (say("Two."),), (say("Three."),)],
+        stopped_queue: [held, (say("Five."),)],
+        stopped_adopted: [waits, held],
+    }
+
+
+NAMES = tuple(play.__name__ for play in scripts(Scene()))
+
+
+def frames_of(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return *events* as frames of a golden log: with ids by their order, and times, prices and digests of no day."""
+    frames = [_frame(n, event) for n, event in enumerate(events)]
+    names: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        nth = 1 + sum(known.startswith(match[1]) for known in names)
+        return names.setdefault(match[0], f"{match[1]}_{nth}")
+
+    return json.loads(_ID.sub(name, json.dumps(frames)))
+
+
+def _frame(n: int, event: Event) -> dict[str, Any]:
+    moment = datetime.fromtimestamp(_START + (n + 1) / 1000, UTC)
+    data = json.loads(event.raw)
+    data |= {name: "sha256:5f2b7c" for name in ("snapshot", "hash") if name in data}
+    place = {"session": event.session, "run": event.run, "parent_run": event.parent_run}
+    told = {"type": event.type, **place, "time": f"{moment:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "data": data}
+    return {"seq": event.seq, **told} if isinstance(event, Fact) else told
+
+
+def line(frame: dict[str, Any]) -> str:
+    return msgspec.json.encode(frame).decode()
