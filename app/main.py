@@ -147,7 +147,8 @@ async def _listen(settings: Settings, tools: Sequence[Tool]) -> None:
             _slack(settings, found.core, socket=True),
         ):
             signals.ask(asked.set)
-            greet(settings, None)
+            sys.stdout.write(f"Parley listens to Slack; Ctrl-C ends it.\nModel:   {model_line(settings)}\n")
+            sys.stdout.flush()
             up.set()
             async with _settling(up, models.prepare):
                 await _until(asked, found.core)

@@ -118,7 +118,7 @@ def read(payload: Json, me: Identity) -> Asked | None:
         return Unknown(f"{payload.get('type', 'payload')} {name}".strip()[:100])
     try:
         return reading(inner, me)
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return Unknown(f"{name}, of an unknown form")
 
 

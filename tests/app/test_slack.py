@@ -103,6 +103,8 @@ async def test_a_server_answers_in_slack(shell: Shell):
     async with standing_in(socket_mode=False) as (stand_in, settings), start(shell, **settings) as serving:
         stand_in.deliver_to(serving.url)
         await answered(stand_in)
+        told = await stand_in.team().command("UANN", "CGENERAL", "/parley")
+        assert "your question" in told.deliveries[0].answer["text"]
         async with httpx.AsyncClient(base_url=serving.url) as client:
             assert (await client.post("/slack/events", json={"type": "event_callback"})).status_code == 401
             assert "/slack/" not in (await client.get("/openapi.json")).text

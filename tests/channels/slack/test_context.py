@@ -66,6 +66,20 @@ async def test_what_slack_does_not_tell_in_time_is_told_with_the_next_call(rig: 
     assert given.count("first?") == 1
 
 
+async def test_slack_has_half_of_its_own_patience(make_core):
+    """While Slack takes no calls a message is taken in all the same, and what was said is told when it does again."""
+    async with rigged(make_core, slack=Slack(default=True, external="answer"), patience=0.2) as rig:
+        root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
+        pacer = (await rig.workspaces.space("T0001")).pacer
+        for method in ("conversations.replies", "users.info"):
+            pacer.penalty(method, "T0001", 60)
+        given = await called(rig, root, "first?")
+        assert given.endswith("first?")
+        assert "| " not in given
+        rig.clock.advance(61)
+        assert (await called(rig, root, "second?")).count("| Ben Okoro: one") == 1
+
+
 async def test_a_missing_scope_costs_the_context_and_not_the_answer(rig: Rig):
     """Without the right to read a thread the question is answered all the same."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts

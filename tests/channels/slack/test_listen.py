@@ -210,3 +210,15 @@ async def test_what_cannot_be_kept_is_not_acknowledged_on_a_socket_either(make_c
         assert heard.failures == ("timeout",)
         assert heard.acked
         assert await rig.said("DANN", heard.ts) == ["hello"]
+
+
+async def test_a_restart_forgets_no_message(make_core):
+    """What was taken in by a process that is gone is not taken in again by the next one."""
+    async with rigged(make_core) as rig:
+        assert (await sent(rig, HELLO))[0] == 200
+        await rig.ended("DANN", "1767225600.000100")
+        await rig.core.stop()
+    async with rigged(make_core) as rig:
+        assert (await sent(rig, HELLO))[0] == 200
+        assert await rig.said("DANN", "1767225600.000100") == ["hello"]
+        assert rig.model.calls == 0
