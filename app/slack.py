@@ -54,8 +54,9 @@ async def running_slack(
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())
         api = SlackApi(_text(settings.slack_bot_token) or "", session=session, base_url=url)
-        workspaces = Workspaces([api], Pacer(clock))
-        threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock)
+        pacer = Pacer(clock)
+        workspaces = Workspaces([api], pacer)
+        threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=pacer.use)
         receiver = Receiver(core, Places(threads, workspaces), People(clock), clock)
         listener = Listener(receiver, workspaces, signing_secret=_text(settings.slack_signing_secret), api_url=url)
         await threads.start(alone=settings.postgres is None)

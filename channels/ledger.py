@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, Table, and_, delete, func, insert, or_, select, update
 
 from agent_core import Clock, Database, ParleyError, new_id
 from channels.base import Entry
@@ -152,6 +152,13 @@ class Ledger:
         """Let others have what this process shows: it ends."""
         mine = update(_PLACE).where(_PLACE.c.owner == self.owner).values(owner=None, until=0)
         await self._database.write(lambda connection: connection.execute(mine) and None)
+
+    async def processes(self) -> int:
+        """Return how many processes show something of this channel now, this one counted in any case."""
+        alive = and_(_PLACE.c.channel == self._channel, _PLACE.c.until >= self._clock.now())
+        others = and_(alive, _PLACE.c.owner != self.owner)
+        asked = select(func.count(_PLACE.c.owner.distinct())).where(others)
+        return 1 + await self._database.read(lambda connection: connection.execute(asked).scalar_one())
 
     async def vacate(self) -> None:
         """Take every place of this channel from whoever has it: they are gone, for this process is alone."""

@@ -65,12 +65,22 @@ class _Ears:
 
 
 class Threads:
-    """Shows sessions in their threads; *workspace* gives what is known of one, and raises `NotFound`."""
+    """Shows sessions in their threads; *workspace* gives what is known of one, and raises `NotFound`.
+
+    *share* hears which part of every rate is this process's: as many as show something have equal parts.
+    """
 
     def __init__(
-        self, core: Core, ledger: Ledger, workspace: Callable[[str], Awaitable[Workspace]], clock: Clock
+        self,
+        core: Core,
+        ledger: Ledger,
+        workspace: Callable[[str], Awaitable[Workspace]],
+        clock: Clock,
+        *,
+        share: Callable[[float], None],
     ) -> None:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
+        self._share = share
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._sweep: asyncio.Task[None] | None = None
 
@@ -114,11 +124,14 @@ class Threads:
                 for place in await self._ledger.claim(most=room) if room > 0 else []:
                     if place.session not in self._showing:
                         self._begin(place.session, place)
+                self._share(1 / await self._ledger.processes())
                 away = False
             except ParleyError as error:  # the database is away
                 if not away:
                     _log.warning("slack.sweep_failed", error=str(error))
                 away = True
+            except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
+                _log.exception("slack.failed")
             await self._clock.sleep(SWEEP)
 
     async def _guarded(self, session: str, place: Place | None) -> None:

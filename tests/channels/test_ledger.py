@@ -54,6 +54,7 @@ async def test_only_one_process_has_a_place(database: Database, clock: FakeClock
     assert (mine.session, mine.address, mine.data) == (session, "slack:1", {"n": 1})
     other = Ledger(database, clock, "slack")
     assert await other.claim() == []
+    assert (await ledger.processes(), await other.processes()) == (1, 2)
     clock.advance(LEASE / 1000 - 1)
     await ledger.put(mine, Entry("dlv_1", 0))  # renews the lease
     clock.advance(LEASE / 1000 - 1)

@@ -77,6 +77,7 @@ async def test_slack_has_half_of_its_own_patience(make_core):
         assert given.endswith("first?")
         assert "| " not in given
         rig.clock.advance(61)
+        rig.receiver._asking._patience = 5.0
         assert (await called(rig, root, "second?")).count("| Ben Okoro: one") == 1
 
 

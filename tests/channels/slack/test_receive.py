@@ -129,6 +129,15 @@ async def test_what_is_deleted_in_time_is_not_answered(busy: Rig, gate: Gate):
     assert busy.model.calls == 1
 
 
+async def test_a_deletion_may_come_before_its_message(rig: Rig):
+    """What was deleted by the time that it arrives is not answered."""
+    rig.stand_in.fault(Fault("out_of_order", on="message"))
+    heard = await rig.team.says("UANN", "UANN", "never mind")
+    assert (await rig.team.deletes("UANN", "UANN", heard.ts)).acked
+    assert (await heard.finished()).acked
+    assert (await rig.core.sessions()).items == ()
+
+
 async def test_bots_are_not_answered(rig: Rig):
     """What another bot says asks for nothing, not even by name, and our own words least of all."""
     heard = await rig.team.mentions("UANN", "CGENERAL", "hello")

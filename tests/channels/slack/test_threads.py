@@ -85,14 +85,15 @@ async def process(
     clock = clock or SystemClock()
     async with aiohttp.ClientSession() as http:
         api = SlackApi(stand_in.team().bot_token, session=http, base_url=f"{stand_in.base_url}api/")
-        space = Space("T0001", "UPARLEY", "BPARLEY", api, Pacer(clock))
+        pacer = Pacer(clock)
+        space = Space("T0001", "UPARLEY", "BPARLEY", api, pacer)
 
         async def workspace(team: str) -> Space:
             if team != space.team:
                 raise NotFound("workspace", team)
             return space
 
-        threads = Threads(core, Ledger(database, clock, "slack"), workspace, clock)
+        threads = Threads(core, Ledger(database, clock, "slack"), workspace, clock, share=pacer.use)
         await threads.start()
         try:
             yield Process(core, threads, stand_in)
