@@ -272,9 +272,19 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         lines = [f"Parley listens on {url}; Ctrl-C ends it."]
         lines += [f"Page:    {url}/widget-demo"] if settings.demo else []
         lines += _key_lines(api_key)
+        lines += [f"Slack:   {where}"] if (where := _slack_line(settings, url)) else []
     lines.append(f"Model:   {model_line(settings)}")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _slack_line(settings: Settings, url: str | None) -> str | None:
+    """Return how this server hears Slack."""
+    if settings.slack_bot_token is None:
+        return None
+    if settings.slack_app_token is not None and settings.postgres is None:
+        return "by Socket Mode"
+    return f"{url}/slack/events" if settings.slack_signing_secret else "`parley slack` hears it by Socket Mode"
 
 
 def _key_lines(key: ApiKey) -> list[str]:

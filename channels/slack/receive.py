@@ -27,10 +27,10 @@ from channels.slack import limits
 from channels.slack.asking import CLOSED, NOBODY, PATIENCE, Asking, Shows, actor, asked_by, own_name, refusal
 from channels.slack.commands import commanded, pointed
 from channels.slack.context import Look, Watermark, at
+from channels.slack.lately import Lately
 from channels.slack.pace import Lane
 from channels.slack.people import People, Person
 from channels.slack.thread import Thread
-from channels.slack.whispers import Whispers
 from channels.slack.workspaces import Installation
 
 LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
@@ -45,7 +45,7 @@ class Receiver:
     def __init__(self, core: Core, shows: Shows, people: People, clock: Clock, *, patience: float = PATIENCE) -> None:
         self._core, self._shows, self._people = core, shows, people
         self._asking = Asking(core, shows, people, patience=patience)
-        self._whispers = Whispers(clock)
+        self._lately = Lately(clock)
         self._beside: set[asyncio.Task[None]] = set()
 
     async def take(self, home: Installation, asked: i.Asked) -> str | None:
@@ -90,7 +90,7 @@ class Receiver:
     async def _said(self, home: Installation, said: i.Said) -> None:
         """Have a message answered if it is to an agent: by name, in a direct message, or in a thread it is in."""
         thread, until = said.thread, self._asking.until()
-        if not said.addressed and thread.root == said.ts:
+        if (not said.addressed and thread.root == said.ts) or self._lately.knows("deleted", thread.address, said.ts):
             return
         session = await self._core.find_session(thread.address)
         if session is None and not said.addressed:
@@ -171,8 +171,11 @@ class Receiver:
         session = await self._core.find_session(deleted.thread.address)
         if session is not None:
             by = self._actor(home, deleted.thread.user)
-            with suppress(NotFound):  # it was not said to the agent
+            with suppress(NotFound):
                 await self._core.retract(session.id, _key(deleted.ts), by=by, key=f"delete:{deleted.ts}")
+                return
+        # It was not said to the agent, or it will come behind its own deletion.
+        self._lately.first("deleted", deleted.thread.address, deleted.ts)
 
     async def _stopped(self, home: Installation, stopped: i.Stopped) -> None:
         session = await self._core.find_session(stopped.thread.address)
@@ -198,7 +201,7 @@ class Receiver:
 
     def _whisper(self, home: Installation, said: i.Said, words: str, *, scope: str) -> None:
         """Tell the author of *said* alone, if it was to us, and once a day and *scope*."""
-        if said.addressed and self._whispers.first(home.me.team, said.thread.user, scope, words):
+        if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
             root = None if said.thread.root == said.ts else said.thread.root
             self._begin(_tell_alone(home, said.thread, words, root))
 
