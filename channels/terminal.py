@@ -103,7 +103,7 @@ def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
     gap = ""
     for said in body.recent:
         if said.role == "user":
-            if said.text not in typed:
+            if said.text and said.text not in typed:
                 yield Span(f"{gap}> {harmless(said.text)}\n", note=True)
                 gap = "\n"
             continue
