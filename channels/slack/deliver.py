@@ -247,13 +247,14 @@ class ThreadScreen:
         self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown, *, state: str = "acknowledged"
     ) -> None:
         """Write the whole message anew; repeated it changes nothing."""
+        lane = Lane.FINAL if wanted.closed or state == "repaired" else Lane.EDIT
         since = (self._clock.now() - shown.at) / 1000
-        if not wanted.closed and since < limits.EDIT_EVERY.value:
+        if lane is Lane.EDIT and since < limits.EDIT_EVERY.value:
             raise NotShown("Edits come slower.", retry_after=limits.EDIT_EVERY.value - since)
         payload = self._payload(wanted)
         entry.began_at = None
         while True:
-            await self._admit("chat.update", Lane.FINAL if wanted.closed else Lane.EDIT)
+            await self._admit("chat.update", lane)
             await self._keep(entry, state="sent", mode="post", sent_to=wanted.length)
             try:
                 text = payload.text if not payload.blocks else payload.text[: limits.TEXT.value]
@@ -337,7 +338,12 @@ class ThreadScreen:
         _log.info("slack.no_stream", team=self._space.team, reason=error.reason)
 
     async def _admit(self, method: str, lane: Lane) -> None:
-        await self._pacer.admit(method, self._space.team, self._thread.channel, lane, thread=self._thread.root)
+        """Wait until *method* may be called; an edit is shown later instead, with what there is by then."""
+        team, channel, thread = self._space.team, self._thread.channel, self._thread.address
+        if lane is not Lane.EDIT:
+            await self._pacer.admit(method, team, channel, lane, thread=thread)
+        elif wait := self._pacer.offer(method, team, channel, thread=thread):
+            raise NotShown("Others edit, too.", retry_after=wait)
 
     async def _keep(self, entry: Entry, **values: Any) -> None:
         for name, value in values.items():

@@ -11,6 +11,8 @@ from channels.slack.pace import Lane
 from channels.slack.thread import Thread
 
 METHOD = "agents.sessions.setStatus"
+TRIES = 5
+"""Times that an end is told before Slack's own hour has to end it."""
 _log = structlog.get_logger("parley.slack")
 
 
@@ -32,9 +34,12 @@ class Sign:
     async def end(self, status: str, known: str | None) -> None:
         """Say how things stand when all is shown, unless it is *known* to be said; nothing older comes behind it."""
         await self.drop()
-        if status != known:
+        if status == known:
+            return
+        for n in range(TRIES):
             await self._admit(Lane.LIFECYCLE)
-            await self._set(status)
+            if await self._set(status, again=2.0**n):
+                return
 
     async def drop(self) -> None:
         """Give up what waits; what is on its way comes to its end."""
@@ -49,16 +54,19 @@ class Sign:
 
     async def _admit(self, lane: Lane) -> None:
         space, thread = self._space, self._thread
-        await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.root)
+        await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.address)
 
-    async def _set(self, status: str, *, title: str | None = None) -> None:
+    async def _set(self, status: str, *, title: str | None = None, again: float = 1.0) -> bool:
+        """Tell whether that is done, or not to be done at all: else all wait for as long as Slack says, or *again*."""
         space, thread = self._space, self._thread
         try:
             warning = await space.api.set_status(thread.channel, thread.root, status, title=title)
         except f.SlackFailure as error:
-            if isinstance(error, f.Limited):
-                space.pacer.penalty(METHOD, space.team, error.retry_after)
             _log.info("slack.no_status", team=space.team, status=status, reason=error.reason)
-        else:
-            if warning:
-                _log.info("slack.status_warning", team=space.team, warning=warning)
+            if not isinstance(error, (f.Limited, f.NotSent, f.Uncertain)):
+                return True
+            space.pacer.penalty(METHOD, space.team, error.retry_after if isinstance(error, f.Limited) else again)
+            return False
+        if warning:
+            _log.info("slack.status_warning", team=space.team, warning=warning)
+        return True

@@ -10,6 +10,7 @@ from itertools import count
 from types import MappingProxyType
 
 from agent_core import Clock
+from channels.slack import limits
 from channels.slack.budget import Budget, documented
 
 # A call reaches Slack some time after it was admitted, and not always the same time. Within a minute connections are
@@ -17,6 +18,12 @@ from channels.slack.budget import Budget, documented
 LEEWAY = 1.0
 GAP_LEEWAY = 0.1
 NEARLY_SPENT = 0.1
+# Edits of several threads slow down with what is spent, twice as much as their parts of the rate ask for: so some is
+# left to whoever comes next, and they do not come in waves a minute apart. A thread counts among those who edit for
+# EDITS seconds after it asked; nobody is told to come again later than after PATIENCE.
+SLOWER = 2.0
+EDITS = 5.0
+PATIENCE = 1.0
 
 
 class Lane(IntEnum):
@@ -75,6 +82,26 @@ class _Line:
         return sum(len(tickets) for tickets in self.lanes.values())
 
 
+@dataclass(slots=True)
+class _Editors:
+    """Threads that edit by one method in one workspace: when each asked last, and was let last (milliseconds)."""
+
+    asked: dict[str, int] = field(default_factory=dict[str, int])
+    let: dict[str, int] = field(default_factory=dict[str, int])
+
+    def count(self, thread: str, now: int) -> int:
+        """Note that *thread* asks, forget who does so no more, and return how many do."""
+        self.asked[thread] = now
+        for gone in [each for each, at in self.asked.items() if not 0 <= now - at < EDITS * 1000]:
+            del self.asked[gone]
+            self.let.pop(gone, None)
+        return len(self.asked)
+
+    def since(self, thread: str, now: int) -> float:
+        """Return the seconds since *thread* was let, or first asked."""
+        return (now - self.let.setdefault(thread, now)) / 1000
+
+
 class Pacer:
     """Hand out permissions to call Slack: by lane, within a lane by rounds over the threads.
 
@@ -93,14 +120,13 @@ class Pacer:
         self._clock, self._kept = clock, kept
         self._budget = Budget(share=share, leeway=LEEWAY, gap_leeway=GAP_LEEWAY, rate=rate)
         self._lines: dict[tuple[str, str], _Line] = {}
+        self._editors: dict[tuple[str, str], _Editors] = {}
         self._order = count()
 
     async def admit(self, method: str, team: str, channel: str | None, lane: Lane, *, thread: str = "") -> None:
         """Return when *method* may be called now; the call is counted, so make it. Cancelled, it counts nothing."""
         now = self._clock.now()
-        line = self._lines.get((method, team))
-        if line is not None and line.due <= now:
-            self._serve(line)  # nobody slips in between a free place and the timer that would give it away
+        self._serve_due(method, team, now)
         # Those who wait cannot go now; so whoever can is in nobody's way.
         wait = self._budget.take(method, team, channel, now, keep=self._keep(method, lane))
         if not wait:
@@ -114,6 +140,29 @@ class Pacer:
         except asyncio.CancelledError:
             self._leave(line, ticket, lane)
             raise
+
+    def offer(self, method: str, team: str, channel: str | None, *, thread: str) -> float:
+        """Return 0.0 when *thread* may edit now, the call counted, else the seconds until it is worth asking again.
+
+        Nobody waits in a line to edit: at its head there would be more to show, or the end, which goes before. All
+        who edit have the same part, which they use up the more slowly the less is left; who is alone may go ahead.
+        Where `KEPT` keeps some of *method* for whole answers, it is as much as there are threads that will want it.
+        """
+        now = self._clock.now()
+        self._serve_due(method, team, now)
+        editors = self._editors.setdefault((method, team), _Editors())
+        many, calls = editors.count(thread, now), self._budget.calls(method)
+        keep = self._keep(method, Lane.EDIT)
+        keep = min(1.0, max(keep, many / calls)) if keep else 0.0
+        room = max(1.0, calls * (1 - keep))
+        spent = (calls - self._budget.left(method, team, now)) / room
+        gap = SLOWER * spent * (many > 1) * many / room * (limits.RATE_WINDOW.value + LEEWAY)
+        wait = gap - editors.since(thread, now)
+        if wait <= 0:
+            wait = self._budget.take(method, team, channel, now, keep=keep)
+        if not wait:
+            editors.let[thread] = now
+        return min(wait, PATIENCE)
 
     def penalty(self, method: str, team: str, retry_after: float) -> None:
         """Let nobody call *method* in *team* for *retry_after* seconds: Slack answered 429."""
@@ -130,6 +179,12 @@ class Pacer:
         """Use *share* of every rate from now on: processes came or went."""
         self._budget.share = share
         for line in list(self._lines.values()):
+            self._serve(line)
+
+    def _serve_due(self, method: str, team: str, now: int) -> None:
+        """Let nobody slip in between a free place and the timer that would give it away."""
+        line = self._lines.get((method, team))
+        if line is not None and line.due <= now:
             self._serve(line)
 
     def _keep(self, method: str, lane: Lane) -> float:

@@ -1,7 +1,7 @@
 """Many answers at once in workspaces with Slack's rates, by a clock that moves whenever nobody waits for anything else.
 
 A loop that would sleep while no call is on the wire and no transaction runs has nobody in it who could do anything
-before the next deadline: then, and only then, time goes there. So every run is the same, however slow the machine.
+before the next deadline: then, and only then, time goes there. So a slow machine changes nothing.
 """
 
 import asyncio
@@ -220,27 +220,35 @@ def is_active(call: Call) -> bool:
     return call.method == "chat.stopStream" or call.arguments.get("status") == "active"
 
 
+@dataclass(frozen=True)
+class Scene:
+    """In each of *teams* come *size* questions, for which models think *thinking* seconds and up to 2.5 more."""
+
+    teams: Sequence[str]
+    size: int
+    thinking: float
+
+
 @asynccontextmanager
-async def crowd(
-    open_database: OpenDatabase, clock: FakeClock, leaping: Leaping, teams: Sequence[str], size: int
-) -> AsyncIterator[Crowd]:
-    """Let *size* questions be asked in each of *teams*, in threads spread over ten channels."""
+async def crowd(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping, scene: Scene) -> AsyncIterator[Crowd]:
+    """Let the questions of *scene* be asked, in threads spread over ten channels."""
     app = App(subscribed=frozenset({"agent_session_stopped"}))
-    workspaces = [_workspace(team) for team in teams]
+    workspaces = [_workspace(team) for team in scene.teams]
     stand_in = SlackStandIn(clock=clock, workspaces=workspaces, app=app, echo=False)
     async with stand_in.serving() as url, aiohttp.ClientSession() as http:
-        talks = await _asked(open_database, stand_in, size)
+        talks = await _asked(open_database, stand_in, scene)
         database = Held(open_database(), leaping)
-        known: dict[str, Space] = {}
+        pacer, known = Pacer(clock), dict[str, Space]()
         for team in workspaces:
             api = Far(team.bot_token, clock=clock, leaping=leaping, session=http, base_url=f"{url}api/")
-            known[team.id] = Space(team.id, "UPARLEY", "BPARLEY", api, Pacer(clock))
+            known[team.id] = Space(team.id, "UPARLEY", "BPARLEY", api, pacer)
 
         async def workspace(team: str) -> Space:
             return known[team]
 
         told = Told(clock, {talk.session: talk for talk in talks})
-        threads = Threads(cast("Core", told), Ledger(database, clock, "slack"), workspace, clock)
+        ledger = Ledger(database, clock, "slack")
+        threads = Threads(cast("Core", told), ledger, workspace, clock, share=pacer.use)
         for talk in talks:
             await threads.want(talk.session, talk.thread)
         try:
@@ -256,7 +264,7 @@ def _workspace(team: str) -> Workspace:
     return made
 
 
-async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, size: int) -> list[Talk]:
+async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: Scene) -> list[Talk]:
     """Write the questions, and open a session for each."""
     random = Random(13)  # noqa: S311 - not a secret
     core = Core(open_database(), providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
@@ -264,11 +272,11 @@ async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, size: int)
     await core.agents.create(Definition(name="a", instructions=""))
     talks: list[Talk] = []
     for team in stand_in.teams.values():
-        for n in range(size):
+        for n in range(scene.size):
             channel = f"C{n % CHANNELS}"
             asked = await team.says("UANN", channel, f"Question {n}")
             thread = Thread(team.id, channel, asked.ts, "UANN", team.id, title=f"Question {n}")
             session = await core.open_session(agent="a", actor=ANN, address=thread.address)
-            talks.append(Talk(thread, session.id, f"{team.id}n{n}", random.uniform(0.5, 3.0)))
+            talks.append(Talk(thread, session.id, f"{team.id}n{n}", scene.thinking + random.uniform(0.0, 2.5)))
     await core.stop()
     return talks

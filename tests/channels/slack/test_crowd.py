@@ -6,10 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from agent_core.testing import FakeClock
-from channels.slack.testing import SlackStandIn
-from tests.channels.slack.crowding import Crowd, Leaping, Talk, crowd
+from channels.slack import limits
+from channels.slack.pace import LEEWAY
+from channels.slack.testing import Fault, SlackStandIn
+from tests.channels.slack.crowding import Crowd, Leaping, Scene, Talk, crowd
 from tests.conftest import Fresh
 
+MINUTE = limits.RATE_WINDOW.value + LEEWAY
 Play = Callable[[Crowd], Awaitable[None]]
 Stage = Callable[..., None]
 
@@ -18,13 +21,13 @@ Stage = Callable[..., None]
 def stage(fresh: Fresh) -> Stage:
     """Let something happen in a crowd, on a loop whose clock leaps."""
 
-    def on(play: Play, *, size: int, teams: Sequence[str] = ("T0001",)) -> None:
+    def on(play: Play, *, size: int, teams: Sequence[str] = ("T0001",), thinking: float = 0.5) -> None:
         clock = FakeClock()
         leaping = Leaping(clock)
 
         async def played() -> None:
             with fresh() as open_database:
-                async with crowd(open_database, clock, leaping, teams, size) as gathered:
+                async with crowd(open_database, clock, leaping, Scene(teams, size, thinking)) as gathered:
                     await play(gathered)
 
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(leaping)) as runner:
@@ -39,8 +42,13 @@ def is_right(stand_in: SlackStandIn, talk: Talk) -> bool:
     answers = team.answers(thread.channel, thread.root)
     session = team.session(thread.channel, thread.root)
     said = " ".join(answer.text for answer in answers).split()
-    is_quiet = session is not None and session.status == "active"
-    return said == talk.words and is_quiet and not any(answer.streaming for answer in answers)
+    is_active = session is not None and session.status == "active"
+    return said == talk.words and is_active and not any(answer.streaming for answer in answers)
+
+
+def is_all_right(gathered: Crowd) -> bool:
+    """Tell whether every thread is."""
+    return all(is_right(gathered.stand_in, talk) for talk in gathered.told.talks.values())
 
 
 def refused(stand_in: SlackStandIn) -> list[str]:
@@ -49,13 +57,78 @@ def refused(stand_in: SlackStandIn) -> list[str]:
 
 
 def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
-    """Forty people have a sign of life within five seconds, no call comes too often, and each answer ends whole."""
+    """No call comes too often; everybody hears within five seconds, and has the whole answer as soon as it ends.
+
+    Slack's rates are the bounds: 20 streams a minute, so the others get posts; 50 updates, so these are kept for the
+    ends; 50 statuses, so 22 of the posts are told to be over a minute later.
+    """
 
     async def play(gathered: Crowd) -> None:
         figures = await gathered.answered()
         print(figures)
         assert refused(gathered.stand_in) == []
-        assert all(is_right(gathered.stand_in, talk) for talk in gathered.told.talks.values())
-        assert figures.signs[39] <= 5.0
+        assert is_all_right(gathered)
+        assert figures.signs[-1] <= 5.0
+        assert figures.late[-1] <= 3.0
+        assert figures.active[27] <= 30.0
+        assert figures.active[-1] <= MINUTE + 5.0
+        assert figures.still[17] <= 15.0  # the streams
+        assert figures.calls["chat.startStream"] == 18
 
     stage(play, size=50)
+
+
+def test_fifty_who_think_for_longer_than_a_minute(stage: Stage):
+    """Before there is any text, forty see at once that somebody is at work, the rest as soon as Slack takes more."""
+
+    async def play(gathered: Crowd) -> None:
+        figures = await gathered.answered()
+        print(figures)
+        assert refused(gathered.stand_in) == []
+        assert is_all_right(gathered)
+        assert figures.signs[39] <= 5.0
+        assert figures.signs[-1] <= MINUTE + 1.0
+        assert figures.late[-1] <= 3.0
+
+    stage(play, size=50, thinking=MINUTE + 5.0)
+
+
+def test_two_workspaces_at_once_have_their_own_budgets(stage: Stage):
+    """Twenty-five answers in each of two workspaces all show a sign at once, and more of them stream than in one."""
+
+    async def play(gathered: Crowd) -> None:
+        figures = await gathered.answered()
+        print(figures)
+        assert refused(gathered.stand_in) == []
+        assert is_all_right(gathered)
+        assert figures.signs[-1] <= 0.5
+        assert figures.late[-1] <= 3.0
+        assert figures.active[-1] <= 30.0
+        starts = [len(gathered.stand_in.called("chat.startStream", team)) for team in ("T0001", "T0002")]
+        assert starts == [18, 18]
+
+    stage(play, size=25, teams=("T0001", "T0002"))
+
+
+FAULTS = (
+    Fault("ratelimited", on="agents.sessions.setStatus", nth=3, seconds=7),
+    Fault("ratelimited", on="agents.sessions.setStatus", nth=25, times=3, seconds=7),
+    Fault("ratelimited", on="chat.startStream", nth=5, times=2, seconds=4),
+    Fault("ratelimited", on="chat.appendStream", nth=9, times=3, seconds=5),
+    Fault("ratelimited", on="chat.stopStream", nth=3, times=2, seconds=9),
+    Fault("ratelimited", on="chat.postMessage", seconds=3),
+    Fault("ratelimited", on="chat.update", nth=2, times=2, seconds=6),
+)
+
+
+def test_a_429_that_comes_all_the_same_loses_nothing(stage: Stage):
+    """When Slack takes less than it says, calls wait as long as it asks, and neither a word nor a status is lost."""
+
+    async def play(gathered: Crowd) -> None:
+        armed = [gathered.stand_in.fault(fault) for fault in FAULTS]
+        print(await gathered.answered())
+        assert [each.struck for each in armed] == [each.fault.times for each in armed]
+        assert len(refused(gathered.stand_in)) == sum(each.struck for each in armed)
+        assert is_all_right(gathered)
+
+    stage(play, size=22)

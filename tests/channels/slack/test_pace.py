@@ -193,6 +193,44 @@ async def test_a_share_can_grow(office: Office):
     assert len(await office.later(0)) == N // 2
 
 
+async def edits(office: Office, method: str, threads: int, seconds: float) -> list[int]:
+    """Let *threads* edit for a while, each as soon as it may, and return how often each did."""
+    counts = [0] * threads
+    due = [0.0] * threads
+    for tick in range(int(seconds * 10)):
+        for n in range(threads):
+            if due[n] <= tick:
+                wait = office.pacer.offer(method, "T1", None, thread=str(n))
+                counts[n] += not wait
+                due[n] = tick + 10 * (wait or limits.APPEND_EVERY.value)
+        office.clock.advance(0.1)
+    return counts
+
+
+@pytest.mark.parametrize("threads", [2, 5, 18])
+async def test_all_who_edit_have_the_same_part(office: Office, threads: int):
+    """Streams grow equally often, in each third of a minute, however many they are."""
+    each = limits.TIER_4.value / threads
+    for third in range(9):
+        counts = await edits(office, APPEND, threads, MINUTE / 3)
+        assert max(counts) - min(counts) <= 2
+        assert 0.1 * each <= sum(counts) / threads <= each * (0.6 if third == 0 else 0.4)
+
+
+async def test_who_edits_alone_hardly_waits(office: Office):
+    """A single stream grows as often as a stream may, and as the rate allows."""
+    (count,) = await edits(office, APPEND, 1, 10 * MINUTE)
+    assert count >= 9.5 * limits.TIER_4.value
+
+
+async def test_as_many_updates_are_kept_as_threads_will_end(office: Office):
+    """Edits leave each of thirty threads an update for its whole answer."""
+    assert sum(await edits(office, UPDATE, 30, 20)) > 0
+    for n in range(30):
+        await office.ask(str(n), UPDATE, Lane.FINAL)
+    assert len(await office.later(0)) == 30
+
+
 class Answers(Office):
     """Fifty answers at once in one workspace, over a network of some tens of milliseconds, before a strict judge."""
 
