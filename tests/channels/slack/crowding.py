@@ -5,6 +5,7 @@ before the next deadline: then, and only then, time goes there. So a slow machin
 """
 
 import asyncio
+import math
 import selectors
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
@@ -188,7 +189,7 @@ class Figures:
             made.signs.append(story[0][0])
             made.whole.append(writes[-1])
             made.late.append(writes[-1] - talk.thinking - EVERY * PIECES)
-            made.active.append([at for at, call in story if is_active(call)][-1])
+            made.active.append(max((at for at, call in story if is_active(call)), default=math.inf))
             made.still.append(max((b - a for a, b in pairwise(writes)), default=0.0))
         for each in (made.signs, made.whole, made.late, made.active, made.still):
             each.sort()
