@@ -4,7 +4,7 @@ A *place* is a session at an address. One process at a time shows it: a lease th
 refuses whoever had it before. Each write renews the lease.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,8 +62,8 @@ class Ledger:
 
         await self._database.write(work)
 
-    async def claim(self, session: str | None = None, *, most: int = 100) -> list[Place]:
-        """Take what is wanted and shown by nobody: *session* alone, or all of this channel, up to *most*."""
+    async def claim(self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()) -> list[Place]:
+        """Take what is wanted and shown by nobody: *session* alone, or up to *most* of this channel, *without* some."""
         now = self._clock.now()
         free = and_(
             _PLACE.c.channel == self._channel,
@@ -72,6 +72,8 @@ class Ledger:
         )
         if session is not None:
             free = and_(free, _PLACE.c.session == session)
+        if without:
+            free = and_(free, _PLACE.c.session.not_in(without))
         found = select(_PLACE.c.key).where(free).order_by(_PLACE.c.wanted_at).limit(most)
         taken = {"owner": self.owner, "until": now + LEASE, "epoch": _PLACE.c.epoch + 1}
 

@@ -262,11 +262,16 @@ def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
 
 
 def rollover(body: Body, segment: Segment) -> Border | None:
-    """Return the end of the words that *segment* shows by now; None while it has none, or its last run is over."""
+    """Return the end of the words that *segment* shows by now, or behind tools that work; None while it has neither."""
     last: Border | None = None
     for at, said in _cut(body, segment):
-        if said.role == "assistant" and said.open and (words := _words(said.text)):
-            last = Border(said.id, _begin(said, segment.start) + words, at)
+        if said.role != "assistant" or said.border:
+            last = None
+        elif said.open:
+            words = _words(said.text)
+            last = Border(said.id, _begin(said, segment.start) + words, at) if words else last
+        else:
+            last = Border(said.id, None, at) if said.calls else None
     return last
 
 

@@ -159,6 +159,11 @@ class SlackApi:
         found = await self._ask("agents.sessions.setStatus", **fields, initiator_user_id=initiator)
         return found.get("warning")
 
+    async def set_loading(self, channel: str, thread_ts: str, texts: Sequence[str]) -> None:
+        """Show *texts* by turns while the session is processing."""
+        fields = {"channel_id": channel, "thread_ts": thread_ts, "status": texts[0], "loading_messages": list(texts)}
+        await self._ask("assistant.threads.setStatus", **fields)
+
     async def rename(self, channel: str, thread_ts: str, title: str) -> None:
         await self._ask("agents.sessions.rename", channel_id=channel, thread_ts=thread_ts, title=title)
 

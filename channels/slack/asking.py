@@ -174,8 +174,9 @@ def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> 
     """Return *thread* with who is answered, who answers, and *words* as the title of its session."""
     title = " ".join(words.split())[: limits.SESSION_TITLE.value] or None
     team = thread.user_team if person.kind == "unknown" else person.team
-    mentions = agent.definition.slack.allow_mentions
-    return replace(thread, user_team=team, title=title, agent=agent.definition.name, allow_mentions=mentions)
+    slack, name = agent.definition.slack, agent.definition.name
+    about = replace(thread, user_team=team, title=title, agent=name)
+    return replace(about, allow_mentions=slack.allow_mentions, loading=slack.loading)
 
 
 def actor(home: Installation, user: str, name: str | None = None) -> Actor:

@@ -5,8 +5,11 @@ lost ends the stream, and the whole message is written by an update, which can b
 lost is looked for in the thread before another one is posted.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -15,17 +18,22 @@ from channels.base import Body, Entry, Limits, NotShown, Ref
 from channels.relay import Sheet
 from channels.slack import failures as f
 from channels.slack import limits
-from channels.slack.api import SlackApi
 from channels.slack.blocks import Payload, plainer
-from channels.slack.pace import Lane, Pacer
+from channels.slack.finding import find, mark
+from channels.slack.pace import Lane
 from channels.slack.picture import Item, Picture, picture, tail
 from channels.slack.thread import Thread
+from channels.slack.workspaces import Workspace
 
-EVENT_TYPE = "parley_delivery"
+T = TypeVar("T")
 TEXT = 7_500
 """Code points of an answer's text in one message: what makes it harmless adds half as much at the worst."""
 LOOKS = 5
 """Times that a thread is looked through for a message before people are told that it may be there twice."""
+REFUSALS = 5
+"""Times that Slack may refuse a message before it is given up."""
+_DELETED = "deleted"
+_MESSAGE_GONE = ("message_not_found", "message_not_owned_by_app", "cant_update_message", "edit_window_closed")
 _SOON, _LATER, _MUCH_LATER = 1.0, 5.0, 60.0
 _UNSURE = "It is not certain that this part of the answer is shown once: Slack could not be asked."
 _NOTHING = "…"
@@ -39,19 +47,6 @@ class Given(ParleyError):
 
 
 @dataclass(slots=True)
-class Workspace:
-    """A workspace as this process knows it: its *api*, who we are there, and what it refused."""
-
-    team: str
-    user: str
-    bot: str
-    api: SlackApi
-    pacer: Pacer
-    streams: bool = True
-    without_streams: set[str] = field(default_factory=set[str])
-
-
-@dataclass(slots=True)
 class _Shown:
     """What this process knows that a message shows; *at* is when it was last edited (milliseconds).
 
@@ -61,14 +56,19 @@ class _Shown:
     items: tuple[Item, ...] = ()
     at: int = 0
     looks: int = 0
+    refused: int = 0
     unsure: bool = False
 
 
 class Hears(Protocol):
     """Hears what a screen learns from Slack."""
 
-    async def stopped(self) -> None:
-        """Note that a person stopped the stream of this thread."""
+    async def stopped(self, run: str) -> None:
+        """Note that a person stopped the stream of *run*, or deleted its message."""
+        ...
+
+    def told(self, status: str) -> None:
+        """Note that a stream has set the session's status."""
         ...
 
     def ended(self) -> None:
@@ -84,14 +84,31 @@ class ThreadScreen:
         self._space, self._thread, self._sheet, self._clock = workspace, thread, sheet, clock
         self._api, self._pacer, self._hears = workspace.api, workspace.pacer, hears
         self._known: dict[str, _Shown] = {}
-        self.status: str | None = None
-        """The session's status as the last stream of this process left it."""
+        self._under_way: asyncio.Future[Any] | None = None
 
     async def post(self, _address: str, body: Body, entry: Entry, /) -> Ref:
+        return await self._whole(self._posted(body, entry))
+
+    async def edit(self, ref: Ref, body: Body, entry: Entry, /) -> None:
+        await self._whole(self._edited(ref, body, entry))
+
+    async def settle(self, seconds: float) -> None:
+        """Let what is on its way to Slack come to its end and into the ledger, for *seconds* at most."""
+        if self._under_way is not None and not self._under_way.done():
+            await asyncio.wait((self._under_way,), timeout=seconds)
+            self._under_way.cancel()
+            await asyncio.gather(self._under_way, return_exceptions=True)
+
+    async def _whole(self, step: Coroutine[Any, Any, T]) -> T:
+        """Take one step that whoever waits for it may leave, but that is not cut in the middle."""
+        self._under_way = task = asyncio.ensure_future(step)
+        return await asyncio.shield(task)
+
+    async def _posted(self, body: Body, entry: Entry) -> Ref:
         shown = self._known.setdefault(entry.id, _Shown())
         if entry.state != "planned" and (ts := await self._found(entry, shown)) is not None:
             await self._keep(entry, state="acknowledged", ref=ts)
-            await self.edit(Ref(ts), body, entry)
+            await self._edited(Ref(ts), body, entry)
             return Ref(ts)
         wanted = self._picture(body, shown)
         if not (wanted.closed or shown.unsure) and self._can_stream():
@@ -100,7 +117,9 @@ class ThreadScreen:
                 return Ref(ts)
         return Ref(await self._post(wanted, entry, shown))
 
-    async def edit(self, ref: Ref, body: Body, entry: Entry, /) -> None:
+    async def _edited(self, ref: Ref, body: Body, entry: Entry) -> None:
+        if entry.mode == _DELETED:
+            return
         shown = self._known.setdefault(entry.id, _Shown())
         wanted = self._picture(body, shown)
         if entry.mode != "stream":
@@ -141,8 +160,9 @@ class ThreadScreen:
             return None
         except f.SlackFailure as error:
             await self._keep(entry, state="planned", mode=None, sent_to=0, began_at=None)
-            raise self._not_shown(error) from None
-        shown.items, shown.at, self.status = wanted.items, self._clock.now(), "processing"
+            raise self._not_shown(error, shown) from None
+        shown.items, shown.at = wanted.items, self._clock.now()
+        self._hears.told("processing")
         await self._keep(entry, state="acknowledged", ref=ts, acked_to=wanted.length)
         return ts
 
@@ -155,7 +175,7 @@ class ThreadScreen:
             await self._api.append_stream(self._thread.channel, ref, chunks)
         except (f.Limited, f.NotSent) as error:
             await self._keep(entry, state="acknowledged", sent_to=entry.acked_to)
-            raise self._not_shown(error) from None
+            raise self._not_shown(error, shown) from None
         except f.SlackFailure as error:
             await self._broken(error, ref, wanted, entry, shown)
             return
@@ -174,45 +194,57 @@ class ThreadScreen:
                 ref,
                 chunks=chunks or None,
                 blocks=wanted.rows() or None,
-                metadata=_metadata(entry),
+                metadata=mark(entry),
                 session_status=status,
             )
         except (f.Limited, f.NotSent) as error:
             await self._keep(entry, state="acknowledged", sent_to=entry.acked_to)
-            raise self._not_shown(error) from None
+            raise self._not_shown(error, shown) from None
         except f.SlackFailure as error:
             await self._broken(error, ref, wanted, entry, shown)
             return
-        shown.items, shown.at, self.status = wanted.items, self._clock.now(), status or "active"
+        shown.items, shown.at = wanted.items, self._clock.now()
         await self._keep(entry, state="acknowledged", mode="post", acked_to=wanted.length)
+        self._hears.told(status or "active")
+        if status is None:
+            self._hears.ended()
 
     async def _broken(self, error: f.SlackFailure, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
         """Go on by updates when a stream takes no more, or when nobody knows whether it took the last piece."""
         if isinstance(error, (f.Gone, f.Unauthorised)):
-            raise self._not_shown(error) from None
-        if isinstance(error, f.StoppedByUser):
-            await self._hears.stopped()
+            await self._gone(error, wanted, entry, shown)
+            return
+        if isinstance(error, f.StoppedByUser) and wanted.run is not None:
+            await self._hears.stopped(wanted.run)
         await self._repair(ref, wanted, entry, shown)
+
+    async def _gone(self, error: f.SlackFailure, wanted: Picture, entry: Entry, shown: _Shown) -> None:
+        """Stop a run whose message people deleted, and leave it so; raises what anything else means."""
+        if error.reason not in _MESSAGE_GONE:
+            raise self._not_shown(error, shown) from None
+        _log.info("slack.deleted", team=self._space.team, delivery=entry.id)
+        await self._keep(entry, state="acknowledged", mode=_DELETED)
+        if wanted.run is not None:
+            await self._hears.stopped(wanted.run)
 
     async def _repair(self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
         """End the stream, whatever it shows, and write the whole message over it."""
         await self._keep(entry, state="uncertain", mode="stream")
-        await self._end(ref)
+        await self._end(ref, shown)
         entry.mode, shown.at = "post", 0
         await self._update(ref, wanted, entry, shown, state="repaired")
-        if not wanted.closed:
-            self.status = None
+        if wanted.status == "processing":
             self._hears.ended()
 
-    async def _end(self, ref: Ref) -> None:
+    async def _end(self, ref: Ref, shown: _Shown) -> None:
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         try:
             await self._api.stop_stream(self._thread.channel, ref)
         except (f.Expired, f.StoppedByUser, f.Refused, f.BadBlocks):
             return  # it is over
         except f.SlackFailure as error:
-            raise self._not_shown(error) from None
-        self.status = "active"
+            raise self._not_shown(error, shown) from None
+        self._hears.told("active")
 
     # ---- posts and updates ----------------------------------------------------------------------
 
@@ -228,14 +260,14 @@ class ThreadScreen:
                     payload.text,
                     blocks=payload.blocks or None,
                     thread_ts=self._thread.root,
-                    metadata=_metadata(entry),
+                    metadata=mark(entry),
                 )
             except f.Uncertain as error:
                 await self._keep(entry, state="uncertain")
                 raise NotShown(str(error), retry_after=_SOON) from None
             except f.SlackFailure as error:
                 await self._keep(entry, state="planned", mode=None, sent_to=0, began_at=None)
-                payload = self._plainer(payload, error)
+                payload = self._plainer(payload, error, shown)
                 continue
             break
         shown.items, shown.at = wanted.items, self._clock.now()
@@ -259,58 +291,49 @@ class ThreadScreen:
             try:
                 text = payload.text if not payload.blocks else payload.text[: limits.TEXT.value]
                 await self._api.update(
-                    self._thread.channel, ref, text, blocks=payload.blocks or None, metadata=_metadata(entry)
+                    self._thread.channel, ref, text, blocks=payload.blocks or None, metadata=mark(entry)
                 )
             except f.Streaming:
-                await self._end(ref)
+                await self._end(ref, shown)
                 continue
+            except f.Gone as error:
+                await self._gone(error, wanted, entry, shown)
+                return
             except f.SlackFailure as error:
-                payload = self._plainer(payload, error)
+                payload = self._plainer(payload, error, shown)
                 continue
             break
-        shown.items, shown.at = wanted.items, self._clock.now()
+        shown.items, shown.at, shown.refused = wanted.items, self._clock.now(), 0
         await self._keep(entry, state="repaired" if state == "repaired" else "acknowledged", acked_to=wanted.length)
 
-    def _plainer(self, payload: Payload, error: f.SlackFailure) -> Payload:
+    def _plainer(self, payload: Payload, error: f.SlackFailure, shown: _Shown) -> Payload:
         """Return what may be taken in the place of *payload*; raises what *error* means when nothing is plainer."""
         if isinstance(error, (f.BadBlocks, f.TooLong)):
             pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
             if (found := plainer(payload, pointer)) is not None:
                 _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
                 return found
-        raise self._not_shown(error)
+        raise self._not_shown(error, shown)
 
     # ---- what may be there already --------------------------------------------------------------
 
     async def _found(self, entry: Entry, shown: _Shown) -> str | None:
-        """Look for a message in the thread that may have been sent; None when it was not."""
+        """Look for a message in the thread that may have been sent; None when it is not there, or nobody can tell."""
         known = {each.ref for each in await self._sheet.entries() if each.ref is not None}
-        oldest = f"{max(0, (entry.began_at or 0) // 1000 - int(_MUCH_LATER))}.000000"
+        admit = partial(self._admit, "conversations.replies", Lane.FINAL)
         try:
-            await self._admit("conversations.replies", Lane.FINAL)
-            page = await self._api.replies(self._thread.channel, self._thread.root, oldest=oldest)
-            messages = [*page.messages]
-            while page.cursor is not None:
-                await self._admit("conversations.replies", Lane.FINAL)
-                page = await self._api.replies(
-                    self._thread.channel, self._thread.root, oldest=oldest, cursor=page.cursor
-                )
-                messages += page.messages
+            found = await find(self._api, self._thread, entry, user=self._space.user, known=known, admit=admit)
         except (f.Gone, f.Unauthorised) as error:
-            raise self._not_shown(error) from None
+            raise self._not_shown(error, shown) from None
         except f.SlackFailure as error:
             shown.looks += 1
-            if shown.looks < LOOKS:
-                raise NotShown(str(error), retry_after=getattr(error, "retry_after", _SOON * 2**shown.looks)) from None
+            if shown.looks < LOOKS or shown.unsure:  # once only: it may be there twice, not more often
+                wait = min(_SOON * 2**shown.looks, _MUCH_LATER)
+                raise NotShown(str(error), retry_after=getattr(error, "retry_after", wait)) from None
             shown.unsure = True
             return None
-        ours = [each for each in messages if each.get("user") == self._space.user]
-        named = [each["ts"] for each in ours if _id_of(each) == entry.id]
-        nameless = [each["ts"] for each in ours if _id_of(each) is None and each["ts"] not in known]
-        # One message at a time is on its way in a thread, so a stream of ours that nobody knows is this one.
-        candidates = named or (nameless if entry.mode == "stream" else [])
         shown.looks = 0
-        return candidates[-1] if candidates else None
+        return found
 
     # ---- the rest -------------------------------------------------------------------------------
 
@@ -350,7 +373,7 @@ class ThreadScreen:
             setattr(entry, name, value)
         await self._sheet.put(entry)
 
-    def _not_shown(self, error: f.SlackFailure) -> ParleyError:
+    def _not_shown(self, error: f.SlackFailure, shown: _Shown) -> ParleyError:
         """Say what *error* means for the relay: again, later, or never."""
         match error:
             case f.Limited():
@@ -365,17 +388,5 @@ class ThreadScreen:
                 return NotShown(str(error), retry_after=_SOON)
             case _:
                 _log.warning("slack.refused", method=error.method, reason=error.reason)
-                return NotShown(str(error), retry_after=_LATER)
-
-
-def _metadata(entry: Entry) -> dict[str, Any]:
-    return {"event_type": EVENT_TYPE, "event_payload": {"id": entry.id}}
-
-
-def _id_of(message: Any) -> str | None:
-    """Return the delivery that *message* says it is of."""
-    match message.get("metadata"):
-        case {"event_type": kind, "event_payload": {"id": str(found)}} if kind == EVENT_TYPE:
-            return found
-        case _:
-            return None
+                shown.refused += 1
+                return Given(str(error)) if shown.refused >= REFUSALS else NotShown(str(error), retry_after=_LATER)

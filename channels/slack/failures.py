@@ -126,6 +126,7 @@ _NO_STREAM_HERE = frozenset(
         "messages_tab_disabled",
         "missing_recipient_team_id",
         "missing_recipient_user_id",
+        "user_not_found",
     }
 )
 

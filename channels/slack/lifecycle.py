@@ -6,9 +6,9 @@ from contextlib import suppress
 import structlog
 
 from channels.slack import failures as f
-from channels.slack.deliver import Workspace
 from channels.slack.pace import Lane
 from channels.slack.thread import Thread
+from channels.slack.workspaces import Workspace
 
 METHOD = "agents.sessions.setStatus"
 TRIES = 5
@@ -23,18 +23,25 @@ class Sign:
         self._space, self._thread = space, thread
         self._place: asyncio.Task[None] | None = None
         self._setting: asyncio.Task[None] | None = None
+        self._said: str | None = None
+        self._begun = False
+
+    def told(self, status: str) -> None:
+        """Note that a stream has set the status by itself."""
+        self._said, self._begun = status, True
 
     def begin(self) -> None:
         """Say `processing` as soon as the workspace's budget allows it; nobody waits for that."""
+        self._begun = True
         if self._setting is not None and not self._setting.done():
             return
         self._place = asyncio.create_task(self._admit(Lane.FIRST))
         self._setting = asyncio.create_task(self._set_when(self._place))
 
-    async def end(self, status: str, known: str | None) -> None:
-        """Say how things stand when all is shown, unless it is *known* to be said; nothing older comes behind it."""
+    async def end(self, status: str) -> None:
+        """Say how things stand when all is shown, unless a stream said it last; nothing older comes behind it."""
         await self.drop()
-        if status == known:
+        if status == self._said or not self._begun:
             return
         for n in range(TRIES):
             await self._admit(Lane.LIFECYCLE)
@@ -50,7 +57,19 @@ class Sign:
     async def _set_when(self, place: asyncio.Task[None]) -> None:
         with suppress(asyncio.CancelledError):
             await place
+            self._said = None  # whether this or what a stream says meanwhile comes first nobody knows
             await self._set("processing", title=self._thread.title)
+            self._said = None
+            await self._load()
+
+    async def _load(self) -> None:
+        """Show the agent's own words for that it works; where Slack has no place for them nothing is lost."""
+        space, thread = self._space, self._thread
+        if thread.loading:
+            try:
+                await space.api.set_loading(thread.channel, thread.root, thread.loading)
+            except f.SlackFailure as error:
+                _log.info("slack.no_loading", team=space.team, reason=error.reason)
 
     async def _admit(self, lane: Lane) -> None:
         space, thread = self._space, self._thread

@@ -57,7 +57,7 @@ Item = Words | Task
 class Picture:
     """One message: its *items* in order, a *notice* below them, and the run to ask about, if it ended well.
 
-    *status* is that of Slack's session once a *closed* message stands.
+    *status* is that of Slack's session once a *closed* message stands; *run* is the one that it shows.
     """
 
     items: tuple[Item, ...]
@@ -65,6 +65,7 @@ class Picture:
     feedback: str | None = None
     closed: bool = False
     status: Literal["processing", "active", "suspended"] = "active"
+    run: str | None = None
 
     @property
     def length(self) -> int:
@@ -99,6 +100,7 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
     """Return what a message shows of *body*."""
     items: list[Item] = []
     said = [each for each in body.recent if each.role == "assistant"]
+    run = body.runs[-1] if body.runs else None
     text_before = False
     continues = False
     for each in said:
@@ -109,10 +111,9 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
             items.append(Words(each.id, f"{gap}{text}"))
             text_before = True
         continues = each.continued
-        items += [_task(call, closed=body.closed) for call in each.calls]
-    run = body.runs[-1] if body.runs else None
+        items += [_task(call, ended=run is None or run.ended) for call in each.calls]
     if run is None or not any(each.border for each in body.recent):
-        return Picture(tuple(items), closed=body.closed, status="processing")
+        return Picture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
     answered = run.status == "completed" and bool(said) and not said[-1].calls
     waits = run.status in ("waiting", "requires_action")
     return Picture(
@@ -121,6 +122,7 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
         feedback=run.id if answered else None,
         closed=body.closed,
         status="suspended" if waits else "active",
+        run=run.id,
     )
 
 
@@ -153,11 +155,11 @@ def _words(text: str) -> list[Json]:
     return [{"type": "markdown_text", "text": text}] if text else []
 
 
-def _task(call: Call, *, closed: bool) -> Task:
+def _task(call: Call, *, ended: bool) -> Task:
     title = neutral(call.name.replace("_", " "))[: limits.TASK_TEXT.value]
     status = _STATUS.get(call.status, "error")
-    if closed and status == "in_progress":
-        return Task(call.id, title, "in_progress" if call.status == "waiting" else "error")
+    if ended and status == "in_progress":
+        return Task(call.id, title, "error")
     return Task(call.id, title, status, _OUTCOME.get(call.status, ""))
 
 

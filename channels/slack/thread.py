@@ -13,7 +13,7 @@ class Thread:
 
     *user*, of *user_team*, wrote what is answered now; Slack wants both for a stream outside direct messages. *title*
     is that of the session that the first answer opens. *agent* names who answers; with *allow_mentions* its words may
-    mention users.
+    mention users. *loading* is what is shown while it works.
     """
 
     team: str
@@ -26,6 +26,7 @@ class Thread:
     title: str | None = None
     agent: str | None = None
     allow_mentions: bool = False
+    loading: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:

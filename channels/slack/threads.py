@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -11,14 +12,17 @@ from agent_core import Actor, Clock, Core, Event, NotFound, ParleyError, Unavail
 from channels.base import Entry
 from channels.ledger import LEASE, Ledger, LostPlace, Place
 from channels.relay import Relay
-from channels.slack.deliver import Given, ThreadScreen, Workspace
+from channels.slack.deliver import Given, ThreadScreen
 from channels.slack.lifecycle import Sign
 from channels.slack.thread import Thread
+from channels.slack.workspaces import Workspace
 
 SWEEP = 2.0
 """Seconds between two looks for what nobody shows: a process that was killed, or that ended."""
 MOST = 500
 """Sessions that one process shows at once; others wait, or are shown elsewhere."""
+SETTLE = 3.0
+"""Seconds that a call to Slack has which is on its way when this process ends."""
 ON_ITS_WAY = 5_000
 """Milliseconds for which a message may be on its way that a place is wanted for."""
 _log = structlog.get_logger("parley.slack")
@@ -40,12 +44,19 @@ class _Sheet:
 
 @dataclass(frozen=True, slots=True)
 class _UntilIdle:
-    """The events of a session until nothing works in it any more."""
+    """The events of a session until nothing works in it any more; *news* is called when there are any."""
 
     core: Core
+    news: Callable[[], None]
 
-    def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        return self.core.follow(session, after=after, until_idle=True)
+    async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
+        is_news = False
+        async with aclosing(self.core.follow(session, after=after, until_idle=True)) as batches:
+            async for batch in batches:
+                if batch and not is_news:
+                    is_news = True
+                    self.news()
+                yield batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +64,15 @@ class _Ears:
     """Does what follows from what a screen learns."""
 
     core: Core
-    session: str
     sign: Sign
 
-    async def stopped(self) -> None:
-        """Stop the session: the event that says so may come later, or never."""
-        await self.core.stop_session(self.session, by=Actor("slack", "service"), reason="stopped in Slack")
+    async def stopped(self, run: str) -> None:
+        """Stop the run: the event that says so may come later, or never."""
+        with suppress(NotFound):
+            await self.core.cancel(run, by=Actor("slack", "service"), reason="stopped in Slack")
+
+    def told(self, status: str) -> None:
+        self.sign.told(status)
 
     def ended(self) -> None:
         self.sign.begin()
@@ -112,18 +126,22 @@ class Threads:
             self._begin(session, None)
 
     def _begin(self, session: str, place: Place | None) -> None:
-        task = asyncio.create_task(self._guarded(session, place), name=f"parley-slack-{session}")
+        before = self._showing.get(session)
+        task = asyncio.create_task(self._guarded(session, place, before), name=f"parley-slack-{session}")
         self._showing[session] = task
-        task.add_done_callback(lambda _: self._showing.pop(session, None))
+        task.add_done_callback(partial(self._forget, session))
+
+    def _forget(self, session: str, task: asyncio.Task[None]) -> None:
+        if self._showing.get(session) is task:
+            del self._showing[session]
 
     async def _sweep_forever(self) -> None:
         away = False
         while True:
             try:
                 room = MOST - len(self._showing)
-                for place in await self._ledger.claim(most=room) if room > 0 else []:
-                    if place.session not in self._showing:
-                        self._begin(place.session, place)
+                for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
+                    self._begin(place.session, place)
                 self._share(1 / await self._ledger.processes())
                 away = False
             except ParleyError as error:  # the database is away
@@ -134,8 +152,10 @@ class Threads:
                 _log.exception("slack.failed")
             await self._clock.sleep(SWEEP)
 
-    async def _guarded(self, session: str, place: Place | None) -> None:
-        """Show a session; whatever goes wrong, the sweep of some process takes it up again."""
+    async def _guarded(self, session: str, place: Place | None, before: asyncio.Task[None] | None) -> None:
+        """Show a session, after *before*; whatever goes wrong, the sweep of some process takes it up again."""
+        if before is not None:  # which asked for the place in the moment in which the sweep took it
+            await asyncio.wait((before,))
         try:
             if place is None:
                 place = await self._ledger.claim_again(session)
@@ -154,21 +174,26 @@ class Threads:
         space = await self._workspace(thread.team)
         sheet = _Sheet(self._ledger, place)
         sign = Sign(space, thread)
-        screen = ThreadScreen(space, thread, sheet, self._clock, _Ears(self._core, place.session, sign))
+        screen = ThreadScreen(space, thread, sheet, self._clock, _Ears(self._core, sign))
         relay = Relay(
-            _UntilIdle(self._core), screen, self._clock, session=place.session, address=place.address, sheet=sheet
+            _UntilIdle(self._core, sign.begin),
+            screen,
+            self._clock,
+            session=place.session,
+            address=place.address,
+            sheet=sheet,
         )
         async with self._renewing(place):
-            sign.begin()
             try:
                 await relay.run(after=place.shown)
-            except (Given, NotFound) as error:  # the thread or the session was deleted
-                _log.info("slack.gone", session=place.session, reason=str(error))
+            except (Given, NotFound) as error:  # the thread or the session is gone, or Slack takes nothing there
+                _log.warning("slack.given_up", session=place.session, reason=str(error))
             except BaseException:
+                await screen.settle(SETTLE)
                 await sign.drop()
                 raise
             waits = any(run.status in ("waiting", "requires_action") for run in relay.body.runs)
-            await sign.end("suspended" if waits else "active", screen.status)
+            await sign.end("suspended" if waits else "active")
             if relay.body.seq <= place.shown and self._is_fresh(place):
                 await self._clock.sleep(1.0)
                 return await self._ledger.again(place)

@@ -2,12 +2,24 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_core import NotFound
 from channels.slack.api import Identity, SlackApi
-from channels.slack.deliver import Workspace
 from channels.slack.pace import Pacer
+
+
+@dataclass(slots=True)
+class Workspace:
+    """A workspace as this process knows it: its *api*, who we are there, and what it refused."""
+
+    team: str
+    user: str
+    bot: str
+    api: SlackApi
+    pacer: Pacer
+    streams: bool = True
+    without_streams: set[str] = field(default_factory=set[str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from agent_core import Core, Database, Definition, Event, Fact
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
 from channels.slack.api import SlackApi
-from channels.slack.deliver import Workspace as Space
 from channels.slack.pace import Pacer
 from channels.slack.testing import App, SlackStandIn, Workspace
 from channels.slack.testing.server import Call
 from channels.slack.testing.world import Channel
 from channels.slack.thread import Thread
 from channels.slack.threads import Threads
+from channels.slack.workspaces import Workspace as Space
 from tests.channels.slack.showing import ANN, Log
 from tests.conftest import OpenDatabase
 

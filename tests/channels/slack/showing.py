@@ -16,10 +16,11 @@ from channels.base import Body, Entry, NotShown, Ref
 from channels.ledger import LEASE, Ledger, Place
 from channels.relay import Relay
 from channels.slack.api import SlackApi
-from channels.slack.deliver import ThreadScreen, Workspace
+from channels.slack.deliver import ThreadScreen
 from channels.slack.pace import Pacer
 from channels.slack.testing import SlackStandIn
 from channels.slack.thread import Thread
+from channels.slack.workspaces import Workspace
 from tests.channels.logs import Teller
 from tests.conftest import OpenDatabase
 
@@ -164,6 +165,7 @@ class Showing:
     thread: Thread
     stops: list[str] = field(default_factory=list[str])
     ends: int = 0
+    statuses: list[str] = field(default_factory=list[str])
     space: Workspace | None = None
 
     def workspace(self) -> Workspace:
@@ -202,8 +204,11 @@ class Showing:
     def ended(self) -> None:
         self.ends += 1
 
-    async def stopped(self) -> None:
-        self.stops.append(self.session)
+    async def stopped(self, run: str) -> None:
+        self.stops.append(run)
+
+    def told(self, status: str) -> None:
+        self.statuses.append(status)
 
     @property
     def text(self) -> str:

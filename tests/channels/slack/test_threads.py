@@ -11,11 +11,11 @@ from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, System
 from agent_core.testing import ScriptedProvider, pause, say
 from channels.ledger import LEASE, Ledger
 from channels.slack.api import SlackApi
-from channels.slack.deliver import Workspace as Space
 from channels.slack.pace import Pacer
 from channels.slack.testing import SlackStandIn, Workspace
 from channels.slack.thread import Thread
 from channels.slack.threads import Threads
+from channels.slack.workspaces import Workspace as Space
 from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann")
