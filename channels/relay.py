@@ -155,7 +155,7 @@ class Relay:
     async def _write(self) -> None:
         """Show the latest state, then let `edit_every` seconds pass unless an end comes; and again."""
         while True:
-            await self._news.wait()
+            await self._within(self._news, self._to_live())
             self._news.clear()
             self._hurry.clear()
             over = self._over
@@ -169,13 +169,28 @@ class Relay:
                 await self._pause()
 
     async def _pause(self) -> None:
-        beat = asyncio.create_task(self._clock.sleep(self._screen.limits.edit_every))
-        end = asyncio.create_task(self._hurry.wait())
+        await self._within(self._hurry, self._screen.limits.edit_every)
+
+    async def _within(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Return when *event* is set, or after *seconds*."""
+        if seconds is None or event.is_set():
+            await event.wait()
+            return
+        beat = asyncio.create_task(self._clock.sleep(seconds))
+        told = asyncio.create_task(event.wait())
         try:
-            await asyncio.wait((beat, end), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((beat, told), return_when=asyncio.FIRST_COMPLETED)
         finally:
             beat.cancel()
-            end.cancel()
+            told.cancel()
+
+    def _to_live(self) -> float | None:
+        """Return the seconds until the last message has grown as old as it may; None when it does not age, or has."""
+        age, last = self._screen.limits.age, self._deliveries[-1]
+        if age is None or last.entry.began_at is None:
+            return None
+        left = age - (self._clock.now() - last.entry.began_at) / 1000
+        return left if left > 0 else None
 
     async def _show(self) -> NotShown | None:
         """Bring every message up to date, in order; return why one of them was not."""

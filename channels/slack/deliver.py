@@ -48,16 +48,20 @@ class Given(ParleyError):
 
 @dataclass(slots=True)
 class _Shown:
-    """What this process knows that a message shows; *at* is when it was last edited (milliseconds).
+    """What this process knows that a message shows: *last*, since *at* (milliseconds).
 
     It is *unsure* when nobody could be asked whether the message is there already.
     """
 
-    items: tuple[Item, ...] = ()
+    last: Picture | None = None
     at: int = 0
     looks: int = 0
     refused: int = 0
     unsure: bool = False
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return self.last.items if self.last is not None else ()
 
 
 class Hears(Protocol):
@@ -122,6 +126,8 @@ class ThreadScreen:
             return
         shown = self._known.setdefault(entry.id, _Shown())
         wanted = self._picture(body, shown)
+        if wanted == shown.last and entry.state != "uncertain":
+            return
         if entry.mode != "stream":
             await self._update(ref, wanted, entry, shown)
             return
@@ -161,7 +167,7 @@ class ThreadScreen:
         except f.SlackFailure as error:
             await self._keep(entry, state="planned", mode=None, sent_to=0, began_at=None)
             raise self._not_shown(error, shown) from None
-        shown.items, shown.at = wanted.items, self._clock.now()
+        shown.last, shown.at = wanted, self._clock.now()
         self._hears.told("processing")
         await self._keep(entry, state="acknowledged", ref=ts, acked_to=wanted.length)
         return ts
@@ -179,7 +185,7 @@ class ThreadScreen:
         except f.SlackFailure as error:
             await self._broken(error, ref, wanted, entry, shown)
             return
-        shown.items, shown.at = wanted.items, self._clock.now()
+        shown.last, shown.at = wanted, self._clock.now()
         # Kept with the next step: a kill before it repairs the message by an update, which shows the same.
         entry.state, entry.acked_to = "acknowledged", wanted.length
 
@@ -203,7 +209,7 @@ class ThreadScreen:
         except f.SlackFailure as error:
             await self._broken(error, ref, wanted, entry, shown)
             return
-        shown.items, shown.at = wanted.items, self._clock.now()
+        shown.last, shown.at = wanted, self._clock.now()
         await self._keep(entry, state="acknowledged", mode="post", acked_to=wanted.length)
         self._hears.told(status or "active")
         if status is None:
@@ -270,7 +276,7 @@ class ThreadScreen:
                 payload = self._plainer(payload, error, shown)
                 continue
             break
-        shown.items, shown.at = wanted.items, self._clock.now()
+        shown.last, shown.at = wanted, self._clock.now()
         entry.began_at = None  # it does not age
         await self._keep(entry, state="acknowledged", ref=ts, acked_to=wanted.length)
         return ts
@@ -303,7 +309,7 @@ class ThreadScreen:
                 payload = self._plainer(payload, error, shown)
                 continue
             break
-        shown.items, shown.at, shown.refused = wanted.items, self._clock.now(), 0
+        shown.last, shown.at, shown.refused = wanted, self._clock.now(), 0
         await self._keep(entry, state="repaired" if state == "repaired" else "acknowledged", acked_to=wanted.length)
 
     def _plainer(self, payload: Payload, error: f.SlackFailure, shown: _Shown) -> Payload:

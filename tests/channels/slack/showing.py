@@ -26,7 +26,7 @@ from tests.conftest import OpenDatabase
 
 ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
-SOON = 40.0
+SOON = 61.0
 """Seconds that somebody of ours may wait."""
 Side = Literal["before", "after"]
 

@@ -2,15 +2,19 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import aiohttp
 import pytest
 
 from agent_core import Core, Definition
+from agent_core import events as e
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
-from channels.slack.testing import Fault, SlackStandIn, Workspace
+from channels.slack.deliver import Given
+from channels.slack.testing import App, Fault, SlackStandIn, Workspace
 from channels.slack.thread import Thread
 from tests.channels.slack.showing import ANN, Log, Showing, typical
 from tests.conftest import Fresh
@@ -25,7 +29,9 @@ async def showing(fresh: Fresh) -> AsyncIterator[Open]:
 
         async def make() -> Showing:
             clock = FakeClock()
-            stand_in = SlackStandIn(clock=clock, workspaces=[Workspace.example()], rates=None)
+            stand_in = SlackStandIn(
+                clock=clock, workspaces=[Workspace.example()], rates=None, app=App(subscribed=frozenset())
+            )
             await stack.enter_async_context(stand_in.serving())
             http = await stack.enter_async_context(aiohttp.ClientSession())
             open_database = stack.enter_context(fresh())
@@ -154,6 +160,70 @@ async def test_every_fault_alone_and_with_each_other(showing: Open, fault: Fault
         assert len(shown.answers) == 1
         struck += armed.struck
     assert struck
+
+
+async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
+    """Posts that are made and not answered, in a thread that cannot be read: at most one more, which says so."""
+    shown = await showing()
+    posts = partial(shown.stand_in.called, "chat.postMessage", "T0001")
+    reads = partial(shown.stand_in.called, "conversations.replies", "T0001")
+    away = lambda: len(posts()) < 9 and len(reads()) < 25  # noqa: E731 - a condition
+    shown.stand_in.fault(Fault("server_error", on="chat.postMessage", effect=True, times=None, when=away))
+    shown.stand_in.fault(Fault("server_error", on="conversations.replies", times=None, when=away))
+    assert await shown.live(typical(), late=True)
+    assert len(shown.answers) == 2
+    assert "not certain" in shown.answers[-1].text
+
+
+async def test_a_root_of_ours_is_not_taken_for_an_answer(showing: Open):
+    """The question of a slash command, which the app has posted, stays as it is when a stream's start is unsure."""
+    shown = await showing()
+    root = await shown.workspace().api.post("CGENERAL", "Ann asks: How many?")
+    shown.thread = replace(shown.thread, root=root)
+    shown.stand_in.fault(Fault("server_error", on="chat.startStream"))
+    assert await shown.live(typical())
+    question, *answers = shown.stand_in.team("T0001").thread("CGENERAL", root)
+    assert question.text == "Ann asks: How many?"
+    assert len(answers) == 1
+
+
+async def test_a_recipient_whom_slack_does_not_find_is_answered_by_a_post(showing: Open):
+    """A stream needs a recipient, a post does not: nobody goes without an answer for that."""
+    shown = await showing()
+    shown.stand_in.fault(Fault("refused", on="chat.startStream", code="user_not_found", times=None))
+    assert await shown.live(typical())
+    assert is_right(shown)
+
+
+async def test_whoever_deletes_the_answer_stops_the_run(showing: Open):
+    """A message that was deleted while it grew is not written again, and its run is stopped."""
+    shown = await showing()
+    shown.stand_in.fault(Fault("refused", on="chat.appendStream", code="message_not_found", times=None))
+    assert await shown.live(typical())
+    assert shown.stops == ["run_1"]
+
+
+async def test_what_slack_refuses_for_good_is_given_up(showing: Open):
+    """A place where nothing may be posted is left after a few tries, not asked for ever."""
+    shown = await showing()
+    code = "restricted_action_read_only_channel"
+    shown.stand_in.fault(Fault("refused", on="chat.postMessage", code=code, times=None))
+    with pytest.raises(Given):
+        await shown.live(typical(), late=True)
+    assert len(shown.stand_in.called("chat.postMessage", "T0001")) == 5
+
+
+async def test_a_long_tool_does_not_keep_a_stream_beyond_its_age(showing: Open):
+    """While a tool works for minutes its stream is ended in time, and the answer goes on in a fresh one."""
+    shown = await showing()
+    log = typical()
+    working = [[log.tell(e.ToolProgress(call="call_1", text=f"row {n}"))] for n in range(9)]
+    log.batches[4:4] = working
+    assert await shown.live(_Slowly(log, shown.clock, seconds=32.0))
+    codes = [(call.answer or {}).get("error") for call in shown.stand_in.calls]
+    assert "message_not_in_streaming_state" not in codes
+    assert is_right(shown)
+    assert len(shown.answers) > 1
 
 
 async def test_a_long_answer_goes_on_in_further_messages(showing: Open):

@@ -149,3 +149,18 @@ async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_
         await team.stops("UANN", "CGENERAL", thread.root)
         go.set()  # the next append hears of it
         await one.shown(thread, "One two\nStopped.")
+
+
+async def test_a_message_that_comes_twice_says_nothing_twice(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """The second event of a mention wants the same again: no status is set anew, and nothing is shown."""
+    async with process(open_database, stand_in, lambda _: (say("Hello."),)) as one:
+        thread = await one.ask("Hi")
+        await one.shown(thread, "Hello.")
+        session = await one.core.find_session(thread.address)
+        assert session is not None
+        await asyncio.gather(*one.threads._showing.values())
+        before = len(stand_in.calls)
+        await one.threads.want(session.id, thread)
+        one.threads.show(session.id)
+        await asyncio.gather(*one.threads._showing.values())
+        assert len(stand_in.calls) == before
