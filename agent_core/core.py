@@ -259,15 +259,18 @@ class Core:
         await self._follow_up(Cancelled([], running=done.running))
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
-    async def correct(self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None = None) -> int:
+    async def correct(
+        self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None = None, order: int | None = None
+    ) -> int:
         """Let an earlier message say *parts*, and return the seq of the fact that says so; raises `NotFound`.
 
         *message* is its id, or the key that it was received with; the same *key* corrects once. What no step took is
-        replaced. A run that has taken it and goes on hears of it in its next step, else the next run tells of it.
+        replaced. A run that has taken it and goes on hears of it in its next step, else the next run tells of it. One
+        with an *order* below that of another which came before it is left: it was made earlier.
         """
         if not parts:
             raise InvalidInput("parts", "a correction says something; `retract` takes a message back.")
-        return (await self._store.correct(session, message, parts, key=key)).seq
+        return (await self._store.correct(session, message, parts, key=key, order=order)).seq
 
     async def retract(self, session: str, message: str, *, by: Actor, key: str | None = None) -> int:
         """Note that *by* deleted a message, named as for `correct`, and return the fact's seq; raises `NotFound`.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from sqlalchemy import Connection, Select, insert, select
+from sqlalchemy import Connection, Select, insert, select, update
 
 from agent_core import events as e
 from agent_core.context.quoted import context_facts
@@ -24,7 +24,7 @@ from agent_core.store.tables import ChangeRow, ReceiptRow
 _CHANGE, _RECEIPT = table_of(ChangeRow), table_of(ReceiptRow)
 _QUOTED = 60
 DELETED = "message deleted"
-Kind = Literal["correct", "retract", "context"]
+Kind = Literal["correct", "retract", "context", "order"]
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -55,9 +55,18 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def correct(
-    connection: Connection, session: str, name: str, parts: tuple[Part, ...], *, key: str | None, now: int
+    connection: Connection,
+    session: str,
+    name: str,
+    parts: tuple[Part, ...],
+    *,
+    key: str | None,
+    order: int | None,
+    now: int,
 ) -> Changed:
     """Write that the message *name* (its id, or the key it came with) says *parts*; raises `NotFound`.
+
+    Of corrections with an *order* one that is older than another that came is left.
 
     A run that is open has it as news: in the message's place, or as a correction of what a step took. Where the run has
     ended the next one tells of it. A message that was deleted stays so, and one that says the same already is left.
@@ -68,7 +77,7 @@ def correct(
     found = _find(connection, home, name)
     seq, said = found.latest
     facts: list[Fact] = []
-    if said not in ((), parts):
+    if said not in ((), parts) and _is_newest(connection, home, found.fact.seq, order):
         body = e.MessageCorrected(message=found.body.message, parts=parts, corrects=found.fact.seq)
         facts = _write(connection, home, [(found.run, body)], now)
         seq = facts[0].seq
@@ -232,6 +241,19 @@ def _seen(connection: Connection, home: SessionRef, key: str | None, kind: Kind)
     if row is not None and row.kind != kind:
         raise IdempotencyMismatch(key)
     return row.seq if row else None
+
+
+def _is_newest(connection: Connection, home: SessionRef, message: int, order: int | None) -> bool:
+    """Tell whether no correction of *message* with a later *order* came, and keep that this one did."""
+    if order is None:
+        return True
+    known = (_CHANGE.c.session == home.key) & (_CHANGE.c.name == f"order:{message}")
+    latest = connection.execute(select(_CHANGE.c.seq).where(known)).scalar()
+    if latest is None:
+        _remember(connection, home, f"order:{message}", "order", order)
+    elif latest < order:
+        connection.execute(update(_CHANGE).where(known).values(seq=order))
+    return latest is None or latest < order
 
 
 def _remember(connection: Connection, home: SessionRef, key: str | None, kind: Kind, seq: int) -> None:

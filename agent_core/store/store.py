@@ -168,10 +168,13 @@ class Store:
 
         return await self.database.write(work, committed)
 
-    async def correct(self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None) -> Changed:
+    async def correct(
+        self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None, order: int | None
+    ) -> Changed:
         now = self.clock.now()
         return await self.database.write(
-            lambda connection: changes.correct(connection, session, message, parts, key=key, now=now), self._changed
+            lambda connection: changes.correct(connection, session, message, parts, key=key, order=order, now=now),
+            self._changed,
         )
 
     async def retract(self, session: str, message: str, *, by: Actor, key: str | None, finish: Finish) -> Changed:

@@ -160,7 +160,9 @@ class Receiver:
             agent = await self._asking.agent(session, said.thread)
             parts = (Text(await self._words(home, said, agent, self._asking.until())),)
             with suppress(NotFound):
-                await self._core.correct(session.id, _key(said.ts), parts, key=f"edit:{said.ts}:{edited.at}")
+                seconds, micros = at(edited.at)
+                order, key = seconds * 1_000_000 + micros, f"edit:{said.ts}:{edited.at}"
+                await self._core.correct(session.id, _key(said.ts), parts, key=key, order=order)
                 return
         # An edit may come before its message, which is then answered as it stands now; the other is a repetition.
         late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest

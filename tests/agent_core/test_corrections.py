@@ -279,3 +279,19 @@ async def test_a_transcript_says_what_people_say_now(make_core: MakeCore):
     assert [text_of(each.parts) for each in found] == ["ten", "One.", "", "Two."]
     page = await stage.core.messages(stage.session, limit=1)
     assert [text_of(each.parts) for each in page.items] == ["ten"]
+
+
+async def test_an_older_correction_does_not_undo_a_newer_one(make_core: MakeCore):
+    """Corrections that come in another order than they were made in leave the message as the last one made it."""
+    gate = Gate()
+    stage = await set_stage(make_core, [(call("wait"),), (say("One."),), (say("Two."),)], tools=[gate.tool])
+    await send(stage, "first", "m1")
+    run = await send(stage, "as it was", "m2")
+    for order, text in ((20, "as it is"), (10, "as it became first"), (20, "again the same")):
+        await stage.core.correct(stage.session, "m2", (Text(text),), key=f"{order} {text}", order=order)
+    assert [text_of(body.parts) for body in await stage.said(MessageCorrected)] == ["as it is"]
+    await stage.core.correct(stage.session, "m2", (Text("as it ends"),), order=30)
+    gate.opened.set()
+    await stage.done(run)
+    assert [text_of(body.parts) for body in await stage.said(MessageCorrected)] == ["as it is", "as it ends"]
+    check_log(await stage.log())
