@@ -14,8 +14,8 @@ from channels.slack.text import escape, neutral
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Installation
 
-POSTING = 2.0
-"""Seconds in which the question of a slash command must be posted."""
+POSTING = 1.0
+"""Seconds beyond those for names in which the question of a slash command must be posted: Slack waits for three."""
 ABSENT = "I am not in this channel. Invite me, and ask again."
 NOT_POSTED = "Slack does not let me post your question here just now. Try again in a moment."
 USAGE = "Ask me something: {command} your question"
@@ -35,7 +35,7 @@ async def commanded(asking: Asking, home: Installation, asked: Commanded) -> str
     if (told := refusal(person, agent.definition.slack)) is not None:
         return told
     try:
-        async with asyncio.timeout(POSTING):
+        async with asyncio.timeout_at(until + POSTING):
             root = await _post(home, asked, question)
     except f.Gone:
         return ABSENT
