@@ -79,19 +79,8 @@ def transcript(connection: Connection, session: str, *, after: int, limit: int) 
     place = sessions.find(connection, session).place
     facts = log.message_facts(connection, place, after, limit + 1)
     moved = _adopted(connection, facts) if facts else {}
-    now = _corrected(connection, place, facts[0].seq) if facts else {}
     cursor = str(facts[limit - 1].seq) if len(facts) > limit else None
-    return Page(tuple(_message(fact, moved, now) for fact in facts[:limit]), cursor)
-
-
-def _corrected(connection: Connection, place: Place, after: int) -> dict[str, tuple[Part, ...]]:
-    """Return what the messages that were changed behind seq *after* say now; those that were deleted say nothing."""
-    query = select(EVENT.c.data).where(
-        EVENT.c.session == place.key, EVENT.c.seq > after, EVENT.c.type == log.CODES["message.corrected"]
-    )
-    decoder = msgspec.json.Decoder(e.MessageCorrected)
-    bodies = [decoder.decode(row.data) for row in connection.execute(query.order_by(EVENT.c.seq))]
-    return {body.message: body.parts for body in bodies}
+    return Page(tuple(_message(fact, moved) for fact in facts[:limit]), cursor)
 
 
 def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
@@ -109,7 +98,7 @@ def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
     return moved
 
 
-def _message(fact: Fact, moved: dict[int, str], now: dict[str, tuple[Part, ...]]) -> MessageObject:
+def _message(fact: Fact, moved: dict[int, str]) -> MessageObject:
     body = fact.body
     if isinstance(body, e.MessageReceived):
         return MessageObject(
@@ -118,7 +107,7 @@ def _message(fact: Fact, moved: dict[int, str], now: dict[str, tuple[Part, ...]]
             role="user",
             actor=body.actor,
             run=moved.get(fact.seq, fact.run),
-            parts=now.get(body.message, body.parts),
+            parts=body.parts,
             partial=False,
             created_at=fact.time,
         )

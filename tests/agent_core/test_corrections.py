@@ -17,7 +17,6 @@ from agent_core import (
     StepStarted,
     Text,
     ToolStarted,
-    text_of,
 )
 from agent_core.context.window import CORRECTION
 from agent_core.store import loading, log
@@ -266,19 +265,6 @@ async def test_an_edit_behind_a_deletion_comes_too_late(make_core: MakeCore):
     await stage.done(first.id)
     assert (await stage.core.run(second)).status == "cancelled"
     assert [body.parts for body in await stage.said(MessageCorrected)] == [()]
-
-
-async def test_a_transcript_says_what_people_say_now(make_core: MakeCore):
-    """The list of messages has the last text of a corrected one, and nothing of what a deleted one said."""
-    stage = await set_stage(make_core, [(say("One."),), (say("Two."),)])
-    for text in ("one", "two"):
-        await stage.done(await send(stage, text, text))
-    await correct(stage, "one", "ten")
-    await retract(stage, "two")
-    found = (await stage.core.messages(stage.session)).items
-    assert [text_of(each.parts) for each in found] == ["ten", "One.", "", "Two."]
-    page = await stage.core.messages(stage.session, limit=1)
-    assert [text_of(each.parts) for each in page.items] == ["ten"]
 
 
 async def test_an_older_correction_does_not_undo_a_newer_one(make_core: MakeCore):

@@ -176,14 +176,17 @@ async def test_a_working_run_shows_a_heartbeat(stage: Stage):
     core = stage.core
     session = await open_session(core)
     receipt = await send(core, session, "one")
+    newest = (await log_of(core, session))[-1].seq
     seen: list[object] = []
+    follows = asyncio.Event()
 
     async def read() -> None:
-        async for batch in core.follow(session, after=4):
+        async for batch in core.follow(session, after=newest):
+            follows.set()
             seen.extend(event for event in batch if not isinstance(event, Fact))
 
     reading = asyncio.create_task(read())
-    await until(lambda: bool(core._store.hub._readers))
+    await follows.wait()
     for beats in (1, 2):
         for _ in range(10):
             await stage.sweep()

@@ -25,13 +25,14 @@ def team(stand_in: SlackStandIn) -> Team:
     return stand_in.team()
 
 
-def in_slack(start_server: StartServer, stand_in: SlackStandIn, *, rate: float) -> Server:
+def in_slack(start_server: StartServer, stand_in: SlackStandIn, *, rate: float, **settings: str) -> Server:
     """Start a server that the stand-in tells of what people say."""
     server = start_server(
         rate=rate,
         SLACK_BOT_TOKEN=stand_in.team().bot_token,
         SLACK_SIGNING_SECRET=stand_in.app.signing_secret,
         SLACK_API_URL=f"{stand_in.base_url}api",
+        **settings,
     )
     stand_in.deliver_to(server.url)
     return server
@@ -79,5 +80,24 @@ async def test_stop_in_slack_stops(start_server: StartServer, stand_in: SlackSta
     said = words(team, asked.ts)
     assert said[-1] == "Stopped."
     assert len(said) < len(WHOLE.split())
+    await team.says("UANN", "CGENERAL", "What is 2 + 2?", asked.ts)
+    await stand_in.until(lambda: "4." in words(team, asked.ts), timeout=LONG)
+
+
+async def test_on_postgres_another_process_takes_over(
+    start_shared: StartServer, postgres_url: str, stand_in: SlackStandIn, team: Team
+):
+    """Of two processes in Slack one is killed while it answers: the other ends the answer in the same message."""
+    one, two = (in_slack(start_shared, stand_in, rate=60, DATABASE_URL=postgres_url) for _ in range(2))
+    stand_in.deliver_to(one.url)
+    asked = await team.mentions("UANN", "CGENERAL", ASK)
+    assert asked.acked
+    await stand_in.until(lambda: len(words(team, asked.ts)) > 10, timeout=LONG)
+    await asyncio.to_thread(one.kill)
+    stand_in.deliver_to(two.url)
+    await stand_in.until(lambda: len(words(team, asked.ts)) >= len(WHOLE.split()), timeout=LONG)
+    await done(stand_in, team, asked.ts)
+    assert words(team, asked.ts) == WHOLE.split()
+    assert len(team.answers("CGENERAL", asked.ts)) == 1
     await team.says("UANN", "CGENERAL", "What is 2 + 2?", asked.ts)
     await stand_in.until(lambda: "4." in words(team, asked.ts), timeout=LONG)
