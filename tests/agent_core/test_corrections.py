@@ -17,6 +17,7 @@ from agent_core import (
     StepStarted,
     Text,
     ToolStarted,
+    text_of,
 )
 from agent_core.context.window import CORRECTION
 from agent_core.store import loading, log
