@@ -22,7 +22,7 @@ _LEAST = 0.05
 """Seconds between two pictures: eyes see no more."""
 _BREATH = 1.0
 """Seconds after which a picture is looked at again although nothing has happened: streams age by themselves."""
-_NAME = re.compile(r"@([a-z][\w.-]*)")
+_NAME = re.compile(r"@([a-zA-Z][\w.-]*)")
 _NO_ANSWER = "The app did not acknowledge: {}"
 
 Act = Literal[
@@ -141,9 +141,9 @@ def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Heard]:
 
 
 def _typed(team: Team, text: str) -> str:
-    """Turn the `@name` that a person types into a mention."""
-    ids = {each.name: each.id for each in team.workspace.users.values()}
-    return _NAME.sub(lambda found: f"<@{ids[found[1]]}>" if found[1] in ids else found[0], text)
+    """Turn the `@name` that a person types, in letters of any case, into a mention."""
+    ids = {each.name.lower(): each.id for each in team.workspace.users.values()}
+    return _NAME.sub(lambda found: f"<@{ids[found[1].lower()]}>" if found[1].lower() in ids else found[0], text)
 
 
 def _check_host(request: web.Request) -> None:
