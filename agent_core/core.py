@@ -176,6 +176,11 @@ class Core:
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
         return await self.session(id)
 
+    async def rename_session(self, id: str, title: str) -> SessionObject:
+        """Give a session another title, cut to 200 characters; raises `NotFound`."""
+        await self._store.write(lambda connection: sessions.rename(connection, sessions.hold(connection, id), title))
+        return await self.session(id)
+
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)))

@@ -22,6 +22,9 @@ from agent_core.store.tables import DEFAULT_PROJECT
 
 _FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
 
+TITLE_LENGTH = 200
+"""Characters of a title: those of its column."""
+
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     """What the core needs of a session to work in it; *max_runs* is the cap of its agent, *noted* see `store.notes`."""
@@ -170,6 +173,11 @@ def close(connection: Connection, session: SessionRef) -> None:
     """Close a session: it takes no more messages. Raises `SessionBusy` while something is to be answered."""
     _refuse_busy(connection, session, "close")
     connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(closed=True))
+
+
+def rename(connection: Connection, session: SessionRef, title: str) -> None:
+    """Give a session another title."""
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(title=title[:TITLE_LENGTH]))
 
 
 def delete(connection: Connection, session: SessionRef) -> None:

@@ -61,6 +61,14 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Renamed:
+    """Somebody gave the thread's session another *title*."""
+
+    thread: Thread
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
     """Somebody opened the app's Messages tab."""
 
@@ -106,7 +114,7 @@ class Unknown:
     kind: str
 
 
-Asked = Said | Edited | Deleted | Stopped | Opened | Voted | Commanded | Pointed | Unknown
+Asked = Said | Edited | Deleted | Stopped | Renamed | Opened | Voted | Commanded | Pointed | Unknown
 Reading = Callable[[Json, Identity], Asked | None]
 
 
@@ -201,6 +209,10 @@ def _stopped(event: Json, me: Identity) -> Stopped:
     return Stopped(_thread({**event, "ts": event["thread_ts"]}, me), event["event_ts"])
 
 
+def _renamed(event: Json, me: Identity) -> Renamed:
+    return Renamed(_thread({**event, "ts": event["thread_ts"]}, me), event["title"])
+
+
 def _opened(event: Json, _: Identity) -> Opened | None:
     return Opened(event["user"], event["channel"]) if event.get("tab") == "messages" else None
 
@@ -257,7 +269,7 @@ def _mention(me: Identity) -> re.Pattern[str]:
 _EVENTS: Mapping[str, Reading] = MappingProxyType(
     {
         "agent_session_stopped": _stopped,
-        "agent_session_title_changed": _nothing,  # a session's own title is made of its first message
+        "agent_session_title_changed": _renamed,
         "app_context_changed": _nothing,
         "app_home_opened": _opened,
         "app_mention": _said,

@@ -62,6 +62,9 @@ class Receiver:
                 await self._deleted(home, asked)
             case i.Stopped():
                 await self._stopped(home, asked)
+            case i.Renamed():
+                if (session := await self._core.find_session(asked.thread.address)) is not None:
+                    await self._core.rename_session(session.id, asked.title)
             case i.Voted():
                 with suppress(NotFound):
                     by = self._actor(home, asked.user)

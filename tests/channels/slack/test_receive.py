@@ -358,3 +358,13 @@ async def test_a_closed_conversation_says_so(rig: Rig):
     assert (await rig.team.says("UANN", "UANN", "more", heard.ts)).acked
     await rig.stand_in.until(lambda: rig.stand_in.called("chat.postEphemeral"))
     assert rig.stand_in.called("chat.postEphemeral")[0].arguments["text"] == CLOSED
+
+
+async def test_a_session_that_is_renamed_in_slack_has_that_title(rig: Rig):
+    """People name a conversation in Slack, and it is called so everywhere."""
+    heard = await rig.team.mentions("UANN", "CGENERAL", "hello")
+    await (await rig.workspaces.space("T0001")).api.set_status("CGENERAL", heard.ts, "processing")
+    assert (await rig.team.renames("UBEN", "CGENERAL", heard.ts, "The figures of May")).acked
+    session = await rig.session("CGENERAL", heard.ts)
+    assert session is not None
+    assert session.title == "The figures of May"
