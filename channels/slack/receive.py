@@ -117,6 +117,7 @@ class Receiver:
                 await self._take_in(home, said, session, agent, person, until)
             except SessionClosed:
                 self._whisper(home, said, CLOSED, scope=thread.address)
+                self._begin(_show_closed(home, thread))
 
     async def _take_in(
         self,
@@ -230,6 +231,13 @@ async def _tell_alone(home: Installation, thread: Thread, words: str, root: str 
     space = home.space
     await space.pacer.admit("chat.postEphemeral", space.team, thread.channel, Lane.EDIT)
     await space.api.ephemeral(thread.channel, thread.user, words, thread_ts=root)
+
+
+async def _show_closed(home: Installation, thread: Thread) -> None:
+    """Have Slack show that a conversation is over which an operator closed."""
+    space = home.space
+    await space.pacer.admit("agents.sessions.setStatus", space.team, thread.channel, Lane.LIFECYCLE)
+    await space.api.set_status(thread.channel, thread.root, "closed")
 
 
 def _files(said: i.Said) -> tuple[Context, ...]:

@@ -358,6 +358,10 @@ async def test_a_closed_conversation_says_so(rig: Rig):
     assert (await rig.team.says("UANN", "UANN", "more", heard.ts)).acked
     await rig.stand_in.until(lambda: rig.stand_in.called("chat.postEphemeral"))
     assert rig.stand_in.called("chat.postEphemeral")[0].arguments["text"] == CLOSED
+    await rig.stand_in.until(lambda: rig.team.session("DANN", heard.ts) is not None)
+    shown = rig.team.session("DANN", heard.ts)
+    assert shown is not None
+    assert shown.status == "closed"
 
 
 async def test_a_session_that_is_renamed_in_slack_has_that_title(rig: Rig):

@@ -164,3 +164,21 @@ async def test_a_message_that_comes_twice_says_nothing_twice(open_database: Open
         one.threads.show(session.id)
         await asyncio.gather(*one.threads._showing.values())
         assert len(stand_in.calls) == before
+
+
+async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """The agent's `loading` texts stand in the thread while it works, and no longer."""
+    go = asyncio.Event()
+    async with process(open_database, stand_in, lambda _: (pause(go), say("Done."))) as one:
+        asked = await stand_in.team().says("UANN", "CGENERAL", "Hi")
+        thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001", loading=("Looking into it",))
+        await one.ask("Hi", thread)
+
+        def loading() -> str:
+            session = stand_in.team().session("CGENERAL", thread.root)
+            return session.loading if session is not None else ""
+
+        await stand_in.until(lambda: "Looking into it" in loading(), timeout=30)
+        go.set()
+        await one.shown(thread, "Done.")
+        assert loading() == ""
