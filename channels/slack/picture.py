@@ -33,21 +33,27 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The use of a tool."""
+    """The use of a tool: *details* are its latest progress, *output* is how it ended if not well."""
 
     key: str
     title: str
     status: Status
+    details: str = ""
     output: str = ""
 
-    def chunk(self) -> Json:
-        """Return the task as a chunk of a stream."""
+    def chunk(self, before: "Task | None") -> Json:
+        """Return the task as a chunk of a stream that shows it as it was *before*: Slack adds what is said again."""
         given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
-        return {**given, "output": self.output} if self.output else given
+        if self.details and (before is None or before.details != self.details):
+            given["details"] = self.details
+        if self.output and (before is None or before.output != self.output):
+            given["output"] = self.output
+        return given
 
     def line(self) -> str:
         """Return the task as a line of text."""
-        return f"{_SIGN[self.status]} {self.title}{f': {self.output}' if self.output else ''}"
+        more = self.output or (self.details if self.status == "in_progress" else "")
+        return f"{_SIGN[self.status]} {self.title}{f': {more}' if more else ''}"
 
 
 Item = Words | Task
@@ -144,7 +150,7 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
             case Words(text=text), _:
                 chunks += _words(text)
             case Task(), _ if item != old:
-                chunks.append(item.chunk())
+                chunks.append(item.chunk(old if isinstance(old, Task) else None))
             case _:
                 pass
         at_end = at_end or item.key == last
@@ -158,9 +164,10 @@ def _words(text: str) -> list[Json]:
 def _task(call: Call, *, ended: bool) -> Task:
     title = neutral(call.name.replace("_", " "))[: limits.TASK_TEXT.value]
     status = _STATUS.get(call.status, "error")
+    details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT.value]
     if ended and status == "in_progress":
-        return Task(call.id, title, "error")
-    return Task(call.id, title, status, _OUTCOME.get(call.status, ""))
+        return Task(call.id, title, "error", details)
+    return Task(call.id, title, status, details, _OUTCOME.get(call.status, ""))
 
 
 def _notice(run: Run) -> str:

@@ -80,6 +80,20 @@ async def test_an_answer_streams_with_its_tools_and_ends_with_the_question_how_i
     assert session.status == "active"
 
 
+async def test_what_a_tool_tells_of_its_progress_is_shown_once_each(showing: Open):
+    """The progress of a tool stands in its task, each text sent once, and pings nobody."""
+    shown = await showing()
+    log = typical()
+    told = ("row 1", "row 1", "row 2 of <!channel>")
+    log.batches[4:4] = [[log.tell(e.ToolProgress(call="call_1", text=text))] for text in dict.fromkeys(told)]
+    assert await shown.live(log)
+    sent = [chunk for call in shown.stand_in.called("chat.appendStream", "T0001") for chunk in call.arguments["chunks"]]
+    details = [chunk["details"] for chunk in sent if "details" in chunk]
+    assert [text.replace("\u200b", "") for text in details] == ["row 1", "row 2 of <!channel>"]
+    assert "<!channel>" not in details[-1]
+    assert is_right(shown)
+
+
 async def test_a_finished_answer_is_one_post(showing: Open):
     """An answer that is over before it was shown is posted whole, without a stream."""
     shown = await showing()
