@@ -60,7 +60,7 @@ def postgres_url(postgres: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def backend(request: pytest.FixtureRequest) -> str:
-    """The kind of database: SQLite, but for tests that run on both, see `tests/agent_core/conftest.py`."""
+    """The kind of database: SQLite, but for tests that run on both, see `tests/both.py`."""
     return getattr(request, "param", "sqlite")
 
 

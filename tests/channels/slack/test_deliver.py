@@ -161,6 +161,7 @@ def name(fault: Fault) -> str:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=name)
+@pytest.mark.sqlite
 async def test_every_fault_alone_and_with_each_other(showing: Open, fault: Fault):
     """No fault, alone or with another one, loses a word or shows one twice."""
     struck = 0
