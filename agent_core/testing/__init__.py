@@ -1,6 +1,7 @@
 """Fakes that users of Parley test with too: a scripted model, a server of models, and a clock moved by hand."""
 
 from agent_core.testing.clock import FakeClock
+from agent_core.testing.level import Level
 from agent_core.testing.models import FakeModels
 from agent_core.testing.script import (
     Answer,
@@ -34,6 +35,7 @@ __all__ = [
     "FakeClock",
     "FakeModels",
     "Item",
+    "Level",
     "Script",
     "ScriptExhausted",
     "ScriptedProvider",

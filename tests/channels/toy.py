@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core import Actor, Event, Inbound, Text
-from agent_core.testing.level import Level
+from agent_core.testing import Level
 from channels.base import Body, Decision, Entry, Limits, NotShown, Ref, Stop
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from aiohttp import web
 
 from agent_core import Clock, SystemClock
-from agent_core.testing.level import Level
+from agent_core.testing import Level
 from channels.slack import limits
 from channels.slack.budget import Budget
 from channels.slack.testing.app import App

@@ -10,8 +10,7 @@ import aiohttp
 
 from agent_core import Actor, Event, Fact, Text, TextDelta
 from agent_core import events as e
-from agent_core.testing import FakeClock
-from agent_core.testing.level import Level
+from agent_core.testing import FakeClock, Level
 from channels.base import Body, Entry, NotShown, Ref
 from channels.ledger import LEASE, Ledger, Place
 from channels.relay import Relay

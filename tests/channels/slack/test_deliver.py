@@ -218,6 +218,15 @@ async def test_whoever_deletes_the_answer_stops_the_run(showing: Open):
     assert shown.stops == ["run_1"]
 
 
+async def test_a_stream_that_a_person_stopped_stops_its_own_run(showing: Open):
+    """Whenever the stop is heard of, it is of the run whose stream it was: the words stay, once, and no other ends."""
+    shown = await showing()
+    shown.stand_in.fault(Fault("refused", on="chat.stopStream", code="stopped_by_user", times=None))
+    assert await shown.live(typical())
+    assert shown.stops == ["run_1"]
+    assert is_right(shown)
+
+
 async def test_what_slack_refuses_for_good_is_given_up(showing: Open):
     """A place where nothing may be posted is left after a few tries, not asked for ever."""
     shown = await showing()
