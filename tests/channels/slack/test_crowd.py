@@ -12,6 +12,9 @@ from channels.slack.testing import Fault, SlackStandIn
 from tests.channels.slack.crowding import Crowd, Leaping, Scene, Talk, crowd
 from tests.conftest import Fresh
 
+# The figures are of virtual time, which stands still during transactions of SQLite alone: Postgres' driver waits by it.
+pytestmark = pytest.mark.sqlite
+
 MINUTE = limits.RATE_WINDOW.value + LEEWAY
 Play = Callable[[Crowd], Awaitable[None]]
 Stage = Callable[..., None]
