@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 UNUSED = {
     "alembic": "parley migrate",
     "asyncpg": "Postgres",
+    "cryptography": "a secret to keep",
     "dbos": "Postgres",
     "httpx": "parley chat",
     "hypothesis": "tests",
@@ -27,6 +28,7 @@ UNUSED = {
     "prometheus_client": "/metrics",
     "psycopg": "Postgres",
     "pydantic.v1": "FastAPI",
+    "re2": "a rule with a pattern",
     "rich": "structlog",
     "slack_bolt": "Slack",
     "slack_sdk": "Slack",
