@@ -1,6 +1,6 @@
 """The runtime: one agent core behind every place where a team talks. Channels use the names below and no others."""
 
-from agent_core.agents import Agent, Controls, Definition, Limits, Snapshot, ToolSpec, Web
+from agent_core.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec, Web
 from agent_core.clock import Clock, SystemClock
 from agent_core.core import Core
 from agent_core.errors import (
@@ -11,6 +11,7 @@ from agent_core.errors import (
     IdempotencyMismatch,
     InvalidInput,
     ManagedByFile,
+    NotAnApprover,
     NotFound,
     ParleyError,
     RateLimited,
@@ -22,12 +23,16 @@ from agent_core.errors import (
     UnknownCursor,
 )
 from agent_core.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalVoted,
     ContextAdded,
     ContextCompacted,
     Event,
     Fact,
     FactBody,
     Heartbeat,
+    HookRuled,
     Live,
     LiveBody,
     MessageCompleted,
@@ -54,6 +59,8 @@ from agent_core.events import (
     ToolRequested,
     ToolStarted,
 )
+from agent_core.hooks.approval import Decider, Decision, may_respond
+from agent_core.hooks.definition import ApprovalConfig, Hook
 from agent_core.ids import new_id
 from agent_core.inbound import Context, Inbound, Overlap
 from agent_core.messages import (
@@ -72,6 +79,10 @@ from agent_core.messages import (
 )
 from agent_core.objects import (
     AgentObject,
+    ApprovalObject,
+    ApprovalStatus,
+    AuditEntry,
+    AuditKind,
     Feedback,
     MessageObject,
     Page,
@@ -83,7 +94,9 @@ from agent_core.objects import (
     RunStatus,
     SessionObject,
     SessionStatus,
+    Vote,
 )
+from agent_core.outputs import ToolOutput
 from agent_core.places import Clash, Slack, conflicts, route
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
@@ -93,6 +106,14 @@ __all__ = [
     "Agent",
     "AgentObject",
     "AlreadyDecided",
+    "ApprovalConfig",
+    "ApprovalDecided",
+    "ApprovalObject",
+    "ApprovalRequested",
+    "ApprovalStatus",
+    "ApprovalVoted",
+    "AuditEntry",
+    "AuditKind",
     "CallOutcome",
     "Clash",
     "Clock",
@@ -104,6 +125,9 @@ __all__ = [
     "Controls",
     "Core",
     "Database",
+    "Decider",
+    "Decision",
+    "DeclaredTool",
     "Definition",
     "Event",
     "Fact",
@@ -112,6 +136,8 @@ __all__ = [
     "File",
     "Forbidden",
     "Heartbeat",
+    "Hook",
+    "HookRuled",
     "IdempotencyMismatch",
     "Inbound",
     "InvalidInput",
@@ -124,6 +150,7 @@ __all__ = [
     "MessageCorrected",
     "MessageObject",
     "MessageReceived",
+    "NotAnApprover",
     "NotFound",
     "Overlap",
     "Page",
@@ -166,6 +193,7 @@ __all__ = [
     "TooLarge",
     "ToolCall",
     "ToolCompleted",
+    "ToolOutput",
     "ToolPending",
     "ToolProgress",
     "ToolRequested",
@@ -175,8 +203,10 @@ __all__ = [
     "Unavailable",
     "UnknownCursor",
     "Usage",
+    "Vote",
     "Web",
     "conflicts",
+    "may_respond",
     "new_id",
     "route",
     "text_of",

@@ -1,15 +1,25 @@
 """Agents: frozen definitions, what their tools are like, and what one step may do."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from agent_core.controls import (
+    ABLE,
+    DEFAULT_MAX_STEPS,
+    Abilities,
+    Controls,
+    Defaults,
+    Override,
+    ToolKind,
+    merged,
+    resolve,
+)
+from agent_core.hooks.definition import Hook, HookEvent, Named, chain
 from agent_core.places import Slack
 
-ToolChoice = Literal["auto", "none"]
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-DEFAULT_MAX_STEPS = 25
 DEFAULT_CONTEXT_MESSAGES = 200
 RESULT_LIMIT = 50_000
 
@@ -18,7 +28,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the loop knows of a tool.
 
     *effect* `write` means that a second execution may do harm; *idempotent* that the tool takes the call id as
-    an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model.
+    an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model. *kind* says who
+    executes it: this process, the client of the run, or nobody, so that a call of it is the run's answer.
     """
 
     name: str
@@ -29,6 +40,20 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     timeout: float = 60.0
     result_limit: int = RESULT_LIMIT
+    kind: ToolKind = "function"
+
+
+class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tool that an agent's author declares and no code of ours executes: the `client` does, or nobody (`none`)."""
+
+    name: str
+    kind: Literal["client", "none"]
+    description: str
+    parameters: dict[str, Any]
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters, kind=self.kind)
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,21 +65,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES
     max_runs: int | None = None
-
-
-class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a run or one step may do; None means: ask the next layer.
-
-    *max_output_tokens* bounds one model call. *effort* is how hard the model thinks; one that lacks the level takes
-    its nearest. *temperature* is 0 to 2, and left out for a model that takes none.
-    """
-
-    model: str | None = None
-    max_steps: int | None = None
-    max_output_tokens: int | None = None
-    effort: Effort | None = None
-    temperature: float | None = None
-    tool_choice: ToolChoice | None = None
 
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +83,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     instructions: str
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
+    tools: tuple[str | DeclaredTool, ...] = ()
+    hooks: tuple[Hook, ...] = ()
     limits: Limits = Limits()
     controls: Controls = Controls()
     web: Web = Web()
@@ -89,8 +100,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...]
 
 
+def _able(_model: str) -> Abilities:
+    return ABLE
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides."""
+    """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
+
+    *able* tells what the API of a model, `provider:name`, does by itself.
+    """
 
     id: str
     version: int
@@ -98,29 +116,39 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     tools: Mapping[str, ToolSpec]
     overrides: Controls = Controls()
+    able: Callable[[str], Abilities] = _able
 
     @property
     def name(self) -> str:
         return self.definition.name
 
+    def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[Named]:
+        """Return the hooks that are asked at *event* (of *tool*), in their order."""
+        return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
+
     @property
     def max_steps(self) -> int:
         return self.overrides.max_steps or self.definition.controls.max_steps or DEFAULT_MAX_STEPS
 
+    @property
+    def tool_context(self) -> dict[str, Any]:
+        """Return what the tools are handed beside their arguments; it may hold secrets."""
+        return merged(self.overrides, self.definition.controls).tool_context or {}
 
-def controls(n: int, agent: Agent, model: str | None = None) -> Controls:
-    """Return what step *n* (from 1) of a run of *agent* may do: run over agent over default.
 
-    The last step withholds the tools, so that a run ends with an answer. *model* is a fallback that took over.
+def controls(
+    n: int,
+    agent: Agent,
+    model: str | None = None,
+    *,
+    override: Override | None = None,
+    defaults: Defaults | None = None,
+) -> Controls:
+    """Return what step *n* (from 1) of a run of *agent* may do.
+
+    *override* is for this step alone; below it are the rule for the step, the *defaults* of a resume, the run and the
+    agent. *model* is a fallback that took over.
     """
-    over, own = agent.overrides, agent.definition.controls
-    wish = over.tool_choice or own.tool_choice or "auto"
-    last = n >= agent.max_steps and bool(agent.tools)
-    return Controls(
-        model=model or agent.snapshot.model,
-        max_steps=agent.max_steps,
-        max_output_tokens=over.max_output_tokens or own.max_output_tokens,
-        effort=over.effort or own.effort,
-        temperature=own.temperature if over.temperature is None else over.temperature,
-        tool_choice="none" if last or not agent.tools else wish,
-    )
+    given = merged(defaults, agent.overrides, agent.definition.controls)
+    given = replace(given, model=model or agent.snapshot.model)
+    return resolve(n, given, override, {name: spec.kind for name, spec in agent.tools.items()})

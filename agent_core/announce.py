@@ -9,7 +9,7 @@ from agent_core.agents import Agent, ToolSpec
 from agent_core.events import FactBody
 from agent_core.messages import CallOutcome, Text
 from agent_core.state import REPAIR, Call, RunState
-from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait
+from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Rule, Wait
 
 NOT_RUN = "Not run: the run ended before this call was started."
 STOPPED = "Stopped before it ended."
@@ -22,10 +22,10 @@ def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
         case Ask():
             return _ask(move, state)
         case CallTools():
-            return [e.ToolStarted(call=c.call) for c in move.calls if c.status == "requested" and c.raw is None]
+            return [e.ToolStarted(call=c.call) for c in move.calls if _starts(c, agent.tools)]
         case Wait():
             return [e.RunWaiting(on=move.on)]
-        case Compact():
+        case Compact() | Rule():
             return []
         case Finish():
             return finish(move.end, state, agent.tools)
@@ -37,7 +37,28 @@ def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> S
     if state.is_open:
         stop = "cancelled" if isinstance(end, e.RunCancelled) else "error"
         facts.append(e.MessageCompleted(message=state.message, role="assistant", parts=(), stop=stop, partial=True))
-    return [*facts, *(_closed(call, tools) for call in state.open_calls()), end]
+    for call in state.open_calls():
+        if call.status == "pending" and (asked := call.approval) and call.on == "approval":
+            facts.append(
+                e.ApprovalDecided(
+                    approval=asked.approval,
+                    call=call.call,
+                    tool=call.name,
+                    arguments=call.arguments,
+                    status="cancelled",
+                    by=getattr(end, "by", None),
+                )
+            )
+        facts.append(_closed(call, tools))
+    return [*facts, end]
+
+
+def _starts(call: Call, tools: Mapping[str, ToolSpec]) -> bool:
+    """Tell whether somebody here begins to execute *call*."""
+    if call.status != "requested" or call.raw is not None or call.denied is not None:
+        return False
+    spec = tools.get(call.name)
+    return spec is None or spec.kind == "function"
 
 
 def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:

@@ -1,7 +1,7 @@
 """One tool call: prepare, execute, finalize."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -11,14 +11,16 @@ from agent_core import events as e
 from agent_core.agents import Agent, ToolSpec
 from agent_core.announce import UNKNOWN
 from agent_core.clock import Clock
-from agent_core.messages import CallOutcome, Part, Text, clean
+from agent_core.hooks.chain import Hooks
+from agent_core.messages import CallOutcome, Part, Text, clean, text_of
+from agent_core.schemas import problems
 from agent_core.state import Call, RunState
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 
-_ERRORS_SHOWN = 5
 _RAW_SHOWN = 500
 _PATIENCE = 0.5
+ANSWERED = "Taken as the answer."
 _log = structlog.get_logger("parley.calls")
 
 
@@ -31,8 +33,10 @@ class Blobs(Protocol):
 class Calls:
     """Run the calls of one run."""
 
-    def __init__(self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, blobs: Blobs, clock: Clock) -> None:
-        self._run, self._agent, self._toolbox = run, agent, toolbox
+    def __init__(
+        self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, hooks: Hooks, blobs: Blobs, clock: Clock
+    ) -> None:
+        self._run, self._agent, self._toolbox, self.hooks = run, agent, toolbox, hooks
         self._blobs, self._clock = blobs, clock
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
@@ -58,7 +62,7 @@ class Calls:
                     break
                 if isinstance(event, BaseException):
                     raise event
-                left -= not isinstance(event, e.ToolProgress)
+                left -= isinstance(event, e.ToolCompleted | e.ToolPending)
                 yield event
             await _end(tasks)
             while not news.empty():
@@ -69,7 +73,7 @@ class Calls:
 
     async def _one(self, call: Call, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
         prepared = self._prepare(call, state)
-        if isinstance(prepared, e.ToolCompleted):
+        if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             tell(prepared)
             return
         context = t.CallContext(
@@ -80,23 +84,45 @@ class Calls:
             progress=lambda text: tell(e.ToolProgress(call=call.call, text=clean(text))),
         )
         outcome = await self._execute(prepared, call, context)
-        tell(outcome if isinstance(outcome, e.ToolCompleted) else await self._finalize(prepared.spec, call, outcome))
+        if isinstance(outcome, e.ToolCompleted):
+            tell(outcome)
+            return
+        for fact in await self._finalize(prepared.spec, call, outcome):
+            tell(fact)
 
-    def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted:
+    async def rule(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
+        """Ask the hooks whether *calls* may run, side by side; what cannot run anyway ends without a question."""
+        asked = [self._ruled(call, state) for call in calls]
+        for facts in await asyncio.gather(*asked):
+            for fact in facts:
+                yield fact
+
+    async def _ruled(self, call: Call, state: RunState) -> Sequence[e.FactBody]:
+        end = self._prepare(call, state)
+        if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
+            return [end]
+        return await self.hooks.before_call(call)
+
+    def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted | e.ToolPending:
         """Return the tool that may run, or how the call ends without it."""
+        if call.denied is not None:
+            return _ended(call, "denied", call.denied)
         spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
             return _ended(call, "unknown", UNKNOWN)
-        if spec is None or tool is None:
+        if spec is None or (tool is None and spec.kind == "function"):
             names = ", ".join(sorted(self._agent.tools)) or "none"
             return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
         if call.raw is not None:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
             return _ended(call, "failed", text)
-        if problems := _problems(spec, call.arguments):
-            return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {problems}")
-        return tool
+        if faults := problems(spec.parameters, call.arguments):
+            told = "; ".join(map(str, faults))
+            return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {told}")
+        if spec.kind == "client":
+            return e.ToolPending(call=call.call, on="client")
+        return tool or _ended(call, "done", ANSWERED)
 
     async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Let the tool work within its timeout; one that will not stop is left behind."""
@@ -131,14 +157,24 @@ class Calls:
         if not work.cancelled() and (error := work.exception()) is not None:
             _log.info("tool.left", run=self._run.id, error=type(error).__name__)
 
-    async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> e.FactBody:
+    async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
             case t.Done(parts):
-                return await self._kept(spec, call, "done", parts)
+                return await self.result(spec, call, "done", parts)
             case t.Failed(message):
-                return await self._kept(spec, call, "failed", (Text(message),))
+                return await self.result(spec, call, "failed", (Text(message),))
             case t.Pending(on):
-                return e.ToolPending(call=call.call, on=on)
+                return [e.ToolPending(call=call.call, on=on)]
+
+    async def result(
+        self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]
+    ) -> Sequence[e.FactBody]:
+        """Return how a call ends that came to *parts*, once the hooks have seen them."""
+        rulings: Sequence[e.FactBody] = ()
+        if self._agent.hooks("PostToolUse", call.name):
+            rulings, changed = await self.hooks.after_call(call, text_of(parts))
+            parts = parts if changed is None else (Text(changed),)
+        return [*rulings, await self._kept(spec, call, outcome, parts)]
 
     async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
         """Show the model at most `result_limit` characters; the whole goes to a blob."""
@@ -167,14 +203,6 @@ def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
 
 def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
     return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
-
-
-def _problems(spec: ToolSpec, arguments: dict[str, Any]) -> str:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - three megabytes that only a call needs
-
-    validator: Any = Draft202012Validator(spec.parameters)
-    found = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(arguments)]
-    return "; ".join(found[:_ERRORS_SHOWN])
 
 
 def _first(parts: tuple[Part, ...], limit: int) -> list[Part]:

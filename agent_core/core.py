@@ -2,21 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any
 
-import structlog
 from sqlalchemy import Connection
 
 from agent_core import events as e
 from agent_core.announce import finish
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
+from agent_core.desk import Approvals
+from agent_core.ends import Ends
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited, Unavailable
+from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited
 from agent_core.events import Event, FactBody
 from agent_core.homes import Home, Homes
+from agent_core.hooks.chain import Rulers
+from agent_core.hooks.rulers import HookRulers
 from agent_core.inbound import Context, Inbound
 from agent_core.messages import Actor, Part
 from agent_core.objects import (
@@ -31,7 +34,9 @@ from agent_core.objects import (
     SessionStatus,
 )
 from agent_core.opening import Opened, Openings, Reach
+from agent_core.outputs import Outputs, ToolOutput
 from agent_core.providers.base import Provider, named
+from agent_core.ringing import Ringing
 from agent_core.roster import Roster, cursor_key
 from agent_core.segments import Segments, provider_for
 from agent_core.state import RunState
@@ -47,13 +52,11 @@ from agent_core.store.store import Store
 from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox
 
-_log = structlog.get_logger("parley.core")
-
 
 class Core:
     """One agent core behind every place where a team talks. Build it inside a running event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the one who composes chooses
         self,
         database: Database,
         *,
@@ -63,9 +66,12 @@ class Core:
         clock: Clock | None = None,
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
         bus: Bus | None = None,
+        rulers: Rulers | None = None,
         max_backlog: int | None = None,
     ) -> None:
         """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
+
+        *rulers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
 
         While *max_backlog* runs wait, over all processes, messages that need one more are refused.
         """
@@ -75,21 +81,26 @@ class Core:
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock)
         self._homes = Homes(self._store, self.agents, self._encode_for)
-        self._segments = Segments(self._store, self._homes, self.agents, providers, tools)
+        self._segments = Segments(
+            self._store, self._homes, self.agents, providers, tools, rulers or HookRulers(None, clock)
+        )
+        self.approvals = Approvals(self._store)
+        self._outputs = Outputs(self._store, self._homes, self._segments)
+        self._ends = Ends(self._store, self._homes, self._segments)
         self._engine = engine(self._segments, clock)
-        self._store.serve(self._engine.worker, self._engine.has_room, self._freed)
+        self._ringing = Ringing(self._engine, bus, self._segments)
+        self._store.serve(self._engine.worker, self._engine.has_room, self._ringing.freed)
         self._backlog = Backlog(database, clock, max_backlog)
-        reach = Reach(self._engine.place, self._begin, self._interrupt, self._freed)
+        reach = Reach(self._engine.place, self._begin, self._ringing.interrupt, self._ringing.freed)
         self._openings = Openings(self._store, self._homes, self.agents, self._finish, self._backlog, reach)
         self._work: asyncio.Task[None] | None = None
         self._counting: asyncio.Task[None] | None = None
-        self._ringing: set[asyncio.Future[None]] = set()
 
     async def start(self) -> None:
         """Take up what an earlier process left, and go on looking for what is due."""
         await self._store.write(catalog.ensure_project)
         if self._bus is not None:
-            await self._bus.start(self._store.hub, self._rung, self._engine.interrupt)
+            await self._bus.start(self._store.hub, self._ringing.rung, self._engine.interrupt)
         await self._engine.start()
         self._segments.pressure.start()
         self._counting = asyncio.create_task(self._backlog.watch(), name="parley-backlog")
@@ -103,6 +114,7 @@ class Core:
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
+        await self._ends.stop(grace)
         if self._bus is not None:
             await self._bus.stop()
         await self._store.database.close()
@@ -252,7 +264,7 @@ class Core:
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
-        await self._follow_up(await self._store.cancel(run, by=by, reason=reason, finish=self._finish))
+        await self._ringing.follow_up(await self._store.cancel(run, by=by, reason=reason, finish=self._finish))
         return await self.run(run)
 
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
@@ -261,8 +273,16 @@ class Core:
         Nothing starts in between, and a message that joined the active run and was not taken yet opens no next one.
         """
         done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
-        await self._follow_up(Cancelled([], running=done.running))
+        await self._ringing.follow_up(Cancelled([], running=done.running))
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
+
+    async def submit(self, run: str, outputs: Sequence[ToolOutput]) -> RunObject:
+        """Let client calls of *run* end with *outputs*, all or none; it goes on once none of them is open.
+
+        Raises `NotFound`, `InvalidInput` for a call that it does not wait for, `AlreadyDecided` for one that has ended.
+        """
+        await self._outputs.submit(run, outputs)
+        return await self.run(run)
 
     async def correct(
         self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None = None, order: int | None = None
@@ -285,7 +305,7 @@ class Core:
         """
         done = await self._store.retract(session, message, by=by, key=key, finish=self._finish)
         if done.cancelled is not None:
-            await self._follow_up(done.cancelled)
+            await self._ringing.follow_up(done.cancelled)
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
@@ -331,40 +351,6 @@ class Core:
 
     async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
         return await self._openings.receive(home, inbound, agent)
-
-    async def _follow_up(self, done: Cancelled) -> None:
-        """Have a cancelled run's driver stop, and the run begin that it made room for."""
-        if done.running is not None and not self._interrupt(done.running.key):
-            await self._engine.ring(done.running.key)
-        if done.started is not None:
-            self._engine.begin(done.started, self._segments.segment(done.started))
-
-    def _interrupt(self, run: int) -> bool:
-        """Have a run's driver, here or elsewhere, stop and read the news; tell whether it is here."""
-        here = self._engine.interrupt(run)
-        if not here and self._bus is not None:
-            self._bus.interrupt(run)
-        return here
-
-    def _freed(self, run: int) -> None:
-        """Have a run started that waited for another's end, or for room."""
-        if self._engine.has_room():
-            self._rung(run)
-        else:
-            self._segments.call(run)
-
-    def _rung(self, run: int) -> None:
-        """Look at a run that another process asks for."""
-        ringing = asyncio.ensure_future(self._heard(run))
-        self._ringing.add(ringing)
-        ringing.add_done_callback(self._ringing.discard)
-
-    async def _heard(self, run: int) -> None:
-        try:
-            with suppress(Unavailable):  # the sweep finds the run once the database is back
-                await self._engine.hear(run)
-        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not go unheard; the sweep finds the run
-            _log.exception("ring.failed", run=run)
 
     def _begin(self, opened: Opened) -> None:
         segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)

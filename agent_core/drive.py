@@ -14,12 +14,14 @@ from agent_core.answer import Answer
 from agent_core.calls import Calls
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.events import LIVE_BODIES, FactBody, LiveBody, RunFailed
+from agent_core.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
+from agent_core.hooks.chain import Hooks, saying
+from agent_core.messages import text_of
 from agent_core.pressure import Pressure
 from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.state import NOTHING, Left, RunState
 from agent_core.store.log import Appended, RunRef
-from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Wait, react
+from agent_core.strategy import Ask, CallTools, Compact, Finish, Move, Rule, Wait, message_id, react
 
 _log = structlog.get_logger("parley.drive")
 
@@ -87,6 +89,7 @@ class Ports:
     log: RunLog
     provider_for: Callable[[str], Provider]
     calls: Calls
+    hooks: Hooks
     clock: Clock
     read_file: Callable[[str], Awaitable[bytes | None]]
     pressure: Pressure
@@ -197,6 +200,8 @@ class Driver:
                 return self._ask(move)
             case CallTools():
                 return self._call(move)
+            case Rule():
+                return self._rule(move)
             case Compact():
                 return self._compact(move)
             case Wait() | Finish():
@@ -208,6 +213,7 @@ class Driver:
         Text is shown from here: it comes by the thousand, and each further generator costs every delta a microsecond.
         """
         answer = Answer(move, self._run.epoch)
+        is_ruled = bool(self._agent.hooks("PreResponse"))  # then nobody sees a word of it before the hooks have
         try:
             if move.delay and not self._interrupt.called:
                 await self._clock.sleep(move.delay)
@@ -215,7 +221,7 @@ class Driver:
                 async with aclosing(await self._stream(move)) as stream:
                     async for batch in stream:
                         shown = answer.take(batch)
-                        for delta in shown:
+                        for delta in () if is_ruled else shown:
                             self._log.show(self._run, delta)
                         if answer.ended or self._interrupt.called:
                             break
@@ -224,8 +230,35 @@ class Driver:
         except asyncio.CancelledError:
             if not self._interrupt.called:
                 raise
-        for fact in answer.facts(self._state, self._agent, interrupted=self._interrupt.called):
+        facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
+        for fact in await self._ruled(facts) if is_ruled else facts:
             yield fact
+
+    async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
+        """Let the hooks see what the model says before the log does; of what a cancel cut nothing is kept."""
+        found: list[FactBody] = []
+        for fact in facts:
+            if isinstance(fact, MessageCompleted) and (text := text_of(fact.parts)):
+                rulings, changed = ((), "") if fact.partial else await self._ports.hooks.before_answer(text)
+                found += rulings
+                fact = fact if changed is None else saying(fact, changed)  # noqa: PLW2901 - the same fact, ruled
+            found.append(fact)
+        return found
+
+    async def _rule(self, move: Rule) -> AsyncGenerator[FactBody | LiveBody]:
+        """Ask the hooks; what a cancel interrupts was not said."""
+        try:
+            if not move.calls:
+                message = message_id(self._run.id, 0)
+                for fact in await self._ports.hooks.before_start(message, self._state.ruled):
+                    yield fact
+                return
+            async with aclosing(self._calls.rule(move.calls, self._state)) as facts:
+                async for fact in facts:
+                    yield fact
+        except asyncio.CancelledError:
+            if not self._interrupt.called:
+                raise
 
     async def _call(self, move: CallTools) -> AsyncGenerator[FactBody | LiveBody]:
         """Run the calls; those that a cancel stops are closed by the end of the run."""

@@ -14,9 +14,11 @@ ParleyError
 │   ├── AlreadyDecided
 │   └── ManagedByFile
 ├── Forbidden
+│   └── NotAnApprover
 ├── RateLimited            more waits than is taken on; nothing was kept, the same may be sent again
 ├── Unavailable            the database cannot be reached now; nothing is known to be wrong with what was asked
 └── LostRun                another worker owns the run now; this one must stop
+    └── NewerRun           a newer version has written to the run; this one cannot drive it
 """
 
 from typing import ClassVar
@@ -84,7 +86,13 @@ class SessionOpen(Conflict):
 
 
 class AlreadyDecided(Conflict):
+    """There is an outcome already: of *approval*, when it is about one."""
+
     code = "already_decided"
+
+    def __init__(self, message: str, approval: object = None) -> None:
+        super().__init__(message)
+        self.approval = approval
 
 
 class ManagedByFile(Conflict):
@@ -93,6 +101,10 @@ class ManagedByFile(Conflict):
 
 class Forbidden(ParleyError):
     code = "forbidden"
+
+
+class NotAnApprover(Forbidden):
+    code = "not_an_approver"
 
 
 class RateLimited(ParleyError):
@@ -115,3 +127,12 @@ class LostRun(ParleyError):
     """Raised by the log when an append carries an epoch that is not the run's any more."""
 
     code = "lost_run"
+
+
+class NewerRun(LostRun):
+    """Raised where a run's log holds facts that only a newer version knows: whoever has that one drives it."""
+
+    code = "newer_run"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"Run `{run}` was written by a newer version; it waits for a worker of that one.")

@@ -9,17 +9,12 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from agent_core.messages import Actor, CallOutcome, Native, Part, Usage
+from agent_core.rulings import ApprovalDecided, ApprovalRequested, ApprovalVoted, Body, HookRuled
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
 StopReason = Literal["end_turn", "max_steps", "stop_condition", "no_executor", "budget", "refused", "blocked"]
 FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
 WaitingOn = Literal["approval", "client", "run"]
-
-
-class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an event says; fields with a default are the optional ones and stay out of the JSON."""
-
-    type: ClassVar[str]
 
 
 class SessionOpened(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,10 +114,13 @@ class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run ended with an answer; *structured* is that answer as a value, where one was asked for."""
+
     type: ClassVar[str] = "run.completed"
     stop_reason: StopReason
     usage: Usage
     cost: str | None
+    structured: Any = None
 
 
 class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -275,6 +273,10 @@ FactBody = (
     | ToolStarted
     | ToolPending
     | ToolCompleted
+    | HookRuled
+    | ApprovalRequested
+    | ApprovalVoted
+    | ApprovalDecided
 )
 Delta = TextDelta | ReasoningDelta
 LiveBody = Delta | ToolProgress | Heartbeat

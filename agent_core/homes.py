@@ -42,6 +42,10 @@ class Homes:
         self._homes.move_to_end(session)
         return home
 
+    def peek(self, session: str) -> Home | None:
+        """Return the session if it is in memory."""
+        return self._homes.get(session)
+
     def keep(self, home: Home) -> Home:
         self._homes[home.ref.id] = home
         if len(self._homes) > MAX_HOMES:
@@ -64,8 +68,8 @@ class Homes:
                 log.facts_between(connection, place, seen),
             )
         )
-        home.window.apply(missed)
-        state = replay(run.id, own)
+        home.window.apply(log.known(missed, seen))
+        state = replay(run.id, [fact for fact in own if fact.seq <= home.window.seq])
         return state.at(home.window.seq)
 
     def _built(self, loaded: Loaded) -> Home:

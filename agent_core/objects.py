@@ -11,6 +11,10 @@ from agent_core.messages import Actor, Part, Usage
 RunStatus = Literal["queued", "running", "waiting", "requires_action", "completed", "failed", "cancelled"]
 SessionStatus = Literal["idle", "running", "waiting", "requires_action", "closed"]
 Rating = Literal["up", "down"]
+ApprovalStatus = Literal["open", "approved", "denied", "expired", "cancelled"]
+AuditKind = Literal[
+    "requested", "delivered", "opened", "voted", "approved", "denied", "expired", "cancelled", "refused", "late"
+]
 ACTIVE: tuple[RunStatus, ...] = ("running", "waiting", "requires_action")
 ENDED: tuple[RunStatus, ...] = ("completed", "failed", "cancelled")
 T = TypeVar("T")
@@ -101,6 +105,7 @@ class RunObject(msgspec.Struct, frozen=True, kw_only=True):
     error: RunError | None
     text: str
     parts: tuple[Part, ...]
+    structured: Any
     usage: Usage
     cost: str | None
     steps: int
@@ -111,6 +116,72 @@ class RunObject(msgspec.Struct, frozen=True, kw_only=True):
     last_activity_at: int
     completed_at: int | None
     feedback: tuple[Feedback, ...] = ()
+
+
+class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one person said to an approval; *decider* is how the surface knew them, kept for what is allowed later."""
+
+    actor: Actor
+    approved: bool
+    at: int
+    surface: str
+    remember: bool = False
+    is_operator: bool = False
+    is_present: bool = False
+    also: tuple[str, ...] = ()
+
+
+class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to people about one exact call; *arguments* are those that may run, *asked* the model's own.
+
+    *digest* is the hash of tool and arguments; *edit* and *remember* tell what a decision may bring besides yes or no.
+    """
+
+    id: str
+    session: str
+    run: str
+    agent: str
+    call: str
+    step: int
+    tool: str
+    arguments: dict[str, Any]
+    asked: dict[str, Any]
+    digest: str
+    title: str
+    detail: str | None
+    status: ApprovalStatus
+    responders: tuple[str, ...]
+    quorum: int
+    votes: tuple[Vote, ...]
+    edit: bool
+    remember: bool
+    deliver_to: tuple[str, ...]
+    on_timeout: Literal["deny", "fail"]
+    asker: Actor | None
+    requested_at: int
+    expires_at: int
+    decided_by: Actor | None = None
+    decided_at: int | None = None
+    reason: str | None = None
+
+    @property
+    def is_edited(self) -> bool:
+        return self.arguments != self.asked
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the record of approvals; *seq* orders all of them."""
+
+    seq: int
+    approval: str
+    session: str
+    run: str
+    at: int
+    kind: AuditKind
+    actor: Actor | None
+    surface: str | None
+    place: str | None
+    data: dict[str, Any] | None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +202,10 @@ __all__ = [
     "ACTIVE",
     "ENDED",
     "AgentObject",
+    "ApprovalObject",
+    "ApprovalStatus",
+    "AuditEntry",
+    "AuditKind",
     "Feedback",
     "MessageObject",
     "Page",
@@ -142,4 +217,5 @@ __all__ = [
     "RunStatus",
     "SessionObject",
     "SessionStatus",
+    "Vote",
 ]

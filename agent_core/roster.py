@@ -7,16 +7,18 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core import places
-from agent_core.agents import Agent, Controls, Definition, Snapshot, ToolSpec
+from agent_core.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
 from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider, named
+from agent_core.schemas import schema_problem
 from agent_core.store import catalog
 from agent_core.store.catalog import StoredAgent
 from agent_core.store.store import Store
 from agent_core.tools.base import Toolbox
+from agent_core.tools.function import NAME
 
 MAX_STEPS = 200
 MAX_NAME = 100
@@ -112,10 +114,7 @@ class Roster:
             raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
-        for tool in definition.tools:
-            if tool not in self._toolbox:
-                known = ", ".join(sorted(self._toolbox)) or "none"
-                raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
+        self._check_tools(definition)
         if definition.model is not None:
             self._check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):
@@ -148,7 +147,7 @@ class Roster:
         return freeze(
             model=definition.controls.model or definition.model or self._default_model,
             instructions=definition.instructions,
-            tools=[self._toolbox[name].spec for name in definition.tools],
+            tools=[self._toolbox[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
         )
 
     def agent(
@@ -165,12 +164,39 @@ class Roster:
 
     def _today(self, frozen: ToolSpec) -> ToolSpec:
         tool = self._toolbox.get(frozen.name)
-        if tool is None:
+        if tool is None or frozen.kind != "function":
             return frozen
         return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
 
     def _lacking(self, definition: Definition) -> Sequence[str]:
-        return [tool for tool in definition.tools if tool not in self._toolbox]
+        return [tool for tool in definition.tools if isinstance(tool, str) and tool not in self._toolbox]
+
+    def _check_tools(self, definition: Definition) -> None:
+        names: set[str] = set()
+        for place, tool in enumerate(definition.tools):
+            path = f"tools[{place}]"
+            if isinstance(tool, str) and tool not in self._toolbox:
+                known = ", ".join(sorted(self._toolbox)) or "none"
+                raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
+            name = tool if isinstance(tool, str) else tool.name
+            if name in names:
+                raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
+            names.add(name)
+            if not isinstance(tool, str):
+                self._check_declared(path, tool)
+
+    def _check_declared(self, path: str, tool: DeclaredTool) -> None:
+        """Raise `InvalidInput` when a model could not be offered *tool*."""
+        if not NAME.fullmatch(tool.name):
+            raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
+        if tool.name in self._toolbox:
+            raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
+        if not tool.description.strip():
+            raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
+        if tool.parameters.get("type") != "object":
+            raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+        if problem := schema_problem(tool.parameters):
+            raise InvalidInput(f"{path}.parameters", f"no JSON Schema (draft 2020-12): {problem}")
 
     def _check_model(self, path: str, model: str) -> None:
         name = model.partition(":")[0]

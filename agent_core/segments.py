@@ -9,10 +9,12 @@ from structlog.contextvars import bind_contextvars
 from agent_core import events as e
 from agent_core.agents import Agent
 from agent_core.calls import Calls
+from agent_core.desk import RunDesk
 from agent_core.drive import Driver, Interrupt, Ports
 from agent_core.engine.base import Segment
 from agent_core.errors import LostRun, NotFound
 from agent_core.homes import Home, Homes
+from agent_core.hooks.chain import Hooks, Rulers
 from agent_core.inbound import RunOptions
 from agent_core.pressure import Pressure
 from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
@@ -30,9 +32,15 @@ class Segments:
     """Builds a driver for a run and lets it drive."""
 
     def __init__(
-        self, store: Store, homes: Homes, roster: Roster, providers: Mapping[str, Provider], toolbox: Toolbox
+        self,
+        store: Store,
+        homes: Homes,
+        roster: Roster,
+        providers: Mapping[str, Provider],
+        toolbox: Toolbox,
+        rulers: Rulers,
     ) -> None:
-        self._store, self._homes, self._roster = store, homes, roster
+        self._store, self._homes, self._roster, self._rulers = store, homes, roster, rulers
         self._providers, self._toolbox = providers, toolbox
         self.pressure = Pressure(store.tally.late.note)
 
@@ -92,12 +100,24 @@ class Segments:
         finally:
             self._store.release(run)
 
+    def calls(self, run: RunRef, agent: Agent) -> Calls:
+        """Return what runs the calls of *run*."""
+        return Calls(
+            run, agent, self._toolbox, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
+        )
+
+    def hooks(self, run: RunRef, agent: Agent) -> Hooks:
+        """Return the hooks of *run*."""
+        desk = RunDesk(self._store, run)
+        return Hooks(agent, session=run.session_id, run=run.id, rulers=self._rulers, desk=desk)
+
     def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
-        calls = Calls(run, agent, self._toolbox, blobs=self._store, clock=self._store.clock)
+        calls = self.calls(run, agent)
         ports = Ports(
             log=self._store,
             provider_for=lambda model: provider_for(self._providers, model),
             calls=calls,
+            hooks=calls.hooks,
             clock=self._store.clock,
             read_file=self._file,
             pressure=self.pressure,

@@ -16,15 +16,22 @@ UNCOUNTED = frozenset({TOOLS_WITHHELD, "stale_reasoning"})
 """Failed tries that are mended in a way of their own, and leave a step its tries."""
 REPAIR = "repair"
 """Why a snapshot is frozen anew with nothing changed: a model refused its earlier thinking, so that is left out."""
-HANDED_OVER, OUTAGE = "handed_over", "outage"
-BLAMELESS = frozenset({HANDED_OVER, OUTAGE})
-"""Causes of a resume that say nothing of the run: its worker was stopped, or the database was away."""
+HANDED_OVER, OUTAGE, DUE, ANSWERED = "handed_over", "outage", "due", "answered"
+BLAMELESS = frozenset({HANDED_OVER, OUTAGE, DUE, ANSWERED})
+"""Causes of a resume that say nothing of the run: its worker was stopped, the database was away, a wait is over."""
+NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
+DENIED = "Not run: a person did not approve this call."
+TOO_LATE = "Not run: nobody approved this call in time."
 _UNTAKEN = ("untaken", "owed", "questions", "notes", "late")
 RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One use of a tool: *epoch* is the run's when it was started, *repeat* how often it came in a row."""
+    """One use of a tool: *epoch* is the run's when it was started, *repeat* how often it came in a row.
+
+    *ruled* are the hooks that let these *arguments* pass, *approved* those for which people did; *approval* is the
+    question that is open, or was; *denied* says why it will not run.
+    """
 
     call: str
     name: str
@@ -37,6 +44,10 @@ class Call(msgspec.Struct, frozen=True):
     epoch: int = 0
     on: e.WaitingOn | None = None
     outcome: CallOutcome | None = None
+    ruled: tuple[str, ...] = ()
+    approved: tuple[str, ...] = ()
+    approval: e.ApprovalRequested | None = None
+    denied: str | None = None
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -59,7 +70,9 @@ class RunState(msgspec.Struct, frozen=True):
     have negative seqs: `-k` is the k-th from the end. *size* and *border* describe the window: its entries, and how
     many lie before the newest place where it may be cut. *failures* are those in a row of the model that the open step
     asks, *shown* tells whether something of one of its tries was seen, *repaired* whether its earlier thinking was
-    left out already. *empty* tells whether the last answer said nothing, *nudges* how often in a row.
+    left out already. *empty* tells whether the last answer said nothing, *nudges* how often in a row. *ruled* are the
+    hooks that let the run start; it is *blocked* when one forbids it or its answer, and *expired* when people were too
+    late for a call without which it is to fail.
     """
 
     run: str
@@ -94,6 +107,9 @@ class RunState(msgspec.Struct, frozen=True):
     cancelling: e.RunCancelling | None = None
     size: int = 0
     border: int = 0
+    ruled: tuple[str, ...] = ()
+    blocked: bool = False
+    expired: bool = False
 
     def apply(self, *facts: Fact) -> "RunState":
         """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
@@ -165,9 +181,13 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return _fold_step(s, body)
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
             return _fold_call(s, body)
+        case e.HookRuled():
+            return _fold_ruling(s, body)
+        case e.ApprovalRequested() | e.ApprovalDecided():
+            return _fold_approval(s, body)
         case e.SnapshotFrozen():
             return replace(s, repaired=s.repaired or body.reason == REPAIR)
-        case e.SessionOpened() | e.ContextCompacted():
+        case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted():
             return s
         case _:
             return _fold_run(s, body)
@@ -281,6 +301,48 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
             return _with_call(s, body.call, status="pending", on=body.on)
         case e.ToolCompleted():
             return replace(_with_call(s, body.call, status="completed", outcome=body.outcome), vain=0)
+
+
+def _fold_ruling(s: RunState, body: e.HookRuled) -> RunState:
+    """Let arguments that a hook changed be approved anew: what people said yes to was another call."""
+    if body.call is None:
+        blocked = s.blocked or body.ruling == "deny"
+        return replace(s, ruled=(*s.ruled, body.hook) if body.event == "OnRunStart" else s.ruled, blocked=blocked)
+    call = next((c for c in s.calls if c.call == body.call), None)
+    if call is None or body.event != "PreToolUse":
+        return s
+    match body.ruling:
+        case "deny":
+            return _with_call(s, body.call, denied=body.reason or NOT_ALLOWED)
+        case "modify":
+            changes = {"arguments": body.arguments or {}, "approved": ()}
+            return _with_call(s, body.call, ruled=(*call.ruled, body.hook), **changes)
+        case "allow":
+            return _with_call(s, body.call, ruled=(*call.ruled, body.hook))
+        case "hold":
+            return s
+
+
+def _fold_approval(s: RunState, body: e.ApprovalRequested | e.ApprovalDecided) -> RunState:
+    if isinstance(body, e.ApprovalRequested):
+        return _with_call(s, body.call, approval=body)
+    call = next((c for c in s.calls if c.call == body.call), None)
+    if call is None or call.approval is None or call.status != "pending":
+        return s
+    asked, freed = call.approval, {"status": "requested", "on": None}
+    match body.status:
+        case "approved" if body.edited:  # the other hooks have not seen these arguments
+            return _with_call(s, body.call, arguments=body.arguments, ruled=(), approved=(asked.hook,), **freed)
+        case "approved":
+            return _with_call(s, body.call, approved=(*call.approved, asked.hook), **freed)
+        case "denied":
+            why = f" The reason: {body.reason}" if body.reason else ""
+            return _with_call(s, body.call, denied=f"{DENIED}{why}", **freed)
+        case "expired":
+            expired = s.expired or asked.on_timeout == "fail"
+            return replace(_with_call(s, body.call, denied=TOO_LATE, **freed), expired=expired)
+        case "cancelled":
+            return s
 
 
 def _paid(total: str | None, more: str | None) -> str | None:

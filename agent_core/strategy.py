@@ -1,7 +1,7 @@
 """Strategies: pure functions from what has happened to what comes next."""
 
 import zlib
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -45,6 +45,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     repair: bool = False
 
 
+class Rule(msgspec.Struct, frozen=True):
+    """Ask the hooks: whether these *calls* may run, or with none whether the run may start."""
+
+    calls: tuple[Call, ...] = ()
+
+
 class CallTools(msgspec.Struct, frozen=True):
     """Run these calls; more than one only when all may run side by side."""
 
@@ -70,7 +76,7 @@ class Finish(msgspec.Struct, frozen=True):
     end: e.Terminal
 
 
-Move = Ask | CallTools | Wait | Compact | Finish
+Move = Ask | Rule | CallTools | Wait | Compact | Finish
 SYSTEM = Actor("parley", "service")
 
 
@@ -78,6 +84,8 @@ def react(state: RunState, agent: Agent) -> Move:
     """Think, act, observe: ask the model, run what it calls, and again, until it answers."""
     if ending := _forced_end(state):
         return ending
+    if not state.step and any(hook.name not in state.ruled for hook in agent.hooks("OnRunStart")):
+        return Rule()
     if state.calls and not state.is_open and (move := _open_calls(state, agent)):
         return move
     if state.is_open:
@@ -93,6 +101,10 @@ def message_id(run: str, n: int) -> str:
 def _forced_end(state: RunState) -> Finish | None:
     if state.cancelling:
         return Finish(e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason))
+    if state.blocked and not state.is_open:
+        return _completed(state, "blocked")
+    if state.expired:
+        return _fail("approval_expired", "Nobody decided in time, and without that this cannot go on.")
     if state.vain >= MAX_RESUMES:
         return _fail("lost", "The run was interrupted again and again without getting anywhere.")
     doomed = next((c for c in state.calls if c.repeat >= MAX_REPEATS and c.status == "requested"), None)
@@ -101,23 +113,46 @@ def _forced_end(state: RunState) -> Finish | None:
     return None
 
 
-def _open_calls(state: RunState, agent: Agent) -> CallTools | Wait | None:
-    """Return the calls that are due: interrupted ones first, then in order, safe neighbours together."""
+def _open_calls(state: RunState, agent: Agent) -> Rule | CallTools | Wait | Finish | None:
+    """Return the calls that are due: interrupted ones first, then in order, safe neighbours together.
+
+    The hooks are asked of all before the first one runs. A call that nobody executes is the run's answer.
+    """
     interrupted = tuple(c for c in state.calls if c.status == "started" and c.epoch < state.epoch)
     if interrupted:
         return CallTools(interrupted)
     requested = tuple(c for c in state.calls if c.status == "requested")
+    if unruled := tuple(c for c in requested if _is_unruled(c, agent)):
+        return Rule(unruled)
     if requested:
         safe = 0
         while safe < len(requested) and _is_safe(requested[safe], agent):
             safe += 1
         return CallTools(requested[: max(safe, 1)])
     waiting: set[e.WaitingOn] = {c.on for c in state.calls if c.status == "pending" and c.on}
-    return Wait(tuple(sorted(waiting))) if waiting else None
+    if waiting:
+        return Wait(tuple(sorted(waiting)))
+    answer = next((c for c in state.calls if c.outcome == "done" and _kind(c, agent) == "none"), None)
+    return _completed(state, "no_executor", structured=answer.arguments) if answer else None
+
+
+def _kind(call: Call, agent: Agent) -> str | None:
+    spec = agent.tools.get(call.name)
+    return spec.kind if spec else None
+
+
+def _is_unruled(call: Call, agent: Agent) -> bool:
+    """Tell whether a hook has yet to say something of *call*; what cannot run anyway is nobody's question."""
+    if call.denied is not None or call.raw is not None or call.name not in agent.tools:
+        return False
+    known = {*call.ruled, *call.approved}
+    return any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
 
 
 def _is_safe(call: Call, agent: Agent) -> bool:
     spec = agent.tools.get(call.name)
+    if call.denied is not None:
+        return True
     return spec is not None and spec.concurrency_safe
 
 
@@ -183,8 +218,12 @@ def _next(state: RunState, agent: Agent) -> Move:
             return compact
         note = CONTINUE_NOTE if cut else EMPTY_NOTE if mute and not state.asks else None
         return _ask(state, agent, n=n, attempt=1, note=note, model=state.model)
-    cost = state.cost if state.usage else None
-    return Finish(e.RunCompleted(stop_reason=_stop_reason(state, agent), usage=state.usage or UNKNOWN_USAGE, cost=cost))
+    return _completed(state, _stop_reason(state, agent))
+
+
+def _completed(state: RunState, reason: e.StopReason, *, structured: Any = None) -> Finish:
+    cost, usage = state.cost if state.usage else None, state.usage or UNKNOWN_USAGE
+    return Finish(e.RunCompleted(stop_reason=reason, usage=usage, cost=cost, structured=structured))
 
 
 def _compact(state: RunState, agent: Agent, *, more: int) -> Compact | None:
@@ -240,7 +279,7 @@ def _ask(
 
 
 def _fail(
-    code: Literal["doom_loop", "lost", "provider_error", "context_overflow"],
+    code: e.FailureCode,
     message: str,
     *,
     retryable: bool = False,

@@ -16,7 +16,7 @@ OTHER = "other"
 _MODELS = 50
 _FOLLOWED = 10_000
 """Runs and calls that are followed at once; of the oldest beyond that it is not known any more how they began."""
-_CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage"})
+_CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 

@@ -23,5 +23,9 @@ CODES: dict[str, int] = {
     "tool.started": 41,
     "tool.pending": 42,
     "tool.completed": 43,
+    "approval.requested": 50,
+    "approval.decided": 51,
+    "hook.ruled": 52,
+    "approval.voted": 54,
 }
 TYPES: dict[int, str] = {code: name for name, code in CODES.items()}

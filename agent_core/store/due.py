@@ -65,6 +65,12 @@ _QUEUED = Hot(
     .limit(bindparam("b_most"))
 )
 _SET = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
+_WAKE = Hot(
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"), RUN.c.status.in_(words("waiting", "requires_action")))
+    .values(status="running", owner=None, due_at=bindparam("b_now"))
+    .returning(RUN.c.key)
+)
 _NEXT = Hot(select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1))
 
 
@@ -87,6 +93,14 @@ def next_deadline(connection: Connection, after: int) -> int | None:
 def set_deadline(connection: Connection, key: int, at: int) -> None:
     """Have the run looked at at *at* milliseconds, whatever its state is then."""
     _SET.run(connection, b_key=key, b_due=at)
+
+
+def wake(connection: Connection, key: int, now: int) -> bool:
+    """Let a waiting run go on in the hands of whoever takes it first; tell whether it waited.
+
+    It runs from now on, and nobody owns it: the sweep finds it even if the ring is lost.
+    """
+    return bool(_WAKE.run(connection, b_key=key, b_now=now))
 
 
 def note_news(connection: Connection, key: int) -> None:

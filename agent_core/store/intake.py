@@ -183,10 +183,13 @@ def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run
 
 def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
     """Open a run for the message: started at once when the session is *free* and this worker has room."""
-    starts = free and intake.owner is not None and limits.admits(connection, home.agent, home.max_runs)
+    first = home.newest + 1
+    free_here = free and intake.owner is not None
+    missed = log.facts_between(connection, home.place, intake.after, first) if free_here else []
+    may_start = free_here and log.is_whole(missed, intake.after, first)
+    starts = may_start and limits.admits(connection, home.agent, home.max_runs)
     if intake.new_prefix:
         catalog.keep_snapshot(connection, intake.snapshot)
-    first = home.newest + 1
     run = RunRef(
         key=0,
         id=intake.run,
@@ -210,12 +213,13 @@ def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake,
         opening = [*opening, begun, *frozen]
     said = starts and intake.foresees(home, freezes=bool(frozen))
     bodies = [*opening, *intake.step] if said else opening
-    missed = log.facts_between(connection, home.place, intake.after, first) if starts else []
     log.take_seqs(connection, home.key, len(bodies))
     facts = log.write(connection, home.place, first, [(run, body) for body in bodies], now=intake.now)
     _SET_TITLE.run(connection, b_key=home.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
     receipt = _keep_receipt(connection, home, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
+    if not starts:
+        missed = []
     return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
 
 

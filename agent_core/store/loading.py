@@ -30,7 +30,7 @@ def load(connection: Connection, session: str) -> Loaded:
     ref = sessions.find(connection, session)
     first_open = _FIRST_OPEN.run(connection, b_session=ref.key).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq)
-    facts = log.facts_between(connection, ref.place, start - 1)
+    facts = log.known(log.facts_between(connection, ref.place, start - 1), start - 1)
     named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
     return Loaded(

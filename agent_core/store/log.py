@@ -51,7 +51,8 @@ class Place(msgspec.Struct, frozen=True):
 class Appended(msgspec.Struct, frozen=True):
     """*facts*: all of the session after `after`, own ones last; *said*: whether the announcement was written.
 
-    *started* is the session's next run; *freed* is the key of another's that waited for this end.
+    *started* is the session's next run; *freed* is the key of another's that waited for this end. It is not *whole*
+    when what was missed holds a fact that only a newer version knows: then this one must not go on with the run.
     """
 
     facts: list[Fact]
@@ -59,6 +60,7 @@ class Appended(msgspec.Struct, frozen=True):
     said: bool
     started: RunRef | None = None
     freed: int | None = None
+    whole: bool = True
 
     @property
     def fresh(self) -> list[Fact]:
@@ -158,12 +160,13 @@ def append(
         raise LostRun(f"Run `{run.id}` has another owner now.")
     first = claimed[0] - count
     missed = facts_between(connection, Place(run.session, run.session_id), after, first) if first > after + 1 else []
-    news = any(fact.run == run.id for fact in missed)
+    whole = is_whole(missed, after, first)
+    news = not whole or any(fact.run == run.id for fact in missed)
     if news and announcement:
         take_seqs(connection, run.session, -len(announcement))
     bodies = list(record) if news else [*record, *announcement]
     facts = write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
-    return Appended([*missed, *facts], len(missed), said=not news)
+    return Appended([*missed, *facts], len(missed), said=not news, whole=whole)
 
 
 def write(
@@ -206,6 +209,16 @@ def write(
 def facts_between(connection: Connection, place: Place, after: int, before: int = MAX_SEQ) -> list[Fact]:
     """Return the facts of a session with `after < seq < before`, oldest first."""
     return _facts(place, _BETWEEN.run(connection, b_session=place.key, b_after=after, b_before=before))
+
+
+def is_whole(facts: Sequence[Fact], after: int, before: int) -> bool:
+    """Tell whether *facts* are all of a session with `after < seq < before`: seqs have no gaps but for unknown ones."""
+    return len(facts) == before - after - 1
+
+
+def known(facts: Sequence[Fact], after: int) -> list[Fact]:
+    """Return those of *facts*, all of a session behind *after*, that lie before the first one unknown here."""
+    return [fact for seq, fact in enumerate(facts, after + 1) if fact.seq == seq]
 
 
 def facts_page(connection: Connection, place: Place, after: int, limit: int) -> tuple[list[Fact], int]:

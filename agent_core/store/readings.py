@@ -15,7 +15,7 @@ from agent_core.objects import MessageObject, Page, PendingCall, RunError, RunOb
 from agent_core.state import RunState, replay
 from agent_core.store import feedback, log, sessions
 from agent_core.store.catalog import AGENT
-from agent_core.store.log import EVENT, PARENT, RUN, SESSION, Place
+from agent_core.store.log import EVENT, PARENT, RUN, SESSION, Place, RunRef
 from agent_core.store.tables import DEFAULT_PROJECT
 
 _ADOPTING = RUN.alias("adopting_run")
@@ -142,6 +142,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         error=_error(end),
         text=text,
         parts=parts,
+        structured=end.body.structured if end and isinstance(end.body, e.RunCompleted) else None,
         usage=state.usage or UNKNOWN_USAGE,
         cost=state.cost,
         steps=state.step,
@@ -153,6 +154,15 @@ def _object(connection: Connection, row: Any) -> RunObject:
         completed_at=_time(end),
         feedback=feedback.of(connection, row.key, row.id),
     )
+
+
+def about(connection: Connection, run: RunRef) -> tuple[str | None, Actor | None, str]:
+    """Return the address of a run's session, who asked for the run, and what."""
+    place = Place(run.session, run.session_id)
+    facts = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()
+    asked = _asked(connection, place, facts)
+    return address, next((said.actor for said in asked), None), "\n\n".join(text_of(said.parts) for said in asked)
 
 
 def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:
@@ -179,16 +189,30 @@ def _error(end: Fact | None) -> RunError | None:
 
 def _pending(state: RunState) -> tuple[PendingCall, ...]:
     return tuple(
-        PendingCall(call=c.call, on=c.on, tool=c.name, arguments=c.arguments)
+        PendingCall(
+            call=c.call,
+            on=c.on,
+            tool=c.name,
+            arguments=c.arguments,
+            approval=c.approval.approval if c.approval and c.on == "approval" else None,
+        )
         for c in state.calls
         if c.status == "pending" and c.on
     )
 
 
 def _asker(connection: Connection, place: Place, facts: list[Fact]) -> Actor | None:
-    queued = next((f.body for f in facts if isinstance(f.body, e.RunQueued)), None)
-    inputs = log.facts_at(connection, place, queued.inputs) if queued and queued.inputs else facts
-    return next((f.body.actor for f in inputs if isinstance(f.body, e.MessageReceived)), None)
+    return next((said.actor for said in _asked(connection, place, facts)), None)
+
+
+def _asked(connection: Connection, place: Place, facts: list[Fact]) -> list[e.MessageReceived]:
+    """Return the messages that a run began with."""
+    queued = next((f for f in facts if isinstance(f.body, e.RunQueued)), None)
+    if queued is not None and isinstance(queued.body, e.RunQueued) and queued.body.inputs:
+        own = log.facts_at(connection, place, queued.body.inputs)
+    else:
+        own = [f for f in facts if queued is None or f.seq < queued.seq]
+    return [f.body for f in own if isinstance(f.body, e.MessageReceived)]
 
 
 def _root(connection: Connection, row: Any) -> str:

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from sqlalchemy import CompoundSelect, Connection, bindparam, insert, select, union_all, update
 
 from agent_core import events as e
-from agent_core.errors import NotFound
+from agent_core.errors import NewerRun, NotFound
 from agent_core.events import Fact, FactBody
 from agent_core.ids import new_id
 from agent_core.objects import ACTIVE, ENDED
-from agent_core.state import BLAMELESS, HANDED_OVER, NOTHING, Left, RunState, replay
-from agent_core.store import due, limits, log, notes, workers
+from agent_core.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, NOTHING, Left, RunState, replay
+from agent_core.store import approvals, due, limits, log, notes, workers
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.hot import Hot, word, words
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
@@ -60,7 +60,7 @@ _QUEUED, _ALL_QUEUED = Hot(_ALL.limit(1)), Hot(_ALL)
 _SET_STATUS = Hot(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
-    .values(status=bindparam("b_status"), owner=None, due_at=None, last_seq=bindparam("b_last"))
+    .values(status=bindparam("b_status"), owner=None, due_at=bindparam("b_due"), last_seq=bindparam("b_last"))
     .returning(limits.CAP.label("max_runs"))
 )
 _HOLD = Hot(
@@ -188,10 +188,12 @@ def append(
 ) -> Appended:
     """Append as `log.append` does, and let the run's row follow a wait or an end that was written.
 
-    *left* is what no step took. With *owner* the session's
-    next queued run is started in the same transaction.
+    *left* is what no step took. With *owner* the session's next queued run is started in the same transaction.
     """
     written = log.append(connection, run, record, announcement, after=after, now=now)
+    if not written.whole:
+        _RELEASE.run(connection, b_key=run.key)
+    approvals.follow(connection, run, [*record, *(announcement if written.said else ())], now=now)
     last = announcement[-1] if announcement else None
     if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
@@ -213,9 +215,11 @@ def settle(
     """Let the rows follow *last*, the fact *seq* that ended *run* or put it to wait; start what comes next."""
     if isinstance(last, e.RunWaiting):
         status = "requires_action" if "client" in last.on else "waiting"
-        cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None).scalar()
+        end = approvals.first_end(connection, run.key) if "approval" in last.on else None
+        cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None, b_due=end).scalar()
         return Ended([], freed=limits.first_waiting(connection, run.agent) if cap else None)
-    cap = _SET_STATUS.run(connection, b_key=run.key, b_status=last.type.partition(".")[2], b_last=seq).scalar()
+    status = last.type.partition(".")[2]
+    cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=seq, b_due=None).scalar()
     if run.parent is not None:
         return Ended([])
     adopted = _adopt(connection, run, left.owed, now) if left.owed else []
@@ -258,11 +262,16 @@ def resume(
 
     A running run is taken from whoever has not beaten for *patience* milliseconds; from *owner* itself unless it was
     only rung: it may be on its way to its driver. Every resume that gets nowhere lengthens the pause before the next
-    one (`due_at`); progress or a ring ends it. A run with facts that this version does not know is left to those that
-    do, and one that was found with another *epoch* to whoever took it meanwhile.
+    one (`due_at`); progress or a ring ends it. One that was found with another *epoch* is left to whoever took it
+    meanwhile. Raises `NewerRun` when a driver would meet facts that this version does not know.
     """
     row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
-    if row is None or row.status in ENDED or epoch not in (None, row.epoch) or not _is_readable(connection, row):
+    if row is None or row.status in ENDED or epoch not in (None, row.epoch):
+        return Ended([])
+    if not _is_readable(connection, row):
+        if row.owner != owner:
+            raise NewerRun(row.id)
+        _RELEASE.run(connection, b_key=key)
         return Ended([])
     place = Place(row.session, row.session_id)
     if row.status == "queued":
@@ -271,17 +280,23 @@ def resume(
     if row.status == "running":
         if cause == RUNG if row.owner == owner else not _FREE.run(connection, b_key=key, b_patience=patience):
             return Ended([])
-        cause = HANDED_OVER if row.owner is None else RESTARTED if cause == RUNG else cause
+        nobodys = HANDED_OVER if row.due_at is None else ANSWERED
+        cause = nobodys if row.owner is None else RESTARTED if cause == RUNG else cause
+    late = approvals.expire(connection, run, now) if row.status != "running" else []
+    if late or (row.status != "running" and cause != RUNG):
+        cause = DUE
     vain = _vain(connection, run)
     if vain and cause not in (RUNG, *BLAMELESS) and row.due_at is not None and row.due_at > now:
         return Ended([])
     pause = _PAUSES[min(vain, len(_PAUSES) - 1)]
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
-    return Ended(log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now), run)
+    begun = log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)
+    return Ended([*late, *begun], run)
 
 
 _FREE = Hot(select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner)))
+_RELEASE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None))
 _UNKNOWN = Hot(
     select(EVENT.c.seq)
     .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
@@ -292,7 +307,7 @@ _UNKNOWN = Hot(
 
 def _is_readable(connection: Connection, row: Any) -> bool:
     """Tell whether this version knows every type of fact that a driver of the run would read."""
-    return not _UNKNOWN.run(connection, b_session=row.session, b_first=row.window_seq)
+    return not _UNKNOWN.run(connection, b_session=row.session, b_first=min(row.window_seq, row.first_seq))
 
 
 def cancel(
@@ -319,10 +334,13 @@ def cancel(
     facts = log.write(connection, place, first, [(run, wish)], now=now)
     if status == "running":
         return Cancelled(facts, running=run)
+    if owner is not None and not _is_readable(connection, _BY_KEY.run(connection, b_key=run.key).one()):
+        owner = None  # what comes next in this session is a newer version's
     state = replay(run.id, [*own, *facts])
     bodies = finish(state)
     first = log.take_seqs(connection, run.session, len(bodies))
     facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
+    approvals.follow(connection, run, bodies, now=now)
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)
     ended = settle(connection, run, end, facts[-1].seq, left=state.left, owner=owner, now=now)

@@ -8,14 +8,17 @@ from sqlalchemy import Connection
 
 from agent_core.agents import Snapshot
 from agent_core.clock import Clock
+from agent_core.errors import NewerRun
 from agent_core.events import Fact, FactBody, Live, LiveBody, RunCancelling
+from agent_core.hooks.approval import Decision
 from agent_core.inbound import Context
 from agent_core.messages import Actor, Part
 from agent_core.state import NOTHING, Left
-from agent_core.store import blobs, catalog, changes, intake, runs, sessions, stopping
+from agent_core.store import blobs, catalog, changes, deciding, intake, runs, sessions, stopping
 from agent_core.store.bus import Bus
 from agent_core.store.changes import Changed
 from agent_core.store.database import Database
+from agent_core.store.deciding import Ruled, Submitted
 from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.intake import Intake, Received
 from agent_core.store.log import Appended, RunRef
@@ -38,6 +41,8 @@ class Store:
         self.worker = ""
         self.has_room: Callable[[], bool] = lambda: False
         self._ring: Callable[[int], None] = lambda _: None
+        self.heard: dict[str, Callable[[Fact], None]] = {}
+        """Who is told of facts of a type that were committed here."""
 
     def serve(self, worker: str, has_room: Callable[[], bool], ring: Callable[[int], None]) -> None:
         """Let runs start in the name of *worker* while it has room; *ring* gets those that an end made room for."""
@@ -61,7 +66,7 @@ class Store:
         after: int,
         left: Left = NOTHING,
     ) -> Appended:
-        """Append for the driver of *run*, see `runs.append`."""
+        """Append for the driver of *run*, see `runs.append`; raises `LostRun`."""
         now, owner = self.clock.now(), self.worker if self.has_room() else None
 
         def work(connection: Connection) -> Appended:
@@ -70,6 +75,8 @@ class Store:
         began = perf_counter()
         appended = await self.database.write(work, lambda done: self._tell(done.fresh, done.freed))
         self.tally.appends.note(perf_counter() - began)
+        if not appended.whole:
+            raise NewerRun(run.id)
         return appended
 
     def _tell(self, facts: Sequence[Fact], freed: int | None) -> None:
@@ -92,6 +99,9 @@ class Store:
     def publish(self, facts: Sequence[Fact]) -> None:
         """Pass on *facts*, just committed, to the readers here and at other processes."""
         self.hub.publish(facts)
+        for fact in facts:
+            if fact.type in self.heard:
+                self.heard[fact.type](fact)
         if self.bus is not None and facts:
             self.bus.facts(facts)
         self.tally.facts(facts)
@@ -189,6 +199,22 @@ class Store:
         now = self.clock.now()
         return await self.database.write(
             lambda connection: changes.add_context(connection, session, context, key=key, now=now), self._changed
+        )
+
+    async def decide(self, decision: Decision) -> Ruled:
+        """Count a vote, see `deciding.decide`."""
+        now = self.clock.now()
+        return await self.database.write(
+            lambda connection: deciding.decide(connection, decision, now),
+            lambda done: self._tell(done.facts, done.run),
+        )
+
+    async def submit(self, run: str, ends: Sequence[Sequence[FactBody]], also: Sequence[FactBody]) -> Submitted:
+        """Take outputs of client calls, see `deciding.submit`."""
+        now = self.clock.now()
+        return await self.database.write(
+            lambda connection: deciding.submit(connection, run, ends, also, now),
+            lambda done: self._tell(done.facts, done.run),
         )
 
     def _changed(self, done: Changed) -> None:

@@ -31,6 +31,7 @@ DEFAULT_PROJECT = 1
 ACTIVE_ROOT = text("parent IS NULL AND status IN ('running', 'waiting', 'requires_action')")
 QUEUED_ROOT = text("parent IS NULL AND status = 'queued'")
 CHILD = text("parent IS NOT NULL")
+OPEN = text("status = 'open'")
 DUE = text("status IN ('queued', 'running', 'waiting', 'requires_action')")
 
 NAMING = {
@@ -210,6 +211,63 @@ class FeedbackRow(SQLModel, table=True):
     rating: str = Field(sa_column=Column(String(4), nullable=False))
     comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     created_at: int = _big()
+
+
+class ApprovalRow(SQLModel, table=True):
+    """A question to people about one exact call, and what became of it.
+
+    *asked* are the arguments as the model gave them, *arguments* those that may run, both as JSON; *digest* names what
+    may run. *votes* are JSON; with *remembered* the tool is allowed for the rest of the conversation.
+    """
+
+    __tablename__ = "approval"
+    __table_args__ = (
+        _partial(OPEN, "ix_approval_open", "key"),
+        Index("ix_approval_session", "session", "hook", "tool"),
+        Index("ix_approval_run", "run", "status"),
+    )
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    session: int = _ref("session.key")
+    run: int = _ref("run.key")
+    call: str = Field(sa_column=Column(String(60), nullable=False))
+    step: int = Field(sa_column=Column(Integer, nullable=False))
+    hook: str = Field(sa_column=Column(String(60), nullable=False))
+    tool: str = Field(sa_column=Column(String(64), nullable=False))
+    digest: str = Field(sa_column=Column(String(64), nullable=False))
+    asked: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    arguments: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    request: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    status: str = Field(sa_column=Column(String(10), nullable=False))
+    votes: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    remembered: bool = Field(sa_column=Column(SmallInteger, nullable=False))
+    requested_at: int = _big()
+    expires_at: int = _big()
+    decided_at: int | None = _big(nullable=True)
+    decided_by: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    reason: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+
+
+class AuditRow(SQLModel, table=True):
+    """What happened to an approval, in order; only ever added to, and kept when its session is deleted.
+
+    *kind* is one of `approvals.AUDITED`, *surface* and *place* say where, *data* is JSON.
+    """
+
+    __tablename__ = "approval_audit"
+    __table_args__ = (Index("ix_approval_audit_approval", "approval"),)
+    key: int | None = _key()
+    project: int = _ref("project.key")
+    approval: str = Field(sa_column=Column(String(40), nullable=False))
+    session: str = Field(sa_column=Column(String(40), nullable=False))
+    run: str = Field(sa_column=Column(String(40), nullable=False))
+    at: int = _big()
+    kind: str = Field(sa_column=Column(String(10), nullable=False))
+    actor: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    surface: str | None = Field(default=None, sa_column=Column(String(20), nullable=True))
+    place: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
+    data: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
 
 
 class BlobRow(SQLModel, table=True):

@@ -13,10 +13,13 @@ from agent_core import (
     RunStarted,
     StepCompleted,
     StepStarted,
+    Text,
     ToolCompleted,
+    ToolPending,
     ToolRequested,
     ToolStarted,
 )
+from agent_core.calls import ANSWERED
 
 TERMINAL = (RunCompleted, RunFailed, RunCancelled)
 
@@ -63,7 +66,7 @@ def _check_steps(run: str, bodies: Sequence[object], *, ended: bool) -> None:
 
 
 def _check_calls(run: str, bodies: Sequence[object], *, ended: bool) -> None:
-    requested, started, completed = set[str](), set[str](), set[str]()
+    requested, started, completed, pending = set[str](), set[str](), set[str](), set[str]()
     for body in bodies:
         if isinstance(body, ToolRequested):
             assert body.call not in requested, f"{run}: {body.call} requested twice"
@@ -71,9 +74,13 @@ def _check_calls(run: str, bodies: Sequence[object], *, ended: bool) -> None:
         elif isinstance(body, ToolStarted):
             assert body.call in requested - started, f"{run}: {body.call} started out of place"
             started.add(body.call)
+        elif isinstance(body, ToolPending):
+            assert body.call in requested - completed, f"{run}: {body.call} waits out of place"
+            pending |= {body.call} if body.on == "client" else set()
         elif isinstance(body, ToolCompleted):
             assert body.call in requested - completed, f"{run}: {body.call} completed out of place"
-            assert body.outcome != "done" or body.call in started, f"{run}: {body.call} done but never announced"
+            announced = body.call in started | pending or body.parts == (Text(ANSWERED),)
+            assert body.outcome != "done" or announced, f"{run}: {body.call} done but never announced"
             completed.add(body.call)
     if ended:
         assert completed == requested, f"{run}: calls stay open"

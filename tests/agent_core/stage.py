@@ -10,9 +10,11 @@ from agent_core import (
     Actor,
     Controls,
     Core,
+    DeclaredTool,
     Event,
     Fact,
     FactBody,
+    Hook,
     Inbound,
     Limits,
     LiveBody,
@@ -65,9 +67,11 @@ class Stage:
     provider: ScriptedProvider
     session: str
 
-    async def send(self, text: str = "Go", *, overlap: Overlap = "queue", **controls: Any) -> str:
+    async def send(
+        self, text: str = "Go", *, overlap: Overlap = "queue", actor: Actor = ANN, **controls: Any
+    ) -> str:
         """Send a message and return the run that takes it."""
-        inbound = Inbound(parts=(Text(text),), actor=ANN, overlap=overlap, controls=Controls(**controls))
+        inbound = Inbound(parts=(Text(text),), actor=actor, overlap=overlap, controls=Controls(**controls))
         return (await self.core.receive(self.session, inbound)).run
 
     async def done(self, run: str) -> RunObject:
@@ -135,12 +139,20 @@ async def set_stage(
     limits: Limits | None = None,
     controls: Controls | None = None,
     stand_ins: tuple[str, ...] = (),
+    hooks: Sequence[Hook] = (),
+    declared: Sequence[DeclaredTool] = (),
     name: str = "scripted",
     **options: Any,
 ) -> Stage:
     """Start a core whose model plays *script* as the provider *name*, and open a session."""
     provider = ScriptedProvider(script, clock=clock, name=name)
-    definition = {"limits": limits or Limits(), "controls": controls or Controls(), "fallback_models": stand_ins}
+    definition: dict[str, Any] = {
+        "limits": limits or Limits(),
+        "controls": controls or Controls(),
+        "fallback_models": stand_ins,
+        "hooks": tuple(hooks),
+        "tools": (*(each.spec.name for each in tools), *declared),
+    }
     core = await make_core(provider, tools=tuple(tools), definition=definition, clock=clock, **options)
     return Stage(core, provider, (await core.open_session(agent="assistant", actor=ANN)).id)
 

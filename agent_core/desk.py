@@ -1,0 +1,123 @@
+"""The desk: what people decide of calls, and what clients send for theirs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_core.errors import AlreadyDecided, InvalidInput, NotAnApprover
+from agent_core.hooks.approval import Decision, told
+from agent_core.hooks.chain import About
+from agent_core.hooks.definition import ApprovalConfig
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
+from agent_core.roster import cursor_key
+from agent_core.schemas import problems
+from agent_core.store import approvals, audit, catalog, deciding, readings, runs
+from agent_core.store.log import RunRef
+from agent_core.store.store import Store
+
+MAX_REASON = 2_000
+
+
+class RunDesk:
+    """What the hooks of one run ask of the store."""
+
+    def __init__(self, store: Store, run: RunRef) -> None:
+        self._store, self._run = store, run
+        self._about: About | None = None
+
+    async def about(self) -> About:
+        """Return whose run it is."""
+        if self._about is None:
+            address, asker, question = await self._store.read(lambda connection: readings.about(connection, self._run))
+            self._about = About(address.partition(":")[0] if address else "api", asker, question)
+        return self._about
+
+    async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
+        """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
+        if not config.remember:
+            return False
+        asker, session = (await self.about()).asker, self._run.session
+        return await self._store.read(
+            lambda connection: deciding.is_granted(connection, session, hook, tool, config, asker)
+        )
+
+
+class Approvals:
+    """Questions to people about calls: listed, decided, and kept account of."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def list(
+        self,
+        *,
+        status: ApprovalStatus | None = None,
+        session: str | None = None,
+        run: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[ApprovalObject]:
+        """Return approvals, oldest first."""
+        after = cursor_key(cursor)
+        return await self._store.read(
+            lambda connection: approvals.listed(
+                connection, status=status, session=session, run=run, limit=limit, after=after
+            )
+        )
+
+    async def get(self, id: str) -> ApprovalObject:
+        """Return an approval; raises `NotFound`."""
+        return await self._store.read(lambda connection: approvals.find(connection, id).object)
+
+    async def decide(self, decision: Decision) -> ApprovalObject:
+        """Count a vote and return the approval, still open while its quorum lacks some.
+
+        Raises `NotFound`, `AlreadyDecided` (with the outcome), `NotAnApprover`, and `InvalidInput` for corrected
+        arguments that do not fit the tool's schema: then nothing is written.
+        """
+        if decision.reason is not None and len(decision.reason) > MAX_REASON:
+            raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
+        if decision.arguments is not None:
+            await self._check(decision.approval, decision.arguments)
+        ruled = await self._store.decide(decision)
+        if ruled.late:
+            raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
+        if ruled.refused:
+            who = told(ruled.approval.responders)
+            raise NotAnApprover(f"`{decision.by.actor.id}` may not decide of this; it is for: {who}.")
+        return ruled.approval
+
+    async def note(
+        self, id: str, kind: approvals.Seen, *, surface: str, place: str | None = None, by: Actor | None = None
+    ) -> None:
+        """Keep account of where a question was `delivered` or `opened`; raises `NotFound`."""
+        now = self._store.clock.now()
+        await self._store.write(
+            lambda connection: approvals.seen(connection, id, kind, now=now, surface=surface, place=place, by=by)
+        )
+
+    async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
+        """Return lines of the record behind *after*, in their order."""
+        return await self._store.read(
+            lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
+        )
+
+    async def _check(self, id: str, arguments: dict[str, Any]) -> None:
+        def work(connection: Any) -> tuple[ApprovalObject, dict[str, Any] | None]:
+            seen = approvals.find(connection, id).object
+            run, _ = runs.find(connection, seen.run)
+            frozen = catalog.snapshot(connection, run.snapshot)
+            return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
+
+        seen, schema = await self._store.read(work)
+        faults = problems(schema or {}, arguments)
+        if faults:
+            path = faults[0].path.replace("$", "arguments", 1)
+            raise InvalidInput(path, f"does not fit the schema of `{seen.tool}`: {faults[0].message}")
+
+
+def outcome(approval: ApprovalObject) -> str:
+    """Say what became of an approval."""
+    by = f" by {approval.decided_by.name or approval.decided_by.id}" if approval.decided_by else ""
+    why = f": {approval.reason}" if approval.reason else ""
+    return f"This was {approval.status} already{by}{why}."

@@ -1,0 +1,1 @@
+"""Hooks: what an agent's author puts between the loop and its effects."""

@@ -1,0 +1,106 @@
+"""Who may decide of a call. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from agent_core.errors import InvalidInput
+from agent_core.hooks.definition import ApprovalConfig
+from agent_core.messages import Actor
+
+LONGEST = 30 * 24 * 3600.0
+MAX_QUORUM = 20
+_WORDS = frozenset({"asker", "operators", "anyone", "not_asker"})
+_NAMED = ("actor:", "slack:")
+_MAX_TITLE = 150
+_MAX_DETAIL = 2_000
+
+
+class Decider(msgspec.Struct, frozen=True, kw_only=True):
+    """Who decides, as the surface knows them.
+
+    *is_operator*: with an operator's key, in nobody else's name. *is_present*: somebody who is where the question is
+    shown. *also* are further names of theirs, such as `slack:U1` or the `slack:S1` of a group they are in.
+    """
+
+    actor: Actor
+    is_operator: bool = False
+    is_present: bool = False
+    also: tuple[str, ...] = ()
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A vote on *approval* (its id); *arguments* are corrected ones, *remember* allows the tool for the rest of the conversation.
+
+    *surface* is where it was given: `slack`, `web`, `api`, `terminal`.
+    """
+
+    approval: str
+    by: Decider
+    approved: bool
+    surface: str
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None
+    remember: bool = False
+
+
+def may_respond(responders: Sequence[str], asker: Actor | None, decider: Decider) -> bool:
+    """Tell whether *decider* may vote on what *asker* wants.
+
+    `not_asker` takes the asker out; alone it lets in everybody else who can see the question. Without an asker nobody
+    is known to be another than the asker.
+    """
+    is_asker = asker is not None and (asker.id, asker.kind) == (decider.actor.id, decider.actor.kind)
+    if "not_asker" in responders and (asker is None or is_asker):
+        return False
+    wanted = [name for name in responders if name != "not_asker"] or ["anyone"]
+    return any(_is(name, decider, is_asker=is_asker) for name in wanted)
+
+
+def _is(name: str, decider: Decider, *, is_asker: bool) -> bool:
+    match name:
+        case "asker":
+            return is_asker
+        case "operators":
+            return decider.is_operator
+        case "anyone":
+            return decider.is_present or decider.is_operator
+        case _ if name.startswith("actor:"):
+            return name.removeprefix("actor:") == decider.actor.id
+        case _:
+            return name in decider.also
+
+
+def told(responders: Sequence[str]) -> str:
+    """Say in words who may decide."""
+    words = {
+        "asker": "whoever asked",
+        "operators": "operators",
+        "anyone": "anyone here",
+        "not_asker": "not whoever asked",
+    }
+    return ", ".join(words.get(name, name) for name in responders)
+
+
+def check_approval(path: str, config: ApprovalConfig) -> None:
+    """Raise `InvalidInput` when nobody could decide as *config* says."""
+    if not config.responders:
+        raise InvalidInput(f"{path}.responders", "name somebody who may decide, such as `asker` or `operators`.")
+    for name in config.responders:
+        if name not in _WORDS and not (name.startswith(_NAMED) and name.partition(":")[2].strip()):
+            known = ", ".join(sorted(_WORDS))
+            raise InvalidInput(f"{path}.responders", f"`{name}` is nobody: {known}, actor:<id> or slack:<id>.")
+    if not 1 <= config.quorum <= MAX_QUORUM:
+        raise InvalidInput(f"{path}.quorum", f"between 1 and {MAX_QUORUM}.")
+    if config.quorum > 1 and set(config.responders) == {"asker"}:
+        raise InvalidInput(f"{path}.quorum", "the asker is one person; name more `responders`.")
+    if not 1 <= config.timeout_s <= LONGEST:
+        raise InvalidInput(f"{path}.timeout_s", f"between 1 and {LONGEST:.0f} seconds (30 days).")
+    for place in config.deliver_to:
+        channel, _, where = place.partition(":")
+        if not channel or not where.strip():
+            raise InvalidInput(f"{path}.deliver_to", f"`{place}` is no place; write `slack:<channel or user id>`.")
+    for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
+        if text is not None and not 1 <= len(text.strip()) <= most:
+            raise InvalidInput(f"{path}.{name}", f"1 to {most} characters.")

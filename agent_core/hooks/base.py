@@ -1,0 +1,57 @@
+"""What a hook is told, and what it answers. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from agent_core.hooks.definition import HookEvent
+from agent_core.messages import Actor
+
+
+class Occasion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a hook is asked about.
+
+    *channel* is the kind of place that the session is in (`slack`, `web`, `terminal`, `api`), *actor* who asked for the
+    run. *tool*, *call* and *arguments* are there for a call, *result* (its text) after one, *text* for an answer or, at
+    the start of a run, what was asked; *status* is how a run ended.
+    """
+
+    event: HookEvent
+    hook: str
+    agent: str
+    session: str
+    run: str
+    channel: str
+    actor: Actor | None
+    tool: str | None = None
+    call: str | None = None
+    arguments: dict[str, Any] | None = None
+    result: str | None = None
+    text: str | None = None
+    status: str | None = None
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """Go on; *error* tells why the hook itself could not say so."""
+
+    reason: str | None = None
+    error: str | None = None
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """Do not; *reason* is told to the model, or to the person."""
+
+    reason: str | None = None
+    error: str | None = None
+
+
+class Amend(msgspec.Struct, frozen=True):
+    """Go on with other *arguments*, another *result* or another *text*."""
+
+    arguments: dict[str, Any] | None = None
+    result: str | None = None
+    text: str | None = None
+    reason: str | None = None
+
+
+Answer = Allow | Deny | Amend

@@ -1,0 +1,217 @@
+"""The chain: the hooks of one run, asked in their order; what they say becomes facts."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
+from agent_core.hooks.definition import ApprovalConfig, HookEvent, Named
+from agent_core.ids import new_id
+from agent_core.messages import Actor, Text, ToolCall
+from agent_core.schemas import problems
+from agent_core.state import Call
+
+BLOCKED = "This cannot be answered here."
+WITHHELD = "[The result is withheld by a rule of this agent.]"
+_log = structlog.get_logger("parley.hooks")
+
+
+class About(msgspec.Struct, frozen=True):
+    """Whose run it is: the kind of place its session is in, who asked, and what."""
+
+    channel: str
+    asker: Actor | None
+    question: str
+
+
+class Rulers(Protocol):
+    """Asks one hook that needs no people; None when it has nothing to say."""
+
+    async def ask(self, named: Named, occasion: Occasion) -> Answer | None: ...
+
+
+class Desk(Protocol):
+    """What the chain has to know of the run."""
+
+    async def about(self) -> About: ...
+
+    async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
+        """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
+        ...
+
+
+class Hooks:
+    """The hooks of one run. None of them is asked twice of the same thing, unless a crash lost what it said."""
+
+    def __init__(self, agent: Agent, *, session: str, run: str, rulers: Rulers, desk: Desk) -> None:
+        self._agent, self._session, self._run = agent, session, run
+        self._rulers, self._desk = rulers, desk
+        self._about: About | None = None
+
+    async def before_start(self, message: str, known: Sequence[str]) -> Sequence[e.FactBody]:
+        """Ask the hooks that were not asked yet whether the run may start; *message* is the id of a refusal."""
+        facts: list[e.FactBody] = []
+        question = (await self._of()).question
+        for named in self._agent.hooks("OnRunStart"):
+            if named.name in known:
+                continue
+            answer = await self._ask(named, "OnRunStart", text=question)
+            facts.append(_ruled(named, "OnRunStart", Allow() if isinstance(answer, Amend) else answer))
+            if isinstance(answer, Deny):
+                return [*facts, refusal(message, answer.reason)]
+        return facts
+
+    async def before_call(self, call: Call) -> Sequence[e.FactBody]:
+        """Ask whether *call* may run, up to the first no and the first question to people."""
+        facts: list[e.FactBody] = []
+        spec = self._agent.tools[call.name]
+        known = {*call.ruled, *call.approved}
+        for named in self._agent.hooks("PreToolUse", call.name):
+            if named.name in known:
+                continue
+            if isinstance(named.config, ApprovalConfig):
+                if not await self._desk.is_granted(named.name, call.name, named.config):
+                    return [*facts, *self._held(named, named.config, call, (await self._of()).asker)]
+                answer: Answer = Allow("It is allowed for the rest of this conversation.")
+            else:
+                answer = await self._ask(named, "PreToolUse", tool=call.name, call=call.call, arguments=call.arguments)
+            if isinstance(answer, Amend):
+                faults = problems(spec.parameters, answer.arguments)
+                if faults:
+                    answer = self._unfit(named, f"it changed the arguments to what does not fit: {faults[0]}")
+            facts.append(_ruled(named, "PreToolUse", answer, call.call))
+            if isinstance(answer, Deny):
+                return facts
+            if isinstance(answer, Amend):
+                call = replace(call, arguments=answer.arguments or {})
+                if call.approved:  # people said yes to another call: they are asked again
+                    return facts
+        return facts
+
+    async def after_call(self, call: Call, result: str) -> tuple[Sequence[e.FactBody], str | None]:
+        """Show *result* to the hooks; return their rulings, and what stands in its place if one changed it."""
+        facts: list[e.FactBody] = []
+        changed: str | None = None
+        for named in self._agent.hooks("PostToolUse", call.name):
+            answer = await self._ask(
+                named,
+                "PostToolUse",
+                tool=call.name,
+                call=call.call,
+                arguments=call.arguments,
+                result=result if changed is None else changed,
+            )
+            facts.append(_ruled(named, "PostToolUse", answer, call.call))
+            match answer:
+                case Deny(reason):
+                    return facts, f"{WITHHELD} {reason}" if reason else WITHHELD
+                case Amend():
+                    changed = answer.result
+                case Allow():
+                    pass
+        return facts, changed
+
+    async def before_answer(self, text: str) -> tuple[Sequence[e.FactBody], str | None]:
+        """Show *text* to the hooks before anybody sees it; return their rulings, and what is said instead."""
+        facts: list[e.FactBody] = []
+        changed: str | None = None
+        for named in self._agent.hooks("PreResponse"):
+            answer = await self._ask(named, "PreResponse", text=text if changed is None else changed)
+            facts.append(_ruled(named, "PreResponse", answer))
+            match answer:
+                case Deny(reason):
+                    return facts, reason or BLOCKED
+                case Amend():
+                    changed = answer.text
+                case Allow():
+                    pass
+        return facts, changed
+
+    async def after_end(self, status: str, text: str) -> None:
+        """Tell the hooks that the run ended; what they say changes nothing."""
+        for named in self._agent.hooks("OnRunComplete"):
+            answer = await self._ask(named, "OnRunComplete", status=status, text=text)
+            if answer.error if isinstance(answer, Allow | Deny) else None:
+                _log.warning("hook.failed", run=self._run, hook=named.name, error=getattr(answer, "error", None))
+
+    async def _ask(self, named: Named, event: HookEvent, **told: object) -> Answer:
+        about = await self._of()
+        occasion = Occasion(
+            event=event,
+            hook=named.name,
+            agent=self._agent.name,
+            session=self._session,
+            run=self._run,
+            channel=about.channel,
+            actor=about.asker,
+        )
+        return await self._rulers.ask(named, replace(occasion, **told)) or Allow()
+
+    async def _of(self) -> About:
+        if self._about is None:
+            self._about = await self._desk.about()
+        return self._about
+
+    def _unfit(self, named: Named, error: str) -> Answer:
+        """Return what counts when the answer of a hook makes no sense."""
+        return Deny(error=error) if getattr(named.config, "on_error", "deny") == "deny" else Allow(error=error)
+
+    def _held(self, named: Named, config: ApprovalConfig, call: Call, asker: Actor | None) -> Sequence[e.FactBody]:
+        approval = new_id("apr")
+        return [
+            e.HookRuled(hook=named.name, event="PreToolUse", ruling="hold", reason=None, call=call.call),
+            e.ApprovalRequested(
+                approval=approval,
+                call=call.call,
+                step=call.step,
+                tool=call.name,
+                arguments=call.arguments,
+                hook=named.name,
+                title=config.title or f"May `{call.name}` run?",
+                responders=config.responders,
+                quorum=config.quorum,
+                timeout_s=config.timeout_s,
+                status="open",
+                on_timeout=config.on_timeout,
+                detail=config.detail,
+                edit=config.edit,
+                remember=config.remember,
+                deliver_to=config.deliver_to,
+                by=asker,
+            ),
+            e.ToolPending(call=call.call, on="approval", approval=approval),
+        ]
+
+
+def saying(said: e.MessageCompleted, text: str) -> e.MessageCompleted:
+    """Return *said* with *text* in the place of its words: what the model wrote and thought is not kept."""
+    calls = tuple(part for part in said.parts if isinstance(part, ToolCall))
+    return replace(said, parts=(*([Text(text)] if text else []), *calls), native=None)
+
+
+def refusal(message: str, reason: str | None) -> e.MessageCompleted:
+    """Return what the person is told instead of an answer."""
+    text = Text(reason or BLOCKED)
+    return e.MessageCompleted(message=message, role="assistant", parts=(text,), stop="done")
+
+
+def _ruled(named: Named, event: HookEvent, answer: Answer, call: str | None = None) -> e.HookRuled:
+    match answer:
+        case Allow(reason, error):
+            return e.HookRuled(hook=named.name, event=event, ruling="allow", reason=reason, error=error, call=call)
+        case Deny(reason, error):
+            return e.HookRuled(hook=named.name, event=event, ruling="deny", reason=reason, error=error, call=call)
+        case Amend():
+            return e.HookRuled(
+                hook=named.name,
+                event=event,
+                ruling="modify",
+                reason=answer.reason,
+                call=call,
+                arguments=answer.arguments,
+            )

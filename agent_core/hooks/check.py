@@ -1,0 +1,60 @@
+"""What an agent's hooks must be before any of them is asked."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from agent_core.errors import InvalidInput
+from agent_core.hooks.approval import check_approval
+from agent_core.hooks.definition import ApprovalConfig, Config, Hook, HttpConfig, RuleConfig, config_of
+from agent_core.hooks.http import check_http
+from agent_core.hooks.rule import check_rule
+
+MAX_HOOKS = 50
+MAX_NAME = 60
+_OF_TOOLS = ("PreToolUse", "PostToolUse")
+
+
+def check(hooks: Sequence[Hook]) -> None:
+    """Raise `InvalidInput`, with the place and the remedy, when one of *hooks* could not be asked."""
+    if len(hooks) > MAX_HOOKS:
+        raise InvalidInput("hooks", f"at most {MAX_HOOKS}; join some, or match more tools with one.")
+    names: set[str] = set()
+    for place, hook in enumerate(hooks):
+        path = f"hooks[{place}]"
+        _check_shape(path, hook)
+        if hook.name is not None and (not hook.name.strip() or len(hook.name) > MAX_NAME):
+            raise InvalidInput(f"{path}.name", f"a name has 1 to {MAX_NAME} characters.")
+        name = hook.name or f"{hook.type}-{place + 1}"
+        if name in names:
+            raise InvalidInput(f"{path}.name", f"`{name}` is there twice; names are unique.")
+        names.add(name)
+        _check_config(f"{path}.config", _read(path, hook))
+
+
+def _check_shape(path: str, hook: Hook) -> None:
+    if hook.type == "approval" and hook.event != "PreToolUse":
+        raise InvalidInput(f"{path}.event", "an approval is asked for at `PreToolUse` only.")
+    if hook.type == "rule" and hook.event == "OnRunComplete":
+        raise InvalidInput(f"{path}.event", "a rule has nothing to decide at `OnRunComplete`; use `http`.")
+    if hook.matcher is not None and hook.event not in _OF_TOOLS:
+        raise InvalidInput(f"{path}.matcher", f"`{hook.event}` is about no tool; leave the matcher out.")
+    if hook.matcher is not None and not hook.matcher.strip():
+        raise InvalidInput(f"{path}.matcher", "a tool's name or a glob; leave it out for every tool.")
+
+
+def _read(path: str, hook: Hook) -> Config:
+    try:
+        return config_of(hook)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{path}.config", f"does not fit a hook of type `{hook.type}`: {error}") from None
+
+
+def _check_config(path: str, config: Config) -> None:
+    match config:
+        case ApprovalConfig():
+            check_approval(path, config)
+        case RuleConfig():
+            check_rule(path, config)
+        case HttpConfig():
+            check_http(path, config)

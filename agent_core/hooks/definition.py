@@ -1,0 +1,102 @@
+"""Hooks as an agent's author writes them: when they are asked, of what, and in which order. Pure."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import msgspec
+
+HookEvent = Literal["OnRunStart", "PreToolUse", "PostToolUse", "PreResponse", "OnRunComplete"]
+HookType = Literal["http", "rule", "approval"]
+Operator = Literal["CONTAINS", "STARTS_WITH", "MATCHES", "IN", "EQUALS", "GREATER_THAN"]
+_RANK: dict[str, int] = {"rule": 0, "http": 1, "approval": 2}
+
+
+class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One hook: asked at *event*, of the tools that *matcher* names (a name or a glob; None: every tool).
+
+    Those of the same *order* are asked by type, rules first and people last, then as they are written. *name* stands
+    for it in the log. *config* is read as the type's own struct below.
+    """
+
+    event: HookEvent
+    type: HookType
+    matcher: str | None = None
+    order: int = 0
+    config: dict[str, Any] = {}
+    name: str | None = None
+
+
+class ApprovalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who may decide of a call, and how.
+
+    *responders* are `asker`, `operators`, `anyone`, `not_asker`, `actor:<id>` and `slack:<user or group id>`; *quorum*
+    is how many must say yes; after *timeout_s* seconds the call is denied, or the run fails. With *edit* the arguments
+    may be corrected; with *remember* the tool may be allowed for the rest of the conversation. *deliver_to* names
+    places (`slack:<channel or user id>`) where the question is shown besides the conversation, with *title* and
+    *detail*.
+    """
+
+    responders: tuple[str, ...] = ("asker", "operators")
+    quorum: int = 1
+    timeout_s: float = 300
+    on_timeout: Literal["deny", "fail"] = "deny"
+    edit: bool = False
+    remember: bool = False
+    deliver_to: tuple[str, ...] = ()
+    title: str | None = None
+    detail: str | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """*field* is a path: `arguments.…`, `actor.id`, `actor.kind`, `actor.name`, `channel`, `tool`, `text`, `result`."""
+
+    field: str
+    operator: Operator
+    value: Any
+
+
+class RuleConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All *conditions* together lead to *decision*; otherwise the rule says nothing."""
+
+    conditions: tuple[Condition, ...]
+    decision: Literal["deny", "allow"] = "deny"
+    reason: str | None = None
+
+
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Ask *url*, signed with *secret*; what counts when it is down, slow or answers rubbish is *on_error*."""
+
+    url: str
+    secret: str
+    timeout_s: float = 5
+    on_error: Literal["allow", "deny"] = "allow"
+
+
+Config = ApprovalConfig | RuleConfig | HttpConfig
+_CONFIGS: dict[HookType, type[Config]] = {"approval": ApprovalConfig, "rule": RuleConfig, "http": HttpConfig}
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A hook of an agent under the *name* that the log has for it, with its *config* read."""
+
+    name: str
+    hook: Hook
+    config: Config
+
+
+def config_of(hook: Hook) -> Config:
+    """Return the config of *hook* as its type reads it; raises `msgspec.ValidationError`."""
+    return msgspec.convert(hook.config, _CONFIGS[hook.type])
+
+
+def chain(hooks: Sequence[Hook], event: HookEvent, tool: str | None = None) -> list[Named]:
+    """Return the hooks that are asked at *event* (of *tool*), in their order."""
+    named = [(hook, hook.name or f"{hook.type}-{place}") for place, hook in enumerate(hooks, 1)]
+    asked = [
+        (hook, name)
+        for hook, name in named
+        if hook.event == event and (tool is None or hook.matcher is None or fnmatchcase(tool, hook.matcher))
+    ]
+    asked.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
+    return [Named(name, hook, config_of(hook)) for hook, name in asked]

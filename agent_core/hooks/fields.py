@@ -1,0 +1,64 @@
+"""Where a condition of a rule looks: the path of a field, and what stands there. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+ABSENT: Final = msgspec.UNSET
+Values = list[Any]
+
+
+def path_of(field: str) -> tuple[str, ...]:
+    """Return the steps of `arguments.to.0`, or of the JSON Pointer `/arguments/a.b/0` (RFC 6901)."""
+    if field.startswith("/"):
+        return tuple(step.replace("~1", "/").replace("~0", "~") for step in field[1:].split("/"))
+    return tuple(field.split("."))
+
+
+def at(told: Mapping[str, Any], path: Sequence[str]) -> Values:
+    """Return all that stands at *path*: a step that is no index is taken into each item of a list.
+
+    What lacks the step counts as `ABSENT`, once for each place that lacks it.
+    """
+    found: Values = [told]
+    for step in path:
+        found = [inner for value in found for inner in _into(value, step)]
+    return found
+
+
+def inside(value: Any) -> Iterator[Any]:
+    """Give every text, number, boolean and null in *value*, names in objects too."""
+    waiting: Values = [value]
+    while waiting:
+        match waiting.pop():
+            case dict() as found:
+                waiting += cast("dict[str, Any]", found).keys()
+                waiting += cast("dict[str, Any]", found).values()
+            case list() as found:
+                waiting += cast("Values", found)
+            case found:
+                yield found
+
+
+def items(value: Any) -> Values:
+    """Return the items of *value*, those of lists in it too; of what is no list itself."""
+    waiting, found = [value], Values()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += cast("Values", each)
+        else:
+            found.append(each)
+    return found
+
+
+def _into(value: Any, step: str) -> Values:
+    if isinstance(value, list) and step.isascii() and step.isdigit():
+        found, index = cast("Values", value), int(step)
+        return [found[index] if index < len(found) else ABSENT]
+    return [_named(each, step) for each in items(value)] or [ABSENT]
+
+
+def _named(value: Any, step: str) -> Any:
+    return cast("dict[str, Any]", value).get(step, ABSENT) if isinstance(value, dict) else ABSENT

@@ -1,0 +1,53 @@
+"""Regular expressions that nobody can make slow: RE2, whose time is linear in the text, and a bound on that line.
+
+A guard that a clock cut off would answer by how busy the machine is. What is too much here is too much everywhere, and
+known before the search begins.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+LONGEST = 1_000
+_MEMORY = 2**20
+_WORK = 200_000_000
+"""Steps of a pattern times bytes of a text: a second for the worst of both, and 1,000 times less as a rule."""
+_SYNTAX = "patterns are those of RE2, which has no look-around and no back-references"
+
+
+class TooMuch(Exception):
+    """The text is too long for the pattern."""
+
+
+def problem(pattern: str) -> str | None:
+    """Say why *pattern* is none, None when it is one."""
+    if not 1 <= len(pattern) <= LONGEST:
+        return f"a pattern has 1 to {LONGEST} characters."
+    import re2  # noqa: PLC0415 - three megabytes that only a pattern needs
+
+    try:
+        _compiled(pattern)
+    except UnicodeEncodeError:
+        return "no pattern: it holds half a character."
+    except re2.error as error:
+        told: Any = error.args[0]
+        return f"no pattern ({told.decode(errors='replace') if isinstance(told, bytes) else told}); {_SYNTAX}."
+    return None
+
+
+def found(pattern: str, text: str) -> bool:
+    """Tell whether *pattern* is somewhere in *text*; raise TooMuch."""
+    compiled, given = _compiled(pattern), text.encode(errors="replace")
+    if compiled.programsize * len(given) > _WORK:
+        raise TooMuch(f"it is too long for the pattern: {len(given)} bytes, {compiled.programsize} steps each")
+    return compiled.search(given) is not None
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Any:
+    import re2  # noqa: PLC0415 - as above
+
+    options: Any = re2.Options()
+    options.max_mem = _MEMORY
+    options.never_capture = True
+    options.log_errors = False  # they would be written to the process's stderr, with the pattern
+    return re2.compile(pattern, options)

@@ -1,0 +1,239 @@
+"""Rules: conditions on a call, an actor, a place or a text, looked at without anybody's code.
+
+Where a value can be read in two ways a rule that denies takes both, and one that allows takes none: a `deny` looks into
+lists and objects and at the letters behind look-alikes (NFKC), an `allow` wants every item, exactly. What cannot be
+told, such as whether a pattern is in a text that is too long for it, denies too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from itertools import islice
+from math import isfinite
+from typing import Any
+from unicodedata import normalize
+
+import msgspec
+import structlog
+
+from agent_core.errors import InvalidInput
+from agent_core.hooks import patterns
+from agent_core.hooks.base import Allow, Deny, Occasion
+from agent_core.hooks.definition import Condition, HookEvent, RuleConfig
+from agent_core.hooks.fields import ABSENT, at, inside, items, path_of
+
+MAX_CONDITIONS = 20
+MAX_CHOICES = 1_000
+MAX_TEXT = 1_000
+MAX_FIELD = 200
+MAX_REASON = 1_000
+MAX_VALUES = 10_000
+_LONGEST_NUMBER = 400
+_OF_ACTORS = ("id", "kind", "name")
+_CALLED = {"tool", "arguments"}
+_ROOTS: dict[HookEvent, set[str]] = {
+    "OnRunStart": {"actor", "channel", "text"},
+    "PreToolUse": {"actor", "channel", *_CALLED},
+    "PostToolUse": {"actor", "channel", *_CALLED, "result"},
+    "PreResponse": {"actor", "channel", "text"},
+}
+_log = structlog.get_logger("parley.hooks")
+
+
+class Unclear(Exception):
+    """It cannot be told whether a condition holds."""
+
+
+async def rule(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
+    """Return what the rule decides of *occasion*, None when it does not apply.
+
+    A condition on a field that is not there, or is null, does not hold, unless it asks for null.
+    """
+    if any(condition.operator == "MATCHES" for condition in config.conditions):
+        return await asyncio.to_thread(_decide, config, occasion)  # RE2 lets go of the interpreter while it searches
+    return _decide(config, occasion)
+
+
+def check_rule(path: str, config: RuleConfig, event: HookEvent | None = None) -> None:
+    """Raise `InvalidInput` when a condition could never be looked at; at *event*, when that is given."""
+    if not 1 <= len(config.conditions) <= MAX_CONDITIONS:
+        raise InvalidInput(f"{path}.conditions", f"1 to {MAX_CONDITIONS} conditions, which must all hold.")
+    if config.reason is not None and not 1 <= len(config.reason.strip()) <= MAX_REASON:
+        raise InvalidInput(f"{path}.reason", f"1 to {MAX_REASON} characters, or leave it out.")
+    known = _ROOTS.get(event, set()) if event else set[str]().union(*_ROOTS.values())
+    for place, condition in enumerate(config.conditions):
+        here = f"{path}.conditions[{place}]"
+        _check_field(f"{here}.field", condition.field, known, event)
+        if fault := _VALUES[condition.operator](condition.value):
+            raise InvalidInput(f"{here}.value", f"`{condition.operator}`: {fault}")
+
+
+def _check_field(path: str, field: str, known: set[str], event: HookEvent | None) -> None:
+    root, *rest = path_of(field)
+    if root not in known:
+        when = f" at `{event}`" if event else ""
+        names = ", ".join(f"`{name}`" for name in sorted(known))
+        raise InvalidInput(path, f"there is no `{root[:50]}`{when}; a field begins with one of {names}.")
+    if len(field) > MAX_FIELD or (root == "arguments" and "" in rest and not field.startswith("/")):
+        raise InvalidInput(path, "write it as `arguments.to`, or `/arguments/a.b` when a name has dots.")
+    if root == "actor" and not (len(rest) == 1 and rest[0] in _OF_ACTORS):
+        raise InvalidInput(path, "of an actor there are `actor.id`, `actor.kind` and `actor.name`.")
+    if root not in ("actor", "arguments") and rest:
+        raise InvalidInput(path, f"`{root}` is a text; there is nothing in it to name.")
+
+
+def _text_fault(value: Any) -> str | None:
+    if isinstance(value, str) and 1 <= len(value) <= MAX_TEXT:
+        return None
+    return f"the value is a text of 1 to {MAX_TEXT} characters."
+
+
+def _plain_fault(value: Any) -> str | None:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"a text has at most {MAX_TEXT} characters."
+    if isinstance(value, list | dict):
+        return "the value is a text, a number, a boolean or null; name a field inside the object."
+    return None
+
+
+def _contained_fault(value: Any) -> str | None:
+    return _plain_fault(value) if isinstance(value, int | float) else _text_fault(value)
+
+
+def _pattern_fault(value: Any) -> str | None:
+    return patterns.problem(value) if isinstance(value, str) else "the value is a regular expression, as a text."
+
+
+def _choices_fault(value: Any) -> str | None:
+    if not isinstance(value, list) or not 1 <= len(items(value)) <= MAX_CHOICES:
+        return f"the value is a list of 1 to {MAX_CHOICES} texts, numbers, booleans or nulls."
+    return next(filter(None, map(_plain_fault, value)), None)  # pyright: ignore[reportUnknownArgumentType] - JSON
+
+
+def _number_fault(value: Any) -> str | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return None
+    return "the value is a number."
+
+
+_VALUES: Mapping[str, Callable[[Any], str | None]] = {
+    "CONTAINS": _contained_fault,
+    "STARTS_WITH": _text_fault,
+    "MATCHES": _pattern_fault,
+    "IN": _choices_fault,
+    "EQUALS": _plain_fault,
+    "GREATER_THAN": _number_fault,
+}
+
+
+def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
+    told, denies, unclear = _told(occasion), config.decision == "deny", None
+    for condition in config.conditions:
+        try:
+            if not _holds(condition, told, wide=denies):
+                return None
+        except Unclear as error:
+            unclear = unclear or f"`{condition.field}` with `{condition.operator}`: {error}"
+    if denies:
+        return Deny(config.reason, unclear and f"It cannot be told, and so is denied: {unclear}.")
+    if unclear:
+        _log.warning("hook.unclear", hook=occasion.hook, run=occasion.run, told=f"It is not allowed by this: {unclear}")
+        return None
+    return Allow(config.reason)
+
+
+def _told(occasion: Occasion) -> dict[str, Any]:
+    names = ("channel", "tool", "arguments", "text", "result")
+    told = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
+    return told if occasion.actor is None else {**told, "actor": msgspec.structs.asdict(occasion.actor)}
+
+
+def _holds(condition: Condition, told: Mapping[str, Any], *, wide: bool) -> bool:
+    """Tell whether *condition* holds of anything in its field (*wide*), or of all of it."""
+    found = at(told, path_of(condition.field))
+    there = [value for value in found if value is not ABSENT]
+    if not wide and len(there) < len(found):
+        return False
+    if condition.operator == "CONTAINS" and not wide:
+        # To contain is to have it among the items: the others need not be it.
+        return bool(there) and all(_contains(value, condition.value) for value in there)
+    parts = list(islice((part for value in there for part in _parts(value, wide=wide)), MAX_VALUES + 1))
+    if len(parts) > MAX_VALUES:
+        raise Unclear(f"it holds more than {MAX_VALUES} values")
+    fits = _fit(condition, wide=wide)
+    return any(map(fits, parts)) if wide else bool(parts) and all(map(fits, parts))
+
+
+def _parts(value: Any, *, wide: bool) -> Iterable[Any]:
+    return inside(value) if wide else items(value)
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(wanted, str) and wanted in value
+    return isinstance(value, list) and _key(wanted) in {_key(item) for item in items(value)}
+
+
+def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
+    """Return what tells of one text, number, boolean or null whether it fits."""
+    wanted = condition.value
+    match condition.operator:
+        case "CONTAINS" | "STARTS_WITH" if isinstance(wanted, str):
+            begins = condition.operator == "STARTS_WITH"
+            sought = _forms(wanted, wide=wide)
+            return lambda part: any(
+                form.startswith(each) if begins else each in form
+                for form in _forms(_text(part), wide=wide)
+                for each in sought
+            )
+        case "MATCHES":
+            return lambda part: any(_found(wanted, form) for form in _forms(_text(part), wide=wide))
+        case "GREATER_THAN":
+            return lambda part: part is not None and _number(part, wide=wide) > wanted
+        case _:
+            keys = {key for each in (wanted if condition.operator == "IN" else [wanted]) for key in _keys(each, wide)}
+            return lambda part: not keys.isdisjoint(_keys(part, wide))
+
+
+def _found(pattern: str, text: str) -> bool:
+    try:
+        return patterns.found(pattern, text)
+    except patterns.TooMuch as error:
+        raise Unclear(str(error)) from None
+
+
+def _forms(text: str | None, *, wide: bool) -> tuple[str, ...]:
+    """Return *text*, and in a *wide* look also as it is once look-alikes are folded."""
+    if text is None:
+        return ()
+    return (text,) if not wide or text.isascii() else (text, normalize("NFKC", text))
+
+
+def _text(part: Any) -> str | None:
+    """Return the text of *part*, of a number or boolean its JSON; null has none."""
+    return part if part is None or isinstance(part, str) else msgspec.json.encode(part).decode()
+
+
+def _keys(part: Any, wide: bool) -> list[tuple[str, Any]]:
+    return [_key(form) for form in _forms(part, wide=wide)] if isinstance(part, str) else [_key(part)]
+
+
+def _key(part: Any) -> tuple[str, Any]:
+    """Return what is equal for equal JSON: 1 is 1.0, and neither is true."""
+    if isinstance(part, int | float) and not isinstance(part, bool):
+        return "number", part
+    return type(part).__name__, part if isinstance(part, str | bool) else None
+
+
+def _number(part: Any, *, wide: bool) -> float | Decimal:
+    """Return the number that *part* is, in a *wide* look also one that a text spells; raise Unclear."""
+    if isinstance(part, int | float) and not isinstance(part, bool):
+        return part
+    if wide and isinstance(part, str) and len(part) <= _LONGEST_NUMBER:
+        try:
+            read = Decimal(normalize("NFKC", part).strip())
+        except InvalidOperation:
+            raise Unclear("it is no number") from None
+        if not read.is_nan():
+            return read
+    raise Unclear("it is no number")

@@ -1,0 +1,185 @@
+"""Deciding: what comes from outside for a run that waits. Each function is one transaction's work."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from agent_core import events as e
+from agent_core.errors import AlreadyDecided, InvalidInput
+from agent_core.events import Fact, FactBody
+from agent_core.hooks.approval import Decider, Decision, may_respond
+from agent_core.hooks.definition import ApprovalConfig
+from agent_core.messages import Actor
+from agent_core.objects import ApprovalObject, Vote
+from agent_core.state import RunState, replay
+from agent_core.store import approvals, due, log, runs
+from agent_core.store.approvals import Held
+from agent_core.store.log import Place, RunRef
+
+
+class Ruled(msgspec.Struct, frozen=True):
+    """What a vote came to.
+
+    *late* when another outcome was there before it, *refused* when it is not theirs to give; *run* is to be rung when
+    it can go on.
+    """
+
+    approval: ApprovalObject
+    facts: Sequence[Fact] = ()
+    late: bool = False
+    refused: bool = False
+    run: int | None = None
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The *facts* that tool outputs came to; *run* is to be rung when it can go on."""
+
+    facts: Sequence[Fact]
+    run: int | None
+
+
+def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
+    """Count a vote; the one that settles the question lets the run go on. Raises `NotFound`, `InvalidInput`.
+
+    The session's lock makes one of those who decide at once the first, and everybody else late.
+    """
+    id = decision.approval
+    held, run = _hold(connection, id)
+    seen = held.object
+    if seen.status == "open" and seen.expires_at <= now:
+        facts = approvals.expire(connection, run, now)
+        late = approvals.find(connection, id).object
+        approvals.note(connection, late, "late", now=now, actor=decision.by.actor, surface=decision.surface)
+        return Ruled(late, facts, late=True, run=_woken(connection, run, now))
+    if seen.status != "open":
+        approvals.note(connection, seen, "late", now=now, actor=decision.by.actor, surface=decision.surface)
+        return Ruled(seen, late=True)
+    if not may_respond(seen.responders, seen.asker, decision.by):
+        approvals.note(connection, seen, "refused", now=now, actor=decision.by.actor, surface=decision.surface)
+        return Ruled(seen, refused=True)
+    _check(seen, decision)
+    held = _voted(held, decision, now)
+    seen = held.object
+    yes = sum(vote.approved for vote in seen.votes)
+    if decision.approved and yes < seen.quorum:
+        return _counted(connection, held, run, decision, yes, now)
+    end = "approved" if decision.approved else "denied"
+    actor, reason, surface = decision.by.actor, decision.reason, decision.surface
+    fact = approvals.settle(connection, held, end, now=now, by=actor, reason=reason, surface=surface)
+    assert fact is not None, "The session's lock lets one decide."
+    facts = approvals.tell(connection, run, [fact], now=now)
+    settled = approvals.find(connection, id).object
+    return Ruled(settled, facts, run=_woken(connection, run, now))
+
+
+def submit(
+    connection: Connection, run: str, ends: Sequence[Sequence[FactBody]], also: Sequence[FactBody], now: int
+) -> Submitted:
+    """Take the outputs of a run's client calls: *ends* are the facts of each, *also* what the run is told with them.
+
+    Nothing is written when one of them is unknown (`InvalidInput`) or answered (`AlreadyDecided`). The run goes on once
+    no client call is open. Raises `NotFound`.
+    """
+    ref, _ = runs.hold(connection, run)
+    place = Place(ref.session, ref.session_id)
+    state = replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None))
+    done = [fact.call for facts in ends for fact in facts if isinstance(fact, e.ToolCompleted)]
+    _check_calls(state, ref, done)
+    bodies = [*(fact for facts in ends for fact in facts), *also]
+    first = log.take_seqs(connection, ref.session, len(bodies))
+    facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
+    left = [call for call in state.calls if call.status == "pending" and call.on == "client" and call.call not in done]
+    return Submitted(facts, None if left else _woken(connection, ref, now))
+
+
+def is_granted(
+    connection: Connection, session: int, hook: str, tool: str, config: ApprovalConfig, asker: Actor | None
+) -> bool:
+    """Tell whether enough of those who may decide for *asker* allowed *tool* for the rest of a session."""
+    for votes in approvals.grants(connection, session, hook, tool):
+        yes = [vote for vote in votes if vote.approved and may_respond(config.responders, asker, _decider(vote))]
+        if len(yes) >= config.quorum:
+            return True
+    return False
+
+
+def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
+    """Return an approval with its run, its session locked."""
+    found = approvals.find(connection, id)
+    run, _ = runs.hold(connection, found.object.run)
+    return approvals.find(connection, id), run
+
+
+def _woken(connection: Connection, run: RunRef, now: int) -> int | None:
+    """Let *run* go on if it waits, and return it: somebody is to ring."""
+    return run.key if due.wake(connection, run.key, now) else None
+
+
+def _check(seen: ApprovalObject, decision: Decision) -> None:
+    if decision.arguments is not None and not decision.approved:
+        raise InvalidInput("arguments", "corrected arguments go with a yes; leave them out, or approve.")
+    if decision.arguments is not None and not seen.edit:
+        raise InvalidInput("arguments", "this call may not be corrected; approve or deny it as it is.")
+    if decision.remember and not (seen.remember and decision.approved):
+        raise InvalidInput("remember", "this tool is asked about each time; approve this call alone.")
+
+
+def _voted(held: Held, decision: Decision, now: int) -> Held:
+    """Count the vote: one per person, their newest. Who corrects the arguments makes earlier yeses void."""
+    seen, by = held.object, decision.by
+    others = tuple(x for x in seen.votes if (x.actor.id, x.actor.kind) != (by.actor.id, by.actor.kind))
+    arguments = seen.arguments if decision.arguments is None else decision.arguments
+    if arguments != seen.arguments:
+        others = ()
+    vote = Vote(
+        actor=by.actor,
+        approved=decision.approved,
+        at=now,
+        surface=decision.surface,
+        remember=decision.remember,
+        is_operator=by.is_operator,
+        is_present=by.is_present,
+        also=by.also,
+    )
+    changed = replace(seen, votes=(*others, vote), arguments=arguments, digest=approvals.digest(seen.tool, arguments))
+    return replace(held, object=changed)
+
+
+def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision, yes: int, now: int) -> Ruled:
+    """Keep a yes that is not the last one needed."""
+    seen, actor = held.object, decision.by.actor
+    approvals.keep_votes(connection, held)
+    data = {"arguments": seen.arguments, "votes": yes}
+    approvals.note(connection, seen, "voted", now=now, actor=actor, surface=decision.surface, data=data)
+    fact = e.ApprovalVoted(
+        approval=seen.id,
+        call=seen.call,
+        by=actor,
+        arguments=seen.arguments,
+        votes=yes,
+        quorum=seen.quorum,
+        edited=seen.is_edited,
+        surface=decision.surface,
+    )
+    return Ruled(seen, approvals.tell(connection, run, [fact], now=now))
+
+
+def _check_calls(state: RunState, run: RunRef, names: Sequence[str]) -> None:
+    calls = {call.call: call for call in state.calls}
+    for place, name in enumerate(names):
+        path, call = f"outputs[{place}].call", calls.get(name)
+        if name in names[:place]:
+            raise InvalidInput(path, f"`{name}` is there twice; send one output for each call.")
+        if call is not None and call.status == "completed":
+            raise AlreadyDecided(f"The call `{name}` has its output already.")
+        if call is None or call.on != "client" or call.status != "pending":
+            waits = ", ".join(f"`{x.call}`" for x in state.calls if x.status == "pending" and x.on == "client")
+            raise InvalidInput(
+                path, f"run `{run.id}` waits for no output of `{name}`; it waits for: {waits or 'none'}."
+            )
+
+
+def _decider(vote: Vote) -> Decider:
+    return Decider(actor=vote.actor, is_operator=vote.is_operator, is_present=vote.is_present, also=vote.also)
