@@ -137,7 +137,7 @@ class DbosEngine(LocalEngine):
 
     @property
     def _most(self) -> int:
-        return max(self.room, _MOST_ENQUEUED) if self._doorbell.is_ready else self.room
+        return max(super()._most, _MOST_ENQUEUED) if self._doorbell.is_ready else super()._most
 
     def _tell(self, left: list[Due]) -> None:
         """Tell DBOS of what has been driven here for a while, and of what there is no room for."""

@@ -11,7 +11,7 @@ import structlog
 from agent_core.clock import Clock
 from agent_core.drive import Interrupt
 from agent_core.engine.base import Runs, Segment
-from agent_core.errors import LostRun, Unavailable
+from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.ids import new_id
 from agent_core.state import OUTAGE
 from agent_core.store.due import Due
@@ -50,6 +50,7 @@ class LocalEngine:
         self._astray: set[int] = set()
         self._cut: set[int] = set()
         self._rung: set[int] = set()
+        self._newer: dict[int, int] = {}
         self._due = asyncio.Event()
         self._waking: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -177,6 +178,7 @@ class LocalEngine:
         """Take every run that is due and that nobody drives; return those that there was no room for.
 
         A run of this worker must have been astray at the last look too: it may be on its way from a commit to `begin`.
+        One that a newer version has written to is left to that one, until somebody gives it another epoch.
         """
         found = await self._runs.due(patience=self._patience, most=self._most)
         for run in found:
@@ -184,7 +186,8 @@ class LocalEngine:
             if driven is not None and run.has_news and not driven.interrupt.called:
                 driven.interrupt()
         self._cut &= {run.key for run in found}  # the others have been taken, or were over when the answer got lost
-        free = [run for run in found if run.key not in self._driven]
+        self._newer = {run.key: run.epoch for run in found if self._newer.get(run.key) == run.epoch}
+        free = [run for run in found if run.key not in self._driven and run.key not in self._newer]
         known, self._astray = self._astray, {run.key for run in free if run.owner == self.worker}
         wanted = [run for run in free if run.owner != self.worker or run.key in known]
         room = self.room
@@ -198,7 +201,7 @@ class LocalEngine:
     @property
     def _most(self) -> int:
         """How many of the queued runs are looked at."""
-        return self.room
+        return self.room and self.room + len(self._newer)
 
     async def _take_found(self, run: Due) -> None:
         cause = "crashed" if run.owner == self.worker else RESTARTED
@@ -216,6 +219,11 @@ class LocalEngine:
         self._taking.add(key)
         try:
             run = await self._runs.take(key, cause, patience=self._patience, epoch=epoch)
+        except NewerRun as error:
+            if epoch is not None:  # found by a sweep, which is not to try the same again each second
+                self._newer[key] = epoch
+                _log.warning("run.needs_newer", told=str(error))
+            return
         finally:
             self._taking.discard(key)
         self._cut.discard(key)

@@ -1,15 +1,13 @@
 """follow beside a newer version: facts that this version does not know are passed over, and nothing else is missing."""
 
-import asyncio
-
 import pytest
 from sqlalchemy import update
 
 from agent_core.store import follow, sessions
 from agent_core.store.log import EVENT
 from agent_core.testing import ScriptedProvider, say
-from tests.agent_core.scenes import SAFETY, log_of, open_session, say_and_wait, send
-from tests.agent_core.store.reading import ended, joined, read
+from tests.agent_core.scenes import log_of, open_session, say_and_wait, send, until
+from tests.agent_core.store.reading import joined, read
 from tests.conftest import MakeCore
 
 
@@ -37,8 +35,7 @@ async def test_every_cursor_gives_all_the_facts_that_are_known(
         assert reading.seqs == [seq for seq in left if seq > after]
     reading, task = await joined(core, session)
     assert reading.seqs == left
-    await send(core, session, "And?")
-    async with asyncio.timeout(SAFETY):
-        await ended(reading)
-    assert reading.seqs == [*left, *range(known[-1] + 1, reading.seqs[-1] + 1)]
+    sent = await send(core, session, "And?")
+    await until(lambda: reading.seqs[-1] == sent.seq + 1)
+    assert reading.seqs == [*left, sent.seq, sent.seq + 1], "the message and its run, which waits for a newer version"
     task.cancel()

@@ -14,6 +14,7 @@ from agent_core import (
     InvalidInput,
     NotFound,
     RunCancelled,
+    RunQueued,
     SessionBusy,
     SessionClosed,
 )
@@ -97,7 +98,8 @@ def queue(connection: Connection, scene: Scene) -> None:
     run = RunRef(
         **{**{n: getattr(scene.run, n) for n in RunRef.__struct_fields__}, "id": "run_new", "first_seq": first}
     )
-    runs.create(connection, run, owner=None, input_seq=first, project=1)
+    run = runs.create(connection, run, owner=None, input_seq=first, project=1)
+    log.write(connection, Place(run.session, scene.session), first, [(run, RunQueued())], now=1)
 
 
 def close(connection: Connection, scene: Scene) -> None:
