@@ -42,6 +42,16 @@ class Pace:
     dead: float = 10.0
     tell: float | None = 1.0
 
+    @property
+    def answer(self) -> float:
+        """How long a beat waits for the database's answer before it is tried anew."""
+        return self.give_up / 2
+
+    @property
+    def settle(self) -> float:
+        """How long after the database is back everybody who lives has beaten: a try that hangs, and one more beat."""
+        return self.answer + self.beat
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -86,6 +96,7 @@ class Liveness:
         self._task: asyncio.Task[None] | None = None
         self._beaten = self._answered = _now()
         self._good_since: float | None = None
+        self._probation = pace.settle
         self._offset: float | None = None
         self._away = False
 
@@ -96,9 +107,13 @@ class Liveness:
 
     @property
     def may_judge(self) -> bool:
-        """Tell whether beats have gone well for so long that those who have none must be dead."""
+        """Tell whether beats have gone well for so long that those who have none must be dead.
+
+        A process that was just started waits until all who live have beaten, should an outage have ended as it began.
+        After one that it saw it waits for as long as the dead are waited for: not all are back at the same moment.
+        """
         since = self._good_since
-        return self.is_well and since is not None and _now() - since >= self._pace.dead
+        return self.is_well and since is not None and _now() - since >= self._probation
 
     async def start(self) -> None:
         """Return once the first beat is in the database; raises `Unavailable`."""
@@ -134,7 +149,7 @@ class Liveness:
             while True:
                 began = _now()
                 try:
-                    async with asyncio.timeout(self._pace.give_up / (2 if self._first.done() else 1)):
+                    async with asyncio.timeout(self._pace.answer if self._first.done() else self._pace.give_up):
                         connection = connection or await engine.connect()
                         offset = await self._beat(connection)
                 except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the next beat may go well
@@ -159,8 +174,10 @@ class Liveness:
         self._offset = offset
         if was_set:
             _log.warning("database.clock_set")
-        if self._good_since is None or was_set or _now() - self._beaten >= self._pace.give_up:
+        if self._good_since is None:
             self._good_since = began
+        elif was_set or _now() - self._beaten >= self._pace.give_up:
+            self._good_since, self._probation = began, self._pace.dead
         self._beaten = began
         if not self._first.done():
             self._first.set_result(None)
