@@ -8,7 +8,7 @@ from typing import Literal
 
 import aiohttp
 
-from agent_core import Actor, Event, Fact, Text, TextDelta
+from agent_core import Actor, Event, Fact, Text, TextDelta, text_of
 from agent_core import events as e
 from agent_core.testing import FakeClock, Level
 from channels.base import Body, Entry, NotShown, Ref
@@ -40,7 +40,7 @@ class Log:
     def __init__(self) -> None:
         self.tell = Teller()
         self.batches: list[list[Event]] = []
-        self._offsets: dict[str, int] = {}
+        self._offsets: dict[tuple[str, int], int] = {}
 
     def add(self, *bodies: e.Body) -> None:
         self.batches.append([self.tell(body) for body in bodies])
@@ -51,11 +51,11 @@ class Log:
         started = e.StepStarted(n=1, attempt=1, message="msg_2", takes=(asked.seq,), snapshot="sha256:1")
         self.batches.append([asked, *(self.tell(body) for body in (e.RunQueued(), e.RunStarted(epoch=1), started))])
 
-    def say(self, *pieces: str, message: str = "msg_2") -> None:
+    def say(self, *pieces: str, message: str = "msg_2", epoch: int = 1) -> None:
         for piece in pieces:
-            offset = self._offsets.get(message, 0)
-            self._offsets[message] = offset + len(piece)
-            self.add(TextDelta(message=message, part=0, epoch=1, attempt=1, offset=offset, text=piece))
+            offset = self._offsets.get((message, epoch), 0)
+            self._offsets[message, epoch] = offset + len(piece)
+            self.add(TextDelta(message=message, part=0, epoch=epoch, attempt=epoch, offset=offset, text=piece))
 
     def said(self, text: str, message: str = "msg_2", stop: e.Stop = "done") -> e.MessageCompleted:
         return e.MessageCompleted(message=message, role="assistant", parts=(Text(text),), stop=stop)
@@ -66,6 +66,17 @@ class Log:
     @property
     def facts(self) -> list[Event]:
         return [event for batch in self.batches for event in batch if isinstance(event, Fact)]
+
+    @property
+    def whole(self) -> str:
+        """What the agent said."""
+        said = (event.body.parts for event in self.facts if isinstance(event.body, e.MessageCompleted))
+        return "\n\n".join(text_of(parts) for parts in said)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of *text* without signs of Markdown."""
+    return "".join(sign if sign.isalnum() else " " for sign in text).split()
 
 
 BEFORE_TOOL, ANSWER = "Let me **look** at the figures.", "There are *three* of them:\n\n1. one\n2. two\n3. three\n"
@@ -243,4 +254,4 @@ async def ticking(clock: FakeClock) -> AsyncIterator[None]:
             await task
 
 
-__all__ = ["ANSWER", "BEFORE_TOOL", "Died", "Log", "NotShown", "Showing", "ticking", "typical"]
+__all__ = ["ANSWER", "BEFORE_TOOL", "Died", "Log", "NotShown", "Showing", "ticking", "typical", "words"]

@@ -16,7 +16,7 @@ from channels.ledger import Ledger
 from channels.slack.deliver import Given
 from channels.slack.testing import App, Fault, SlackStandIn, Workspace
 from channels.slack.thread import Thread
-from tests.channels.slack.showing import ANN, Log, Showing, typical
+from tests.channels.slack.showing import ANN, Log, Showing, typical, words
 from tests.conftest import Fresh
 
 Open = Callable[..., Awaitable[Showing]]
@@ -47,11 +47,6 @@ async def showing(fresh: Fresh) -> AsyncIterator[Open]:
             return Showing(stand_in, clock, open_database, session, http, thread)
 
         yield make
-
-
-def words(text: str) -> list[str]:
-    """Return the words of *text* without signs of Markdown."""
-    return "".join(sign if sign.isalnum() else " " for sign in text).split()
 
 
 WHOLE = words("Let me look at the figures. There are three of them: one two three")
@@ -112,23 +107,6 @@ async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
         assert is_right(shown), (at, side, shown.text)
         assert len(shown.answers) == 1, (at, side, shown.text)
     assert at > 10
-
-
-async def test_killed_twice(showing: Open):
-    """A second process that dies while it mends what the first one left changes nothing either."""
-    for at in count(1):
-        shown = await showing()
-        log = typical()
-        assert await shown.live(log, at=6, side="after") is None
-        shown.clock.advance(20)
-        died = await shown.live(log, at=at, side="before", late=True) is None
-        if not died:
-            break
-        shown.clock.advance(20)
-        assert await shown.live(log, late=True)
-        assert is_right(shown), (at, shown.text)
-        assert len(shown.answers) == 1
-    assert at > 2
 
 
 FAULTS = (

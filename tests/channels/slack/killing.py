@@ -1,0 +1,314 @@
+"""Sessions shown in Slack by processes that are killed at a write of the ledger, and by those that come after them.
+
+Time is virtual, as in a crowd. A killed process is one that reads, writes and asks nothing any more: what it had sent
+to Slack by then arrives, and what Slack answers is heard by nobody.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import aiohttp
+from sqlalchemy import Table, select
+
+from agent_core import Core, Definition, Event, Fact, TextDelta
+from agent_core.testing import FakeClock, ScriptedProvider
+from channels.base import Entry
+from channels.ledger import LEASE, Ledger, Place
+from channels.slack.pace import Pacer
+from channels.slack.testing import App, Fault, SlackStandIn, Workspace
+from channels.slack.thread import Thread
+from channels.slack.threads import Threads
+from channels.slack.workspaces import Workspace as Space
+from channels.tables import PlaceRow
+from tests.channels.slack.crowding import Far, Held, Leaping
+from tests.channels.slack.showing import ANN, Died, Log, Side, words
+from tests.conftest import OpenDatabase
+
+TEAM, CHANNEL = "T0001", "CGENERAL"
+Then = Literal["whole", "on", "anew"]
+"""What the next process finds: an answer that is whole by now, one that goes on, or one whose last step is repeated."""
+_PLACE: Table = vars(PlaceRow)["__table__"]
+_LONGEST = 900.0
+"""Virtual seconds in which an answer is shown."""
+
+
+@dataclass
+class Life:
+    """A process's life, which ends at the *at*-th write of the ledger, before or after it; 0: it goes on."""
+
+    at: int = 0
+    side: Side = "before"
+    writes: list[str] = field(default_factory=list)
+    is_over: bool = False
+
+    def check(self) -> None:
+        """Raise `Died` when it is over."""
+        if self.is_over:
+            raise Died
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Count a write."""
+        self.check()
+        self.writes.append(what)
+        is_last = len(self.writes) == self.at
+        self.is_over = is_last and self.side == "before"
+        self.check()
+        yield
+        self.is_over = self.is_over or is_last
+        self.check()
+
+
+class Mortal(Ledger):
+    """The ledger of a process that may die."""
+
+    life: Life
+
+    async def claim(self, *given: Any, **more: Any) -> list[Place]:
+        with self.life.writing("claim"):
+            return await super().claim(*given, **more)
+
+    async def entries(self, place: Place) -> list[Entry]:
+        self.life.check()
+        return await super().entries(place)
+
+    async def put(self, place: Place, entry: Entry) -> None:
+        named = "" if entry.ref is None else " with a ts"
+        ends = "" if entry.ends is None else ", which ends"
+        with self.life.writing(f"{entry.state} {entry.mode}{named}{ends}"):
+            await super().put(place, entry)
+
+    async def renew(self, place: Place) -> None:
+        with self.life.writing("renew"):
+            await super().renew(place)
+
+    async def rest(self, place: Place, shown: int | None) -> Place | None:
+        with self.life.writing("rest"):
+            return await super().rest(place, shown)
+
+    async def again(self, place: Place) -> Place:
+        with self.life.writing("again"):
+            return await super().again(place)
+
+    async def leave(self) -> None:
+        if not self.life.is_over:
+            await super().leave()
+
+
+class Breathing(Far):
+    """The way to Slack of a process that may die."""
+
+    life: Life
+
+    async def _ask(self, method: str, **fields: Any) -> dict[str, Any]:
+        self.life.check()
+        try:
+            return await super()._ask(method, **fields)
+        finally:
+            self.life.check()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An answer that is told batch after batch, *every* seconds, or *whole* at once; a *notice* stands below it.
+
+    Its log may *rest* behind a batch until somebody decides something. *anew* changes what comes behind the batches
+    told, for their step is repeated. *beside* are words that the agent did not say: names of tools, numbers of lists.
+    """
+
+    log: Callable[[], Log]
+    notice: str = ""
+    every: float = 2.0
+    whole: bool = False
+    rests: int = 0
+    faults: tuple[Fault, ...] = ()
+    anew: Callable[[Log, int], None] | None = None
+    beside: frozenset[str] = frozenset()
+
+
+@dataclass
+class Story:
+    """What the readers of a session are told: each what was told before, and then the rest by the clock."""
+
+    scene: Scene
+    log: Log
+    clock: FakeClock
+    told: int = 0
+    rests: int = 0
+
+    async def follow(self, _session: str, *, after: int = 0, until_idle: bool) -> AsyncGenerator[list[Event]]:
+        if before := [*self._facts(after), *self._open()]:
+            yield before
+        while self.told < (self.rests or len(self.log.batches)):
+            self.told += 1
+            batch = self.log.batches[self.told - 1]
+            if new := [event for event in batch if not isinstance(event, Fact) or event.seq > after]:
+                yield new
+            await self.clock.sleep(self.scene.every)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.rests
+
+    def goes_on(self, then: Then) -> None:
+        """Let be told what is told after a death."""
+        if then == "anew" and self.scene.anew is not None:
+            self.scene.anew(self.log, self.told)
+        if then == "whole":
+            self.told, self.rests = len(self.log.batches), 0
+
+    def _facts(self, after: int) -> Iterator[Event]:
+        for batch in self.log.batches[: self.told]:
+            yield from (event for event in batch if isinstance(event, Fact) and event.seq > after)
+
+    def _open(self) -> Iterator[Event]:
+        """Give what was written of a message that is not complete, as one piece."""
+        texts: dict[str, str] = {}
+        last: dict[str, Event] = {}
+        for event in (event for batch in self.log.batches[: self.told] for event in batch):
+            match event.body:
+                case TextDelta(message=message, offset=offset, text=text):
+                    texts[message] = texts.get(message, "")[:offset] + text
+                    last[message] = event
+                case body if (message := getattr(body, "message", None)) in texts and body.type == "message.completed":
+                    del texts[message]
+        for message, text in texts.items():
+            told = cast("TextDelta", last[message].body)
+            body = TextDelta(message=message, part=0, epoch=told.epoch, attempt=told.attempt, offset=0, text=text)
+            yield self.log.tell(body)
+
+
+@dataclass
+class Case:
+    """One session in one thread, and what its readers are told."""
+
+    scene: Scene
+    thread: Thread
+    session: str
+    story: Story
+
+    def is_right(self, stand_in: SlackStandIn) -> bool:
+        """Tell whether the thread has the whole answer once, nothing open, and the status that it should have."""
+        team = stand_in.team()
+        answers, session = team.answers(CHANNEL, self.thread.root), team.session(CHANNEL, self.thread.root)
+        said, wanted = (
+            [word for word in words(text) if word not in self.scene.beside]
+            for text in ("\n".join(each.text for each in answers), f"{self.story.log.whole} {self.scene.notice}")
+        )
+        is_quiet = session is not None and session.status == "active"
+        return said == wanted and is_quiet and not any(each.streaming for each in answers)
+
+
+@dataclass
+class Ground:
+    """Where it happens: a workspace, a database, and the time."""
+
+    stand_in: SlackStandIn
+    clock: FakeClock
+    leaping: Leaping
+    database: Held
+    core: Core
+    http: aiohttp.ClientSession
+
+    async def opened(self, scene: Scene) -> Case:
+        """Ask a question, and note that it is to be answered."""
+        asked = await self.stand_in.team().says("UANN", CHANNEL, "How many?")
+        thread = Thread(TEAM, CHANNEL, asked.ts, "UANN", TEAM, title="How many?")
+        session = (await self.core.open_session(agent="a", actor=ANN, address=thread.address)).id
+        log = scene.log()
+        story = Story(scene, log, self.clock, len(log.batches) if scene.whole else 0, scene.rests)
+        made = Case(scene, thread, session, story)
+        await self.want(made)
+        return made
+
+    async def want(self, case: Case) -> None:
+        await Ledger(self.database, self.clock, "slack").want(case.session, case.thread.address, case.thread.data())
+
+    async def is_wanted(self, case: Case) -> bool:
+        asked = select(_PLACE.c.wanted_at).where(_PLACE.c.session == case.session)
+        return await self.database.read(lambda connection: connection.execute(asked).scalar_one()) is not None
+
+    async def lived(self, case: Case, life: Life, *, finds: bool = False) -> None:
+        """Let a process show the session until it dies, or until all is shown; it was asked to, or *finds* it."""
+        team = self.stand_in.team()
+        api = Breathing(
+            team.bot_token,
+            clock=self.clock,
+            leaping=self.leaping,
+            session=self.http,
+            base_url=f"{self.stand_in.base_url}api/",
+        )
+        pacer, ledger = Pacer(self.clock), Mortal(self.database, self.clock, "slack")
+        api.life = ledger.life = life
+        space = Space(TEAM, team.bot, team.workspace.bot_id, api, pacer)
+
+        async def workspace(_: str) -> Space:
+            return space
+
+        threads = Threads(cast("Core", case.story), ledger, workspace, self.clock, share=pacer.use)
+        await threads.start() if finds else threads.show(case.session)
+        try:
+            until = self.clock.now() + 1000 * _LONGEST
+            while not life.is_over and await self._is_at_work(case, threads):
+                assert self.clock.now() < until, f"it does not end; {life.writes[-9:]}"
+                await self.clock.sleep(3.0)
+        finally:
+            await threads.stop()
+
+    async def _is_at_work(self, case: Case, threads: Threads) -> bool:
+        """Tell whether more is to be shown; what rests goes on."""
+        if await self.is_wanted(case):
+            return True
+        if case.story.is_over:
+            return False
+        case.story.rests = 0
+        await self.want(case)
+        threads.show(case.session)
+        return True
+
+    async def killed(self, scene: Scene, *deaths: tuple[int, Side], then: Then) -> Case:
+        """Let processes die one after the other, and the last one live; each finds what was told meanwhile.
+
+        The first one has that many writes; where a later one has fewer it is the last.
+        """
+        case = await self.opened(scene)
+        for n, (at, side) in enumerate(deaths):
+            life = Life(at, side)
+            await self.lived(case, life, finds=n > 0)
+            if not life.is_over:
+                assert n, f"it did not come to its write {at}"
+                return case
+            self.clock.advance(LEASE / 1000 + 1)
+            case.story.goes_on(then)
+            if then == "whole":
+                await self.want(case)
+        await self.lived(case, Life(), finds=True)
+        return case
+
+
+@asynccontextmanager
+async def ground(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping) -> AsyncIterator[Ground]:
+    """Make a workspace without rates, and a database with an agent."""
+    stand_in = SlackStandIn(
+        clock=clock, workspaces=[Workspace.example()], rates=None, echo=False, app=App(subscribed=frozenset())
+    )
+    async with stand_in.serving(), aiohttp.ClientSession() as http:
+        database = Held(open_database(), leaping)
+        core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+        await core.start()
+        await core.agents.create(Definition(name="a", instructions=""))
+        try:
+            yield Ground(stand_in, clock, leaping, database, core, http)
+        finally:
+            await core.stop()
+
+
+def points(writes: list[str], *, whole: bool) -> list[int]:
+    """Return at which *writes* to die, counted from 1: the first of each kind, or all but those that tell of life."""
+    return [
+        n
+        for n, what in enumerate(writes, 1)
+        if what not in writes[: n - 1] or (whole and what not in ("claim", "renew"))
+    ]

@@ -1,0 +1,194 @@
+"""The process is killed at every write of the ledger, whatever it shows and how: the thread ends right each time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from agent_core import Text
+from agent_core import events as e
+from agent_core.testing import FakeClock
+from channels.slack.testing import Fault
+from tests.channels.slack.crowding import Leaping
+from tests.channels.slack.killing import Ground, Life, Scene, Then, ground, points
+from tests.channels.slack.showing import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
+from tests.conftest import Fresh
+
+pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
+
+Play = Callable[[Ground], Awaitable[None]]
+SIDES: tuple[Side, ...] = ("before", "after")
+
+
+def plain() -> Log:
+    """One step of words."""
+    log = Log()
+    log.ask("How many?")
+    log.say("It may be ", "thirteen, ", "or rather ", "fourteen.")
+    log.end("It may be thirteen, or rather fourteen.")
+    return log
+
+
+def repeated(log: Log, told: int) -> None:
+    """Let the step be taken anew, in other words, unless it was over."""
+    before = log.batches[:told]
+    if told and not any(isinstance(event.body, e.MessageCompleted) for batch in before for event in batch):
+        log.batches = before
+        step = e.StepStarted(n=1, attempt=2, message="msg_2", takes=(), snapshot="sha256:1")
+        log.add(e.RunResumed(epoch=2, cause="lost"), step)
+        log.say("Three ", "it is, ", "for certain.", epoch=2)
+        log.end("Three it is, for certain.")
+
+
+def long() -> Log:
+    """More than two messages hold."""
+    log = Log()
+    log.ask("All of it")
+    pieces = [f"Part {n} {'is told here, ' * 160}and ends.\n\n" for n in range(7)]
+    log.say(*pieces)
+    log.end("".join(pieces))
+    return log
+
+
+def slow() -> Log:
+    """Words that are there for longer than a stream."""
+    log = Log()
+    log.ask("Slowly")
+    pieces = [f"Part {n} of it. " for n in range(8)]
+    log.say(*pieces)
+    log.end("".join(pieces))
+    return log
+
+
+def failed() -> Log:
+    """A run that ends without a word."""
+    log = Log()
+    log.ask("How many?")
+    log.add(e.RunFailed(code="provider_error", message="Nobody answers.", retryable=True))
+    return log
+
+
+def stopped() -> Log:
+    """A run that is stopped in the middle of a word."""
+    log = Log()
+    log.ask("How many?")
+    log.say("One ", "two ", "thr")
+    log.add(e.RunCancelling(by=ANN, reason=None))
+    kept = e.MessageCompleted(
+        message="msg_2", role="assistant", parts=(Text("One two thr"),), stop="done", partial=True
+    )
+    log.add(kept, e.RunCancelled(by=ANN, reason=None))
+    return log
+
+
+def waits() -> Log:
+    """A run that waits for somebody in the middle."""
+    log = Log()
+    log.ask("How many?")
+    log.say("Let me **look** ", "at the figures.")
+    log.add(
+        log.said(BEFORE_TOOL, stop="tools"),
+        e.StepCompleted(n=1, usage=USAGE, cost=None),
+        e.ToolRequested(call="call_1", name="count_rows", arguments={}, index=0, step=1),
+        e.ToolPending(call="call_1", on="client"),
+        e.RunWaiting(on=("client",)),
+    )
+    log.add(
+        e.ToolCompleted(call="call_1", outcome="done", parts=(Text("3"),), truncated=False),
+        e.RunResumed(epoch=2, cause="output"),
+        e.StepStarted(n=2, attempt=1, message="msg_3", takes=(), snapshot="sha256:1"),
+    )
+    log.say("There are ", "three.", message="msg_3")
+    log.end("There are three.", "msg_3")
+    return log
+
+
+TOOL = frozenset({"1", "2", "3", "count", "rows"})
+NO_STREAMS = (Fault("refused", on="chat.startStream", times=None),)
+SCENES = {
+    "streamed": Scene(typical, beside=TOOL),
+    "posted": Scene(typical, whole=True, beside=TOOL),
+    "updated": Scene(typical, faults=NO_STREAMS, beside=TOOL),
+    "repeated": Scene(plain, anew=repeated),
+    "repeated without streams": Scene(plain, anew=repeated, faults=NO_STREAMS),
+    "long": Scene(long),
+    "long and posted": Scene(long, whole=True),
+    "long and updated": Scene(long, faults=NO_STREAMS),
+    "old": Scene(slow, every=45.0),
+    "failed": Scene(failed, notice="Nobody answers."),
+    "stopped": Scene(stopped, notice="Stopped."),
+    "waits": Scene(waits, rests=4, beside=TOOL),
+}
+
+
+def thens(scene: Scene) -> tuple[Then, ...]:
+    """Return in which states the next process may find an answer."""
+    if scene.anew is not None:
+        return ("anew",)
+    return ("whole",) if scene.whole else ("whole", "on")
+
+
+@pytest.fixture
+def on_ground(fresh: Fresh) -> Callable[[Play], None]:
+    """Let something happen on a loop whose clock leaps."""
+
+    def on(play: Play) -> None:
+        clock = FakeClock()
+        leaping = Leaping(clock)
+
+        async def played() -> None:
+            with fresh() as open_database:
+                async with ground(open_database, clock, leaping) as made:
+                    await play(made)
+
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(leaping)) as runner:
+            runner.run(played())
+
+    return on
+
+
+CASES = [(name, then) for name, scene in SCENES.items() for then in thens(scene)]
+
+
+async def undisturbed(place: Ground, scene: Scene) -> list[str]:
+    """Show *scene* without a death, and return what was written."""
+    for fault in scene.faults:
+        place.stand_in.fault(fault)
+    case, life = await place.opened(scene), Life()
+    await place.lived(case, life)
+    assert case.is_right(place.stand_in)
+    assert "rest" in life.writes
+    return life.writes
+
+
+async def mended(place: Ground, scene: Scene, *deaths: tuple[int, Side], then: Then) -> None:
+    """Let processes die and see the thread come to its right end."""
+    case = await place.killed(scene, *deaths, then=then)
+    shown = [each.text for each in place.stand_in.team().answers("CGENERAL", case.thread.root)]
+    assert case.is_right(place.stand_in), (deaths, shown)
+
+
+@pytest.mark.parametrize(("name", "then"), CASES)
+def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
+    """Whatever was to be written when a process died, the next one brings the thread to its end, every word once."""
+    scene = SCENES[name]
+
+    async def play(place: Ground) -> None:
+        for n, at in enumerate(points(await undisturbed(place, scene), whole=whole)):
+            for side in SIDES if whole else SIDES[n % 2 :: 2]:
+                await mended(place, scene, (at, side), then=then)
+
+    on_ground(play)
+
+
+@pytest.mark.parametrize(("name", "then"), [("streamed", "on"), ("long and updated", "whole"), ("waits", "on")])
+def test_killed_again_while_it_is_mended(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
+    """A second process that dies while it mends what the first one left changes nothing either."""
+    scene = SCENES[name]
+
+    async def play(place: Ground) -> None:
+        for n, at in enumerate(points(await undisturbed(place, scene), whole=whole)):
+            for second in range(1, 10) if whole else (2 + n % 5,):
+                await mended(place, scene, (at, SIDES[n % 2]), (second, SIDES[second % 2]), then=then)
+
+    on_ground(play)
