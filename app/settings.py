@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
+from agent_core.net_targets import read_target
 from agent_core.providers.models import table
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -65,6 +66,7 @@ class Settings(BaseSettings):
     data: Path = Field(Path("data"), validation_alias="PARLEY_DATA")
     secret_key: SecretStr | None = Field(None, validation_alias="PARLEY_SECRET_KEY")
     origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_ORIGINS")
+    fetch_allow: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_FETCH_ALLOW")
     demo_page: bool | None = Field(None, validation_alias="PARLEY_DEMO")
     demo_rate: float = Field(50, validation_alias="PARLEY_DEMO_RATE", ge=0, allow_inf_nan=False)
     url: str | None = Field(None, validation_alias="PARLEY_URL")
@@ -92,6 +94,11 @@ class Settings(BaseSettings):
         if not all(o == "*" or o.startswith(("http://", "https://")) for o in origins):
             raise ValueError("not an origin")
         return origins
+
+    @field_validator("fetch_allow", mode="before")
+    @classmethod
+    def _entries(cls, given: object) -> object:
+        return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
 
     @field_validator("secret_key")
     @classmethod
@@ -199,6 +206,7 @@ def check(settings: Settings) -> None:
         )
     check_model(settings, settings.default_model, "PARLEY_MODEL")
     _check_slack(settings)
+    _check_fetch(settings)
     if settings.agents.exists() and not settings.agents.is_dir():
         raise ConfigError(f"PARLEY_AGENTS: `{settings.agents}` is a file; name the folder that holds the agents.")
     if not settings.agents.exists():
@@ -218,6 +226,18 @@ def _check_slack(settings: Settings) -> None:
             "SLACK_BOT_TOKEN alone hears nothing: set SLACK_SIGNING_SECRET (Slack sends requests), or SLACK_APP_TOKEN "
             "(Socket Mode)."
         )
+
+
+def _check_fetch(settings: Settings) -> None:
+    for number, entry in enumerate(settings.fetch_allow, 1):
+        try:
+            read_target(entry)
+        except ValueError:
+            shown = f"entry {number}" if "@" in entry else f"`{entry[:100]}`"  # before an @ may be a password
+            raise ConfigError(
+                f"PARLEY_FETCH_ALLOW: {shown} is no host:port; write wiki.internal:8080, 10.0.0.7:80 or [::1]:8080, "
+                "with commas between them, or leave it unset."
+            ) from None
 
 
 def check_model(settings: Settings, name: str, where: str) -> None:

@@ -1,0 +1,123 @@
+"""A stage for the guarded fetch: sites on loopback, names that a test gives, and roads that lead there."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpcore2
+
+PUBLIC = "93.184.216.34"
+"""A public address; no test sends anything there, its roads lead to loopback."""
+Write = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Site:
+    """A server that answers with bytes, or by a function, per path; what it hears is kept."""
+
+    port: int = 0
+    answers: dict[str, bytes | Write] = field(default_factory=dict)
+    heard: list[Heard] = field(default_factory=list)
+    connections: int = 0
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a connection has ended."""
+    serving: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = field(default_factory=dict)
+
+    def url(self, path: str = "/", host: str = "site.example") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.serving[writer] = asyncio.current_task()
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while not writer.is_closing():
+                heard = await _hear(reader)
+                self.heard.append(heard)
+                answer = self.answers.get(heard.path, ok(b"hello"))
+                if isinstance(answer, bytes):
+                    writer.write(answer)
+                    await writer.drain()
+                else:
+                    await answer(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        self.left.set()
+
+
+async def _hear(reader: asyncio.StreamReader) -> Heard:
+    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    method, path, _ = first.split(" ")
+    return Heard(method, path, headers, body)
+
+
+@asynccontextmanager
+async def serving(**server: Any) -> AsyncGenerator[Site]:
+    """Give a site that listens on loopback."""
+    site = Site()
+    listening = await asyncio.start_server(site.serve, "127.0.0.1", 0, **server)
+    site.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield site
+    finally:
+        listening.close()
+        for writer in site.serving:
+            writer.transport.abort()
+        await asyncio.gather(*filter(None, site.serving.values()))
+
+
+def ok(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """Write an answer."""
+    head = "\r\n".join((f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers))
+    return head.encode() + b"\r\n\r\n" + body
+
+
+def moved(location: str, status: int = 302) -> bytes:
+    """Write a redirect."""
+    return ok(b"", f"Location: {location}", status=f"{status} Moved")
+
+
+class Names:
+    """A resolver that knows what it is told: the addresses of a name, one list for each lookup, the last for good."""
+
+    def __init__(self, **known: Sequence[Iterable[str]]) -> None:
+        self.known = {name.replace("_", "."): list(answers) for name, answers in known.items()}
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        answers = self.known.get(host)
+        if answers is None:
+            raise OSError("no such name")
+        return tuple(answers.pop(0) if len(answers) > 1 else answers[0])
+
+
+class Roads(httpcore2.AsyncNetworkBackend):
+    """Leads every address to loopback, at the same port, and remembers which were asked for; *closed* ones to none."""
+
+    def __init__(self, closed: Iterable[str] = ()) -> None:
+        self.taken: list[str] = []
+        self._closed = set(closed)
+        self._on: Any = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self, host: str, port: int, timeout: Any = None, local_address: Any = None, socket_options: Any = None
+    ) -> httpcore2.AsyncNetworkStream:
+        self.taken.append(host)
+        if host in self._closed:
+            raise httpcore2.ConnectError("refused")
+        return await self._on.connect_tcp("127.0.0.1", port)
