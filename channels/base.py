@@ -7,9 +7,9 @@ heals with the next, and a restart folds the log again and edits once.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NewType, Protocol, Self, TypeVar
+from typing import Any, Literal, NewType, Protocol, Self, TypeVar
 
-from agent_core import Actor, CallOutcome, Inbound, ParleyError, RunStatus
+from agent_core import Actor, ApprovalStatus, CallOutcome, Inbound, ParleyError, RunStatus
 
 Ref = NewType("Ref", str)
 """Where one message of a channel is, in the channel's own words; it outlives the process."""
@@ -155,13 +155,38 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What people are asked about a call; *arguments* are those that run if they say yes, *yes* counts who did.
+
+    *until* is when it is over, in milliseconds; *by* and *reason* tell how it was decided.
+    """
+
+    id: str
+    title: str
+    tool: str
+    arguments: dict[str, Any]
+    responders: tuple[str, ...]
+    quorum: int
+    until: int
+    detail: str | None = None
+    edit: bool = False
+    remember: bool = False
+    status: ApprovalStatus = "open"
+    yes: int = 0
+    edited: bool = False
+    by: Actor | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """What an agent does beside talking: the use of a tool."""
+    """What an agent does beside talking: the use of a tool, and what people are asked about it."""
 
     id: str
     name: str
     status: CallStatus
     progress: str | None = None
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)

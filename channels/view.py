@@ -5,6 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from agent_core import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalVoted,
     Event,
     Fact,
     MessageCompleted,
@@ -31,16 +34,18 @@ from agent_core import (
     ToolRequested,
     ToolStarted,
 )
-from channels.base import Body, Call, Grown, Piece, Run, Said
+from channels.base import Body, Call, Grown, Piece, Question, Run, Said
 
 EMPTY = Body()
 
 _Delta = TextDelta | ReasoningDelta
 _MessageBody = MessageReceived | MessageCorrected | MessageCompleted
 _ToolBody = ToolRequested | ToolStarted | ToolProgress | ToolPending | ToolCompleted
+_AskBody = ApprovalRequested | ApprovalVoted | ApprovalDecided
+_CALLS = (ToolStarted, ToolProgress, ToolPending, ToolCompleted, *_AskBody.__args__)
 _RunBody = RunQueued | RunStarted | RunResumed | RunWaiting | RunCancelling | RunCompleted | RunFailed | RunCancelled
-_SHOWN = frozenset(
-    cls.type for cls in (*_Delta.__args__, *_MessageBody.__args__, *_ToolBody.__args__, *_RunBody.__args__, StepStarted)
+_SHOWN = {StepStarted.type} | frozenset(
+    cls.type for kinds in (_Delta, _MessageBody, _ToolBody, _AskBody, _RunBody) for cls in kinds.__args__
 )
 
 
@@ -76,6 +81,14 @@ def _apply(body: Body, event: Event) -> Body:
             return _start_step(body, fact, run)
         case ToolRequested() as fact:
             return _request(body, fact, run)
+        case fact if isinstance(fact, _CALLS):
+            return _apply_call(body, fact, event.time)
+        case fact:
+            return body if run is None else _apply_run(body, run, fact)
+
+
+def _apply_call(body: Body, fact: Any, time: int) -> Body:
+    match fact:
         case ToolStarted(call=call):
             return _change_call(body, call, status="running")
         case ToolProgress(call=call, text=text):
@@ -84,8 +97,15 @@ def _apply(body: Body, event: Event) -> Body:
             return _change_call(body, call, status="waiting")
         case ToolCompleted(call=call, outcome=outcome):
             return _change_call(body, call, status=outcome, progress=None)
-        case fact:
-            return body if run is None else _apply_run(body, run, fact)
+        case ApprovalRequested() as fact:
+            return _change_call(body, fact.call, question=_question(fact, time))
+        case ApprovalVoted(votes=yes, arguments=arguments, edited=edited) as fact:
+            return _change_question(body, fact.call, yes=yes, arguments=arguments, edited=edited)
+        case ApprovalDecided(status=status, arguments=arguments, edited=edited, by=by, reason=reason) as fact:
+            told = {"arguments": arguments, "edited": edited, "by": by, "reason": reason}
+            return _change_question(body, fact.call, status=status, **told)
+        case _:
+            return body
 
 
 def _apply_run(body: Body, run: str, fact: Any) -> Body:
@@ -134,6 +154,8 @@ def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> 
     said = _find(body, fact.message)
     if said is None:
         said = Said(fact.message, fact.role, run)
+        if fact.role == "assistant" and run is not None:  # no step took what this answers, as when a hook refused it
+            body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, said))
     known = {call.id for call in said.calls}
     calls = (Call(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
@@ -253,6 +275,29 @@ def _change_call(body: Body, id: str, **changes: Any) -> Body:
         if any(call.id == id for call in said.calls):
             calls = tuple(replace(call, **changes) if call.id == id else call for call in said.calls)
             return _put(body, replace(said, calls=calls))
+    return body
+
+
+def _question(fact: ApprovalRequested, time: int) -> Question:
+    return Question(
+        id=fact.approval,
+        title=fact.title,
+        tool=fact.tool,
+        arguments=fact.arguments,
+        responders=fact.responders,
+        quorum=fact.quorum,
+        until=time + int(fact.timeout_s * 1000),
+        detail=fact.detail,
+        edit=fact.edit,
+        remember=fact.remember,
+    )
+
+
+def _change_question(body: Body, call: str, **changes: Any) -> Body:
+    for said in body.newest():
+        for each in said.calls:
+            if each.id == call and each.question is not None:
+                return _change_call(body, call, question=replace(each.question, **changes))
     return body
 
 

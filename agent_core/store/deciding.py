@@ -1,6 +1,6 @@
 """Deciding: what comes from outside for a run that waits. Each function is one transaction's work."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -84,9 +84,11 @@ def submit(
     """
     ref, _ = runs.hold(connection, run)
     place = Place(ref.session, ref.session_id)
-    state = replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None))
+    own = log.facts_of_run(connection, place, ref.id, ref.first_seq, None)
+    state = replay(ref.id, own)
     done = [fact.call for facts in ends for fact in facts if isinstance(fact, e.ToolCompleted)]
-    _check_calls(state, ref, done)
+    ended = {fact.body.call for fact in own if isinstance(fact.body, e.ToolCompleted)}
+    _check_calls(state, ended, done)
     bodies = [*(fact for facts in ends for fact in facts), *also]
     first = log.take_seqs(connection, ref.session, len(bodies))
     facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
@@ -166,19 +168,18 @@ def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision
     return Ruled(seen, approvals.tell(connection, run, [fact], now=now))
 
 
-def _check_calls(state: RunState, run: RunRef, names: Sequence[str]) -> None:
+def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) -> None:
+    """Raise when one of *names* is not a client call of the run that is open; *ended* are the calls that have ended."""
     calls = {call.call: call for call in state.calls}
     for place, name in enumerate(names):
         path, call = f"outputs[{place}].call", calls.get(name)
         if name in names[:place]:
             raise InvalidInput(path, f"`{name}` is there twice; send one output for each call.")
-        if call is not None and call.status == "completed":
+        if name in ended:
             raise AlreadyDecided(f"The call `{name}` has its output already.")
         if call is None or call.on != "client" or call.status != "pending":
             waits = ", ".join(f"`{x.call}`" for x in state.calls if x.status == "pending" and x.on == "client")
-            raise InvalidInput(
-                path, f"run `{run.id}` waits for no output of `{name}`; it waits for: {waits or 'none'}."
-            )
+            raise InvalidInput(path, f"`{state.run}` waits for no output of `{name}`, but for: {waits or 'none'}.")
 
 
 def _decider(vote: Vote) -> Decider:

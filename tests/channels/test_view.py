@@ -22,7 +22,10 @@ def summary(body: Body) -> dict[str, Any]:
     transcript = [
         {"role": said.role, "text": said.text, **({"partial": True} if said.partial else {})} for said in body.messages
     ]
-    return {"transcript": transcript, "runs": {run.id: run.status for run in body.runs}}
+    asked = {call.question.id: call.question for said in body.messages for call in said.calls if call.question}
+    told = {name: [each.status, each.arguments, each.by and each.by.id] for name, each in asked.items()}
+    approvals = {"approvals": told} if told else {}
+    return {"transcript": transcript, "runs": {run.id: run.status for run in body.runs}, **approvals}
 
 
 def settled(body: Body) -> Body:

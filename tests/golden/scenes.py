@@ -1,4 +1,4 @@
-"""Scenes that a core plays to make golden logs: what people change about what they said, and a Stop that clears."""
+"""Scenes that a core plays to make golden logs: what people change, stop and decide."""
 
 import asyncio
 import json
@@ -9,16 +9,30 @@ from typing import Any
 
 import msgspec
 
-from agent_core import Core, Event, Fact, Inbound, Overlap, Text, TextDelta, ToolStarted
+from agent_core import (
+    Core,
+    DeclaredTool,
+    Event,
+    Fact,
+    Hook,
+    Inbound,
+    Overlap,
+    RunWaiting,
+    Text,
+    TextDelta,
+    ToolOutput,
+    ToolStarted,
+)
 from agent_core.testing import Answer, call, pause, say
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from tests.agent_core.asking import BOB, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Reader, Stage, is_a
 
 Script = Sequence[Answer]
 Play = Callable[["Scene"], Awaitable[None]]
 _START = datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp()
-_ID = re.compile(r"\b(agent|ses|msg|run|call)_[\w.-]+")
+_ID = re.compile(r"\b(agent|ses|msg|run|call|apr)_[\w.-]+")
 _HALF = is_a(TextDelta, text="lf")
 
 
@@ -32,14 +46,14 @@ class Scene:
         self.reader: Reader
 
     @property
-    def tool(self) -> Tool:
+    def tools(self) -> tuple[Tool, ...]:
         @tool(name="wait")
         async def wait() -> str:
             """Wait until somebody opens the gate."""
             await self.gate.wait()
             return "waited"
 
-        return wait
+        return wait, Till().tools()[0]
 
     @property
     def core(self) -> Core:
@@ -142,6 +156,62 @@ async def stopped_adopted(scene: Scene) -> None:
     await scene.done("two")
 
 
+async def approved_edited(scene: Scene) -> None:
+    """People are asked about two calls: one runs with corrected arguments, the other is denied."""
+    await scene.send("one")
+    await scene.reader.until(is_a(RunWaiting))
+    first, second = await open_approvals(scene.stage)
+    await scene.core.approvals.decide(no(second.id, reason="Not twice."))
+    await scene.reader.until(nth_wait(2))
+    await scene.core.approvals.decide(yes(first.id, arguments={"amount": 3}))
+    await scene.done("one")
+
+
+async def approved_quorum(scene: Scene) -> None:
+    """Two people have to say yes; one of them does so twice."""
+    await scene.send("one")
+    await scene.reader.until(is_a(RunWaiting))
+    (asked,) = await open_approvals(scene.stage)
+    for who in (ANN, ANN, BOB):
+        await scene.core.approvals.decide(yes(asked.id, who))
+    await scene.done("one")
+
+
+async def approval_cancelled(scene: Scene) -> None:
+    """Somebody stops what waits for people; then somebody asks anew."""
+    await scene.send("one")
+    await scene.reader.until(is_a(RunWaiting))
+    await scene.stop()
+    await scene.answered("two")
+
+
+async def blocked(scene: Scene) -> None:
+    """A rule refuses a question before any model sees it; the next one is answered."""
+    await scene.answered("forbidden")
+    await scene.answered("two")
+
+
+async def client_call(scene: Scene) -> None:
+    """The client executes a call, and the run goes on."""
+    await scene.send("one")
+    await scene.reader.until(is_a(RunWaiting))
+    (waits,) = (await scene.core.run(scene.runs["one"])).pending
+    await scene.core.submit(scene.runs["one"], [ToolOutput(call=waits.call, output={"place": "Bern"})])
+    await scene.done("one")
+
+
+def nth_wait(n: int) -> Callable[[Event], bool]:
+    """Return what tells the n-th `run.waiting` among the events that it is shown, from 1."""
+    seen: set[int] = set()
+
+    def wanted(event: Event) -> bool:
+        if isinstance(event, Fact) and isinstance(event.body, RunWaiting):
+            seen.add(event.seq)
+        return len(seen) >= n
+
+    return wanted
+
+
 def scripts(scene: Scene) -> dict[Play, Script]:
     """Return the scenes, and what the model does in them."""
     waits, held = (call("wait"),), (say("Ha", "lf"), pause(scene.gate))
@@ -152,7 +222,32 @@ def scripts(scene: Scene) -> dict[Play, Script]:
         deleted_taken: [waits, (say("One."),), (say("Two."),), (say("Three."),)],
         stopped_queue: [held, (say("Five."),)],
         stopped_adopted: [waits, held],
+        approved_edited: [(say("Paying."), call("pay", amount=5), call("pay", amount=6)), (say("Paid."),)],
+        approved_quorum: [(call("pay", amount=5),), (say("Paid."),)],
+        approval_cancelled: [(call("pay", amount=5),), (say("Two."),)],
+        blocked: [(say("Two."),)],
+        client_call: [(call("where"),), (say("You are in Bern."),)],
     }
+
+
+HOOKS: dict[str, tuple[Hook, ...]] = {
+    "approved_edited": (asks(edit=True, title="May it be paid?", detail="From the till."),),
+    "approved_quorum": (asks(responders=["anyone"], quorum=2),),
+    "approval_cancelled": (asks(),),
+    "blocked": (
+        Hook(
+            event="OnRunStart",
+            type="rule",
+            config={
+                "conditions": [{"field": "text", "operator": "CONTAINS", "value": "forbidden"}],
+                "reason": "That is not for me to say.",
+            },
+        ),
+    ),
+}
+WHERE = DeclaredTool(
+    name="where", kind="client", description="Where the person is.", parameters={"type": "object", "properties": {}}
+)
 
 
 NAMES = tuple(play.__name__ for play in scripts(Scene()))

@@ -11,7 +11,7 @@ from agent_core import Event
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import set_stage
 from tests.conftest import MakeCore
-from tests.golden.scenes import NAMES, Scene, frames_of, line, scripts
+from tests.golden.scenes import HOOKS, NAMES, WHERE, Scene, frames_of, line, scripts
 
 GOLDEN = Path(__file__).parent
 
@@ -20,7 +20,8 @@ async def play(make_core: MakeCore, name: str) -> list[Event]:
     """Play the scene *name* and return what somebody who watched it has seen."""
     scene = Scene()
     act, script = next((act, script) for act, script in scripts(scene).items() if act.__name__ == name)
-    scene.stage = await set_stage(make_core, script, tools=[scene.tool])
+    hooks, declared = HOOKS.get(name, ()), (WHERE,) if name == "client_call" else ()
+    scene.stage = await set_stage(make_core, script, tools=scene.tools, hooks=hooks, declared=declared)
     async with scene.stage.reader() as scene.reader:
         await act(scene)
         log = await scene.stage.log()
