@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
+from agent_core.store.workers import PROTOCOL, newer_runs
 from app.doctor import QUEUED, Finding, backlog, migrations
 from app.migrate import ENGINE_SCHEMA, revision_of
 from app.postgres import PATIENCE, connected, place_of
@@ -23,6 +24,10 @@ CHANNEL = "parley_doctor"
 _FULL, _ALMOST = 0.95, 0.8
 
 _WORKERS = text("SELECT kind, extract(epoch FROM clock_timestamp()) - beat_at / 1000.0 AS age FROM worker")
+_DRIVERS = text("""
+SELECT count(*) FILTER (WHERE protocol > :known) AS newer, count(*) FILTER (WHERE protocol < :known) AS older
+FROM worker WHERE kind <> 'web' AND extract(epoch FROM clock_timestamp()) - beat_at / 1000.0 < :dead
+""")
 _CONNECTIONS = text("""
 SELECT (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL) AS used,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most
@@ -43,6 +48,7 @@ def postgres(settings: Settings, url: str) -> Iterator[Finding]:
         if found is not None and found >= "0003":
             yield _engine(connection)
             yield from _workers(connection, settings)
+            yield _versions(connection)
         yield _connections(connection)
     yield _notifications(url)
 
@@ -97,6 +103,16 @@ def _workers(connection: Connection, settings: Settings) -> Iterator[Finding]:
         remedy = "the others clear them away within seconds" if drive else "a worker clears them away when it starts"
         yield Finding("warn", "workers", f"{dead} rows of processes that ended without a word", remedy)
     yield backlog(row.queued, settings.max_backlog, row.oldest, time.time())
+
+
+def _versions(connection: Connection) -> Finding:
+    row: Any = connection.execute(_DRIVERS, {"known": PROTOCOL, "dead": DEAD}).one()
+    told = f"of those that drive runs {row.newer} know more than this version, {row.older} less"
+    waiting = newer_runs(connection, int(DEAD * 1000))
+    if waiting and not row.newer:
+        told = f"{waiting} runs wait for a newer version than any that drives runs"
+        return Finding("warn", "versions", told, "start that version again, or cancel them")
+    return Finding("ok", "versions", f"{told}; {waiting} runs wait for newer ones")
 
 
 def _connections(connection: Connection) -> Finding:

@@ -26,12 +26,13 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent_core.objects import ACTIVE
+from agent_core.store.codes import TYPES
 from agent_core.store.hot import Hot, word, words
-from agent_core.store.log import RUN, table_of
+from agent_core.store.log import EVENT, RUN, SESSION, table_of
 from agent_core.store.tables import WorkerRow
 
-PROTOCOL = 1
-"""The way of keeping runs that this version knows; a number, so that a deploy strands nothing."""
+PROTOCOL = len(TYPES)
+"""How many types of facts this version knows. None is ever taken away: who knows more, knows all of these."""
 FOREVER = 2**52
 """A patience, in milliseconds, with which nobody who has a row is dead."""
 Kind = Literal["both", "web", "worker"]
@@ -100,6 +101,14 @@ _RELEASE = Hot(
 )
 _LEAVE = Hot(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
 _DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
+_NEWER = select(func.count()).where(
+    RUN.c.status.in_(words("queued", *ACTIVE)),
+    or_(RUN.c.status == word("queued"), (RUN.c.status == word("running")) & is_free(RUN.c.owner)),
+    RUN.c.session == SESSION.c.key,
+    exists().where(
+        EVENT.c.session == SESSION.c.key, EVENT.c.seq >= SESSION.c.window_seq, EVENT.c.type.not_in(words(*TYPES))
+    ),
+)
 
 
 def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
@@ -123,6 +132,11 @@ def dead(connection: Connection, patience: int) -> list[str]:
 def known(connection: Connection) -> set[str]:
     """Return the ids of all workers that nobody has buried."""
     return set(connection.execute(select(WORKER.c.id)).scalars())
+
+
+def newer_runs(connection: Connection, patience: int) -> int:
+    """Return how many runs wait for a worker of a newer version: nobody drives them, and this one cannot read them."""
+    return connection.execute(_NEWER, {"b_patience": patience}).scalar_one()
 
 
 def wins(connection: Connection, lock: int) -> bool:

@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
+from agent_core import Actor, Core, Definition, Inbound, Text
+from agent_core.engine.local import LocalEngine
 from agent_core.store import workers
 from agent_core.store.postgres import PostgresDatabase
+from agent_core.testing import ScriptedProvider
 from agent_core.testing.models import FakeModels
 from app import doctor_postgres
 from app.doctor import Finding, backlog, doctor, examine, migrations
@@ -44,10 +49,12 @@ def postgres_env(postgres_url: str) -> dict[str, str]:
     return env
 
 
-async def beat(url: str, worker: str, *, kind: workers.Kind = "both", age: int = 0) -> None:
+async def beat(
+    url: str, worker: str, *, kind: workers.Kind = "both", age: int = 0, protocol: int = workers.PROTOCOL
+) -> None:
     """Have a worker on the Postgres at *url* whose last beat is *age* seconds old."""
     database = PostgresDatabase(url)
-    named = workers.Worker(id=worker, host="here", pid=1, kind=kind)
+    named = workers.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
 
     def work(connection: Any) -> None:
         workers.beat(connection, named, room=1, running=0)
@@ -83,7 +90,7 @@ def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     found = look(**postgres_env)
     assert {about: each.level for about, each in found.items()} == {
         **dict.fromkeys(("settings", "database", "migrations", "clock", "engine"), "ok"),
-        **dict.fromkeys(("workers", "backlog", "connections", "listen"), "ok"),
+        **dict.fromkeys(("workers", "versions", "backlog", "connections", "listen"), "ok"),
         "providers": "warn",
     }
     assert "1 that drive runs, 0 that only serve" in found["workers"].told
@@ -96,6 +103,39 @@ def test_nobody_drives(look: Examine, postgres_env: dict[str, str]):
     told = [str(each) for each in _examined(look, postgres_env) if each.about == "workers"]
     assert any("0 that drive runs, 1 that only serve" in line and "parley worker" in line for line in told)
     assert any(line.startswith("warn") and "1 rows of processes that ended without a word" in line for line in told)
+
+
+def test_runs_that_wait_for_a_newer_version(look: Examine, postgres_env: dict[str, str]):
+    """After a rollback it is said how many runs wait for the newer version, until a worker of that one lives."""
+    url = postgres_env["DATABASE_URL"]
+    asyncio.run(beat(url, "wrk_1"))
+    asyncio.run(_left_by_a_newer_version(url))
+    found = look(**postgres_env)["versions"]
+    assert found.level == "warn"
+    assert found.told.startswith("1 runs wait for a newer version")
+    asyncio.run(beat(url, "wrk_2", protocol=workers.PROTOCOL + 1))
+    found = look(**postgres_env)["versions"]
+    assert found.level == "ok"
+    assert found.told == "of those that drive runs 1 know more than this version, 0 less; 1 runs wait for newer ones"
+
+
+async def _left_by_a_newer_version(url: str) -> None:
+    """Have two runs that wait, one of them with a fact that this version does not know."""
+    core = Core(
+        PostgresDatabase(url),
+        providers={"scripted": ScriptedProvider([])},
+        tools={},
+        default_model="scripted",
+        engine=partial(LocalEngine, max_runs=0),
+    )
+    await core.start()
+    await core.agents.create(Definition(name="assistant", instructions=""))
+    for _ in range(2):
+        session = (await core.open_session(agent="assistant", actor=Actor("ann", "user"))).id
+        await core.receive(session, Inbound(parts=(Text("Hello"),), actor=Actor("ann", "user")))
+    strange = text("UPDATE event SET type = 9999 WHERE session = 1 AND seq = 3")
+    await core._store.write(lambda connection: connection.execute(strange))
+    await core.stop()
 
 
 def _examined(look: Examine, env: dict[str, str]) -> list[Finding]:

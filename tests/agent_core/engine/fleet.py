@@ -78,10 +78,11 @@ class Fleet:
 
 
 @asynccontextmanager
-async def worker_process(url: str, **options: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a worker in a process of its own, see `worker.py`, until it ends or the test does."""
+async def worker_process(url: str, *, newer: bool = False, **options: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a worker in a process of its own, see `worker.py` and `newer.py`, until it ends or the test does."""
+    module = f"tests.agent_core.engine.{'newer' if newer else 'worker'}"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.agent_core.engine.worker", url, json.dumps(options),
+        sys.executable, "-m", module, url, json.dumps(options),
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=os.environ,
     )  # fmt: skip
     try:
