@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
@@ -53,16 +54,17 @@ async def answers(core: Core, session: str) -> list[str]:
     return [text_of(body.parts) for body in only(await log_of(core, session), MessageCompleted)]
 
 
-async def test_a_message_waits_for_the_version_that_knows_its_session(fleet: Fleet):
+@pytest.mark.parametrize("in_memory", [True, False])
+async def test_a_message_waits_for_the_version_that_knows_its_session(fleet: Fleet, *, in_memory: bool):
     """Where a newer version has written, messages are taken in and wait, a cancel works, and no other run begins."""
     core = await fleet.join(lambda _: [say("Hi.")])
     session = await open_session(core)
     await say_and_wait(core, session, "Hello")
     await core.add_context(session, [NOTE])
     await change(core, 99)
-    runs = [(await send(core, session, "one")).run]
-    core._homes.forget(session)
-    runs += [(await send(core, session, word)).run for word in ("two", "three")]
+    if not in_memory:
+        core._homes.forget(session)
+    runs = [(await send(core, session, word)).run for word in ("one", "two", "three")]
     await core.cancel(runs[0], by=ANN)
     assert [(await core.run(run)).status for run in runs] == ["cancelled", "queued", "queued"]
     await change(core, CODES["context.added"])
