@@ -1,9 +1,14 @@
 """The desk: what people decide of calls, and what clients send for theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from sqlalchemy import Connection
+
+from agent_core import events as e
+from agent_core.agents import ToolSpec
 from agent_core.errors import AlreadyDecided, InvalidInput, NotAnApprover
+from agent_core.events import Fact
 from agent_core.hooks.approval import Decision, told
 from agent_core.hooks.chain import About
 from agent_core.hooks.definition import ApprovalConfig
@@ -47,6 +52,31 @@ class Approvals:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._told: list[Callable[[Fact], None]] = []
+        for kind in (e.ApprovalRequested, e.ApprovalVoted, e.ApprovalDecided):
+            store.heard[kind.type] = self._heard
+
+    def listen(self, told: Callable[[Fact], None]) -> None:
+        """Have *told* called with what is committed of approvals in this process; `versions` tells of all others."""
+        self._told.append(told)
+
+    def _heard(self, fact: Fact) -> None:
+        for told in self._told:
+            told(fact)
+
+    async def versions(self) -> dict[str, str]:
+        """Return every open approval by its id, each with a word that is another one once somebody has voted."""
+        return await self._store.read(approvals.versions)
+
+    async def tool(self, id: str) -> ToolSpec | None:
+        """Return the tool that an approval is about, as its run was offered it; raises `NotFound`."""
+
+        def work(connection: Connection) -> ToolSpec | None:
+            seen = approvals.find(connection, id).object
+            frozen = catalog.snapshot(connection, runs.find(connection, seen.run)[0].snapshot)
+            return next((spec for spec in frozen.tools if spec.name == seen.tool), None)
+
+        return await self._store.read(work)
 
     async def list(
         self,

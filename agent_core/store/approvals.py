@@ -1,6 +1,7 @@
 """Approvals in the store: asked, voted on, decided once. Each function is one transaction's work."""
 
 import hashlib
+import zlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ _SELECT = (
 )
 _BY_ID = Hot(_SELECT.where(APPROVAL.c.id == bindparam("b_id")))
 _OPEN_OF_RUN = Hot(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")))
+_VERSIONS = Hot(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == word("open")))
 _FIRST_END = Hot(
     select(func.min(APPROVAL.c.expires_at)).where(
         APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")
@@ -101,6 +103,11 @@ def listed(
     rows = connection.execute(query).all()
     cursor = str(rows[limit - 1].key) if len(rows) > limit else None
     return Page(tuple(_held(row).object for row in rows[:limit]), cursor)
+
+
+def versions(connection: Connection) -> dict[str, str]:
+    """Return every open approval by its id, each with a word that is another one once somebody has voted."""
+    return {row.id: f"{zlib.crc32(row.votes):08x}" for row in _VERSIONS.run(connection)}
 
 
 def follow(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> None:
