@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NewType, Protocol, Self, TypeVar
 
-from agent_core import Actor, ApprovalStatus, CallOutcome, Inbound, ParleyError, RunStatus
+from agent_core import Actor, ApprovalStatus, CallOutcome, Decision, Inbound, ParleyError, RunStatus
 
 Ref = NewType("Ref", str)
 """Where one message of a channel is, in the channel's own words; it outlives the process."""
@@ -24,16 +24,6 @@ class Stop:
 
     by: Actor
     run: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Somebody's vote on an open approval."""
-
-    approval: str
-    by: Actor
-    approved: bool
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

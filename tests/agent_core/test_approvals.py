@@ -261,3 +261,25 @@ async def test_the_log_tells_the_story_in_order(make_core: MakeCore) -> None:
     ]
     assert [body.on for body in await stage.said(RunWaiting)] == [("approval",)]
     assert [body.stop_reason for body in await stage.said(RunCompleted)] == ["end_turn"]
+
+
+async def test_a_channel_hears_what_is_asked_voted_and_decided(make_core: MakeCore) -> None:
+    """What is committed here is told at once; who looks from elsewhere sees which questions are open, and voted on."""
+    heard: list[str] = []
+    stage = await set_stage(make_core, PAYS, tools=Till().tools(), hooks=(asks(responders=["anyone"], quorum=2),))
+    stage.core.approvals.listen(lambda fact: heard.append(fact.type))
+    await stage.play("Pay")
+    (asked,) = await open_approvals(stage)
+    first = await stage.core.approvals.versions()
+    await stage.core.approvals.decide(yes(asked.id, BOB))
+    second = await stage.core.approvals.versions()
+    assert set(first) == set(second) == {asked.id}
+    assert first != second
+    await stage.core.approvals.decide(yes(asked.id, ANN))
+    assert await stage.core.approvals.versions() == {}
+    assert heard == ["approval.requested", "approval.voted", "approval.decided"]
+    spec = await stage.core.approvals.tool(asked.id)
+    assert spec is not None
+    assert (spec.name, spec.effect, list(spec.parameters["properties"])) == ("pay", "write", ["amount"])
+    with pytest.raises(NotFound):
+        await stage.core.approvals.tool("apr_nothing")

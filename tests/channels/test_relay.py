@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Fact, NotFound, Text, TextDelta
+from agent_core import Actor, Decider, Decision, Fact, NotFound, Text, TextDelta
 from agent_core import events as e
 from agent_core.testing import FakeClock
-from channels.base import Decision, Limits, NotShown, Stop
+from channels.base import Limits, NotShown, Stop
 from channels.relay import Relay, Segment, border, cut
 from channels.view import EMPTY
 from tests.channels.logs import NAMES, Teller, expected, fold, golden
@@ -280,5 +280,6 @@ def test_a_toy_channel_fits_the_seam():
     assert asked is not None
     assert (asked.parts, asked.key) == ((Text("Hi"),), "1")  # type: ignore[union-attr]
     assert toy.parse({"from": "ann", "button": "stop"}) == Stop(ANN)
-    assert toy.parse({"from": "ann", "button": "approve", "approval": "apr_1"}) == Decision("apr_1", ANN, approved=True)
+    yes = Decision(approval="apr_1", by=Decider(actor=ANN), approved=True, surface="toy")
+    assert toy.parse({"from": "ann", "button": "approve", "approval": "apr_1"}) == yes
     assert toy.parse({"from": "ann", "reaction": "wave"}) is None

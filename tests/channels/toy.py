@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_core import Actor, Event, Inbound, Text
+from agent_core import Actor, Decider, Decision, Event, Inbound, Text
 from agent_core.testing import Level
-from channels.base import Body, Decision, Entry, Limits, NotShown, Ref, Stop
+from channels.base import Body, Entry, Limits, NotShown, Ref, Stop
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Toy:
             case {"button": "stop"}:
                 return Stop(actor)
             case {"button": "approve", "approval": approval}:
-                return Decision(approval, actor, approved=True)
+                return Decision(approval=approval, by=Decider(actor=actor), approved=True, surface="toy")
             case _:
                 return None
 
