@@ -183,6 +183,10 @@ class Core:
             lambda connection: readings.transcript(connection, session, after=after, limit=limit)
         )
 
+    async def beyond(self, seen: Mapping[str, int]) -> set[str]:
+        """Return which sessions have more in their logs than up to the seq at which each was *seen*."""
+        return await self._store.read(lambda connection: sessions.beyond(connection, seen))
+
     async def close_session(self, id: str) -> SessionObject:
         """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))

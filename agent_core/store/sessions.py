@@ -1,6 +1,6 @@
 """Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -22,6 +22,8 @@ from agent_core.store.tables import DEFAULT_PROJECT
 
 _FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
 
+_MANY = 500
+"""Sessions that one query is about."""
 TITLE_LENGTH = 200
 """Characters of a title: those of its column."""
 
@@ -128,6 +130,15 @@ def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> N
     laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
     changed = {**about, "metadata": laid}
     connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about=changed))
+
+
+def beyond(connection: Connection, seen: Mapping[str, int]) -> set[str]:
+    """Return which of the sessions *seen* have facts beyond the seq of each."""
+    names, found = list(seen), set[str]()
+    for start in range(0, len(names), _MANY):
+        asked = select(SESSION.c.id, SESSION.c.next_seq).where(SESSION.c.id.in_(names[start : start + _MANY]))
+        found |= {row.id for row in connection.execute(asked) if row.next_seq > seen[row.id] + 1}
+    return found
 
 
 def get(connection: Connection, session: str) -> SessionObject:
