@@ -47,8 +47,10 @@ typecheck: install ## Check types
 bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
-chaos: install ## Kill, stop and cut off processes on Postgres 200 times under load, in about 20 minutes
+chaos: install ## Kill processes on Postgres 200 times under load, race and restart approvals, in about 30 minutes
 	@$(BIN)/python -m tests.chaos
+	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
+		tests/agent_core/test_approval_restart.py
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write
