@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from agent_core import events as e
 from agent_core.agents import Agent, ToolSpec
+from agent_core.controls import recorded
 from agent_core.events import FactBody
 from agent_core.messages import CallOutcome, Text
 from agent_core.state import REPAIR, Call, RunState
@@ -62,7 +61,7 @@ def _starts(call: Call, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
-    chosen = msgspec.to_builtins(move.controls)
+    chosen = recorded(move.controls)
     before: list[FactBody] = [e.SnapshotFrozen(hash=move.snapshot, reason=REPAIR)] if move.repair else []
     if move.note:
         before.append(e.ContextAdded(source="note", text=move.note))

@@ -8,15 +8,19 @@ import msgspec
 
 from agent_core import events as e
 from agent_core.agents import Agent
+from agent_core.controls import is_forced, listed, permitted
 from agent_core.events import FactBody
 from agent_core.ids import new_id
 from agent_core.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
 from agent_core.providers import base as p
 from agent_core.providers.models import cost
-from agent_core.state import TOOLS_WITHHELD, RunState
+from agent_core.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, RunState
 from agent_core.strategy import Ask
 
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
+
+_INSISTED = frozenset({CHOICE_IGNORED, CONTROLS_REFUSED})
+"""Failures of a step behind which the model was told in words that a call must come: once is enough."""
 
 
 @dataclass(slots=True)
@@ -92,6 +96,8 @@ class Answer:
     def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
         calls = self._calls()
         if not calls:
+            if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.mended):
+                return self._insist(agent)
             return [self._message("done", self._said()), self._completed()]
         if self._move.controls.tool_choice == "none" and agent.tools:
             again = any(call.outcome == "denied" for call in state.calls)
@@ -103,6 +109,16 @@ class Answer:
             self._message("tools", [block for block in self._placed() if block.kind or block.ended], ids),
             self._completed(),
             *self._requests(calls, ids),
+        ]
+
+    def _insist(self, agent: Agent) -> Sequence[FactBody]:
+        """Take no answer where a call must come: the try counts as failed and the step is asked once more."""
+        names = listed(permitted(self._move.controls, agent.tools))
+        return [
+            self._failed(
+                CHOICE_IGNORED, f"The model answered in words where a call of {names} must come.", retryable=True
+            ),
+            e.ContextAdded(source="note", text=f"Your answer was not taken: call {names} now, without an answer."),
         ]
 
     def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:

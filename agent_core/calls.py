@@ -82,6 +82,7 @@ class Calls:
             run=self._run.id,
             clock=self._clock,
             progress=lambda text: tell(e.ToolProgress(call=call.call, text=clean(text))),
+            context=self._agent.tool_context,
         )
         outcome = await self._execute(prepared, call, context)
         if isinstance(outcome, e.ToolCompleted):

@@ -165,6 +165,15 @@ def permitted(controls: Controls, tools: Collection[str]) -> Collection[str]:
             return tools if controls.active_tools is None else controls.active_tools
 
 
+def refusal(controls: Controls, name: str) -> str | None:
+    """Say why a step with *controls* may not call the tool *name*, None when it may."""
+    may = permitted(controls, (name,))
+    if name in may:
+        return None
+    instead = f"You may call {listed(may)}." if may else "No tool may be called now."
+    return f"Not run: `{name}` may not be called in this step. {instead}"
+
+
 def sent(controls: Controls, able: Abilities, *, firm: bool = False) -> Controls:
     """Return what of a step's *controls* the model's API is asked for; *firm*: tools are withheld at any cost."""
     choice = controls.tool_choice

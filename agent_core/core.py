@@ -215,7 +215,6 @@ class Core:
 
         Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
-        self.agents.check_controls(inbound.controls)
         home = await self._homes.get(session)
         return await self._receive(home, inbound)
 
@@ -224,7 +223,6 @@ class Core:
 
         Raises what `receive` raises, and `NotFound` when *session* is another agent's.
         """
-        self.agents.check_controls(inbound.controls)
         if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
             return known
         if session is not None:
@@ -234,7 +232,7 @@ class Core:
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
         try:
             receipt = await self._receive(await self._homes.get(opened.id), inbound)
-        except (IdempotencyMismatch, RateLimited):
+        except (IdempotencyMismatch, InvalidInput, RateLimited):
             await self.delete_session(opened.id)
             raise
         if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed

@@ -283,7 +283,7 @@ class Driver:
             model=model,
             snapshot=self._agent.snapshot,
             messages=self._window.entries,
-            controls=move.controls,
+            controls=move.sends or move.controls,
             session=self._run.session_id,
         )
         return provider.stream(request)

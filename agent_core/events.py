@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from agent_core.controls import Defaults, Override
 from agent_core.messages import Actor, CallOutcome, Native, Part, Usage
 from agent_core.rulings import ApprovalDecided, ApprovalRequested, ApprovalVoted, Body, HookRuled
 
@@ -114,13 +115,24 @@ class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run ended with an answer; *structured* is that answer as a value, where one was asked for."""
+    """A run ended with an answer; *structured* is that answer as a value where one was asked for, else it is absent.
+
+    It is null when the answer does not fit what was asked for.
+    """
 
     type: ClassVar[str] = "run.completed"
     stop_reason: StopReason
     usage: Usage
     cost: str | None
-    structured: Any = None
+    structured: Any | msgspec.UnsetType = msgspec.UNSET
+
+
+class ControlsChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """What whoever resumes a run wants of it: *next* of its next step, *defaults* of all that come."""
+
+    type: ClassVar[str] = "controls.changed"
+    next: Override | None = None
+    defaults: Defaults | None = None
 
 
 class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -276,6 +288,7 @@ FactBody = (
     | HookRuled
     | ApprovalRequested
     | ApprovalVoted
+    | ControlsChanged
     | ApprovalDecided
 )
 Delta = TextDelta | ReasoningDelta

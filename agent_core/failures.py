@@ -13,6 +13,7 @@ FailureKind = Literal[
     "misconfigured",
     "invalid",
     "stale_reasoning",
+    "controls_refused",
 ]
 KINDS: tuple[str, ...] = get_args(FailureKind)
 
@@ -27,6 +28,7 @@ _TOLD: dict[str, str] = {
     "misconfigured": "The model is not set up correctly here. Only the people who run this can mend that.",
     "invalid": "The model's provider refused the request. Asking in another way, or in a new conversation, may help.",
     "stale_reasoning": "The model could not take up its earlier thoughts again. Please ask again.",
+    "controls_refused": "The model does not take what this agent asks. Only the people who run this can mend that.",
 }
 
 

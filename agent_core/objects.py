@@ -105,7 +105,7 @@ class RunObject(msgspec.Struct, frozen=True, kw_only=True):
     error: RunError | None
     text: str
     parts: tuple[Part, ...]
-    structured: Any
+    structured: Any | msgspec.UnsetType
     usage: Usage
     cost: str | None
     steps: int

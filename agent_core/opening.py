@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from agent_core import events as e
-from agent_core.agents import Agent, Controls
+from agent_core.agents import Agent
 from agent_core.announce import announce
 from agent_core.context.snapshot import freeze
+from agent_core.controls import NOTHING
 from agent_core.errors import NotFound
 from agent_core.events import FactBody
 from agent_core.homes import Home, Homes
@@ -81,7 +82,7 @@ class Openings:
         ref, facts = await self._store.open_session(wanted, snapshot)
         if facts:
             built = self._roster.agent(
-                wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, Controls()
+                wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, NOTHING
             )
             self._homes.new(ref, built).window.apply(facts)
         return ref
@@ -97,6 +98,8 @@ class Openings:
 
         *owner* is the agent whose session it must be, if that is in question.
         """
+        if inbound.controls != NOTHING:
+            self._roster.check_controls(inbound.controls, home.agent.tools)
         with self._reach.place() as has_room:
             agent = self._agent(home, inbound)
             prepared, move = self._prepare(home, agent, inbound, has_room=has_room)
@@ -131,7 +134,7 @@ class Openings:
         own = home.agent
         model = inbound.controls.model
         if inbound.instructions is None and model is None:
-            return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != Controls() else own
+            return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
         snapshot = freeze(
             model=model or own.snapshot.model,
             instructions=own.snapshot.instructions if inbound.instructions is None else inbound.instructions,
@@ -140,7 +143,7 @@ class Openings:
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
     def _prepare(self, home: Home, agent: Agent, inbound: Inbound, *, has_room: bool) -> tuple[Intake, Move]:
-        options = RunOptions(inbound.controls) if inbound.controls != Controls() else None
+        options = RunOptions(inbound.controls) if inbound.controls != NOTHING else None
         owner = self._store.worker if has_room else None
         prepared = Intake(
             inbound=inbound,

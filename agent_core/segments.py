@@ -9,6 +9,7 @@ from structlog.contextvars import bind_contextvars
 from agent_core import events as e
 from agent_core.agents import Agent
 from agent_core.calls import Calls
+from agent_core.controls import ABLE, Abilities
 from agent_core.desk import RunDesk
 from agent_core.drive import Driver, Interrupt, Ports
 from agent_core.engine.base import Segment
@@ -153,6 +154,9 @@ class _Missing:
 
     def accepts(self, model: str) -> bool:  # noqa: ARG002 - the port has it
         return False
+
+    def able(self, model: str) -> Abilities:  # noqa: ARG002 - as above
+        return ABLE
 
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - as above
         return neutral

@@ -8,11 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.controls import Defaults, Override, merged, read, refusal
 from agent_core.events import Fact, FactBody
-from agent_core.messages import CallOutcome, Reasoning, Usage
+from agent_core.messages import CallOutcome, Reasoning, Usage, text_of
 
-TOOLS_WITHHELD = "tools_withheld"
-UNCOUNTED = frozenset({TOOLS_WITHHELD, "stale_reasoning"})
+TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED = "tools_withheld", "choice_ignored", "controls_refused"
+UNCOUNTED = frozenset({TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED, "stale_reasoning"})
 """Failed tries that are mended in a way of their own, and leave a step its tries."""
 REPAIR = "repair"
 """Why a snapshot is frozen anew with nothing changed: a model refused its earlier thinking, so that is left out."""
@@ -70,9 +71,12 @@ class RunState(msgspec.Struct, frozen=True):
     have negative seqs: `-k` is the k-th from the end. *size* and *border* describe the window: its entries, and how
     many lie before the newest place where it may be cut. *failures* are those in a row of the model that the open step
     asks, *shown* tells whether something of one of its tries was seen, *repaired* whether its earlier thinking was
-    left out already. *empty* tells whether the last answer said nothing, *nudges* how often in a row. *ruled* are the
-    hooks that let the run start; it is *blocked* when one forbids it or its answer, and *expired* when people were too
-    late for a call without which it is to fail.
+    left out already, and *mended* names the failures of the step that were mended in a way of their own. *plain* is a
+    model whose API refused what the controls ask for. *answer* is the text of the last answer, its continuations
+    joined, and *answers* how many whole ones there were since somebody asked. *override* is for the next step alone,
+    *defaults* are for the rest of the run. *empty* tells whether the last answer said nothing, *nudges* how often in a
+    row. *ruled* are the hooks that let the run start; it is *blocked* when one forbids it or its answer, and *expired*
+    when people were too late for a call without which it is to fail.
     """
 
     run: str
@@ -97,6 +101,12 @@ class RunState(msgspec.Struct, frozen=True):
     empty: bool = False
     nudges: int = 0
     continuations: int = 0
+    mended: tuple[str, ...] = ()
+    plain: str | None = None
+    answer: str = ""
+    answers: int = 0
+    override: Override | None = None
+    defaults: Defaults | None = None
     controls: dict[str, Any] | None = None
     calls: tuple[Call, ...] = ()
     last_call: bytes = b""
@@ -187,6 +197,9 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return _fold_approval(s, body)
         case e.SnapshotFrozen():
             return replace(s, repaired=s.repaired or body.reason == REPAIR)
+        case e.ControlsChanged():
+            defaults = merged(body.defaults, s.defaults) if body.defaults else s.defaults
+            return replace(s, override=body.next or s.override, defaults=defaults)
         case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted():
             return s
         case _:
@@ -241,6 +254,8 @@ def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
         s,
         is_open=False,
         stop=body.stop,
+        answer=s.answer + text_of(body.parts),
+        answers=s.answers + (body.stop == "done" and not empty),
         continuations=continuations,
         empty=empty,
         nudges=s.nudges + 1 if empty else 0,
@@ -254,6 +269,8 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
             moved = fresh or (body.controls or {}).get("model", s.model) != s.model
             taken = set(body.takes)
             untaken = _beyond(s.untaken, taken)
+            if fresh:
+                s = _fresh(s)
             return replace(
                 s,
                 step=body.n,
@@ -263,23 +280,32 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 stop=None,
                 failures=0 if moved else s.failures,
                 failure=None,
-                shown=s.shown and not fresh,
-                repaired=s.repaired and not fresh,
                 controls=body.controls or s.controls,
                 untaken=untaken,
                 notes=tuple(seq for seq in s.notes if seq in untaken),
                 late=tuple(seq for seq in s.late if seq in untaken),
                 questions=tuple(seq for seq in s.questions if seq not in taken),
                 owed=tuple(seq for seq in s.owed if seq not in taken),
-                calls=() if fresh else s.calls,
+                answers=0 if taken.intersection(s.questions) else s.answers,
             )
         case e.StepFailed():
-            s = replace(s, failures=s.failures + (body.code not in UNCOUNTED), failure=body)
+            counted = body.code not in UNCOUNTED
+            s = replace(s, failures=s.failures + counted, failure=body)
+            s = s if counted else replace(s, mended=(*s.mended, body.code))
+            s = replace(s, plain=s.model) if body.code == CONTROLS_REFUSED else s
             s = replace(s, shown=s.shown or body.partial, usage=_added(s.usage, body.usage))
             return s if body.usage is None else replace(s, cost=_paid(s.cost, body.cost))
         case e.StepCompleted():
             s = replace(s, usage=_added(s.usage, body.usage), cost=_paid(s.cost, body.cost))
             return replace(s, steps=s.steps + 1, vain=0, failures=0, failure=None)
+
+
+def _fresh(s: RunState) -> RunState:
+    """Return the state as a new step finds it: what was of the last one alone is gone."""
+    goes_on = s.stop in ("length", "continue")
+    return replace(
+        s, shown=False, repaired=False, mended=(), override=None, calls=(), answer=s.answer if goes_on else ""
+    )
 
 
 def _beyond(untaken: tuple[int, ...], taken: set[int]) -> tuple[int, ...]:
@@ -294,6 +320,8 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
             key = call_key(body.name, body.arguments, body.raw)
             repeats = s.repeats + 1 if key == s.last_call else 1
             call = Call(body.call, body.name, body.arguments, body.index, body.step, repeats, body.raw)
+            if s.controls and (denied := refusal(read(s.controls), body.name)):
+                call = replace(call, denied=denied)
             return replace(s, calls=(*s.calls, call), last_call=key, repeats=repeats)
         case e.ToolStarted():
             return _with_call(s, body.call, status="started", epoch=s.epoch)

@@ -1,15 +1,19 @@
 """Strategies: pure functions from what has happened to what comes next."""
 
 import zlib
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agent_core import events as e
-from agent_core.agents import Agent, Controls, controls
+from agent_core.agents import Agent, controls
+from agent_core.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
 from agent_core.failures import told
 from agent_core.messages import UNKNOWN_USAGE, Actor
-from agent_core.state import TOOLS_WITHHELD, Call, RunState
+from agent_core.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, Call, RunState
+from agent_core.structured import read_answer
 
 MAX_RETRIES = 3
 MAX_CONTINUATIONS = 3
@@ -19,9 +23,10 @@ MAX_NUDGES = 1
 LONGEST_PAUSE = 120.0
 LONGEST_PATIENCE = 5.0
 """Seconds that a model with a stand-in is waited for, once, before the stand-in answers."""
-STAYS = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD})
+STAYS = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED})
 """Failures that another model would share; one that is full may be followed by one with a larger window."""
 EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
+ONCE_MORE = "Answer once more, with the whole JSON value that fits the schema, and nothing else."
 CONTINUE_NOTE = (
     "Your answer was cut at the output limit. Continue exactly where it stops, without repeating anything; "
     "a tool call that was cut has not run."
@@ -31,7 +36,8 @@ CONTINUE_NOTE = (
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Call the model: step *n*, try *attempt*, after a pause of *delay* seconds; *note* is told to the model first.
 
-    With *repair* earlier thinking is left out from now on, because the model refused it.
+    *sends* is what of the *controls* its API is asked for; None: all. With *repair* earlier thinking is left out from
+    now on, because the model refused it.
     """
 
     n: int
@@ -40,6 +46,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     takes: tuple[int, ...]
     controls: Controls
     snapshot: str
+    sends: Controls | None = None
     delay: float = 0.0
     note: str | None = None
     repair: bool = False
@@ -162,13 +169,24 @@ def _again(state: RunState, agent: Agent) -> Move:
     pause, repair = 0.0, False
     if failure and failure.code == "stale_reasoning" and not state.repaired:
         repair = True
-    elif failure and failure.code != TOOLS_WITHHELD:
+    elif failure and failure.code not in (TOOLS_WITHHELD, CHOICE_IGNORED) and not _may_be_told(state, agent):
         pause = _pause(state, failure)
         if stand_in := _stand_in(state, agent, failure, pause):
             model, pause = stand_in, 0.0
         elif not failure.retryable or state.failures > MAX_RETRIES or pause > LONGEST_PAUSE:
             return _given_up(failure)
-    return _ask(state, agent, n=state.step, attempt=state.attempt + 1, delay=pause, model=model, repair=repair)
+    chosen = replace(read(state.controls), model=model) if state.controls else controls(state.step, agent, model)
+    return _ask(state, agent, chosen, attempt=state.attempt + 1, delay=pause, repair=repair)
+
+
+def _may_be_told(state: RunState, agent: Agent) -> bool:
+    """Tell whether the model's API refused for the first time what the model can be told in words."""
+    if not (state.failure and state.failure.code == CONTROLS_REFUSED and state.controls):
+        return False
+    chosen = read(state.controls)
+    chosen = chosen if agent.tools else replace(chosen, tool_choice=None)
+    asked = sent(chosen, agent.able(state.model or "")) != sent(chosen, UNABLE)
+    return asked and state.mended.count(CONTROLS_REFUSED) == 1
 
 
 def _pause(state: RunState, failure: e.StepFailed) -> float:
@@ -209,20 +227,59 @@ def _given_up(failure: e.StepFailed) -> Finish:
 def _next(state: RunState, agent: Agent) -> Move:
     """Decide after a whole step, or before the first one."""
     n = state.step + 1
+    chosen = controls(n, agent, state.model, override=state.override, defaults=state.defaults)
+    most, budget = chosen.max_steps or 1, chosen.budget
+    if _is_stopped(state):
+        return _completed(state, "stop_condition")
     wants_more = state.step == 0 or state.asks or state.stop in ("tools", "continue")
-    cut = state.stop == "length" and state.continuations <= MAX_CONTINUATIONS
-    mute = state.empty and state.nudges <= MAX_NUDGES
-    if (wants_more or cut or mute) and n <= agent.max_steps:
-        # A paused answer is continued as it is: without its own items the model would have nothing to go on from.
-        if state.stop != "continue" and (compact := _compact(state, agent, more=len(state.untaken) + cut + mute)):
-            return compact
-        note = CONTINUE_NOTE if cut else EMPTY_NOTE if mute and not state.asks else None
-        return _ask(state, agent, n=n, attempt=1, note=note, model=state.model)
-    return _completed(state, _stop_reason(state, agent))
+    note = _mending(state)
+    if not (wants_more or note) or n > most:
+        return _completed(state, _stop_reason(state, agent, most))
+    if budget and is_spent(budget, state.usage, state.cost):
+        return _completed(state, "budget")
+    ask = _ask(state, agent, chosen, n=n, note=note)
+    # A paused answer is continued as it is: without its own items the model would have nothing to go on from.
+    if state.stop != "continue" and (compact := _compact(state, agent, more=len(state.untaken) + bool(ask.note))):
+        return compact
+    return ask
 
 
-def _completed(state: RunState, reason: e.StopReason, *, structured: Any = None) -> Finish:
+def _mending(state: RunState) -> str | None:
+    """Return what the model is told of an answer that cannot stay as it is."""
+    if state.stop == "length" and state.continuations <= MAX_CONTINUATIONS:
+        return CONTINUE_NOTE
+    if state.asks:
+        return None
+    if state.empty and state.nudges <= MAX_NUDGES:
+        return EMPTY_NOTE
+    _, faults = _structured(state)
+    if faults and state.stop == "done" and state.answers == 1:
+        return f"Your answer is not what was asked for: {'; '.join(faults)}. {ONCE_MORE}"
+    return None
+
+
+def _structured(state: RunState) -> tuple[Any, Sequence[str]]:
+    """Return the last answer as a value, and how it misses the schema that it has to fit; unset without a schema."""
+    schema = (state.controls or {}).get("output_schema")
+    if schema is None:
+        return msgspec.UNSET, ()
+    value, faults = read_answer(schema, state.answer)
+    return None if faults else value, faults
+
+
+def _is_stopped(state: RunState) -> bool:
+    """Tell whether the step that ended carried out a call behind which the run is to stop."""
+    if state.stop != "tools" or not state.controls:
+        return False
+    names = {condition["tool"] for condition in state.controls.get("stop_conditions", ())}
+    return any(call.name in names and call.outcome != "denied" for call in state.calls)
+
+
+def _completed(state: RunState, reason: e.StopReason, *, structured: Any = msgspec.UNSET) -> Finish:
     cost, usage = state.cost if state.usage else None, state.usage or UNKNOWN_USAGE
+    if structured is msgspec.UNSET:
+        value, _ = _structured(state)
+        structured = None if value is not msgspec.UNSET and state.stop != "done" else value
     return Finish(e.RunCompleted(stop_reason=reason, usage=usage, cost=cost, structured=structured))
 
 
@@ -247,35 +304,48 @@ def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
     return state.untaken[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
 
 
-def _stop_reason(state: RunState, agent: Agent) -> Literal["end_turn", "max_steps", "refused"]:
+def _stop_reason(state: RunState, agent: Agent, most: int) -> Literal["end_turn", "max_steps", "refused"]:
     if state.stop == "refused":
         return "refused"
-    withheld = bool(agent.tools) and agent.max_steps > 1 and state.step >= agent.max_steps
+    withheld = bool(agent.tools) and most > 1 and state.step >= most
     return "max_steps" if withheld else "end_turn"
 
 
 def _ask(
     state: RunState,
     agent: Agent,
+    chosen: Controls,
     *,
-    n: int,
-    attempt: int,
+    n: int | None = None,
+    attempt: int = 1,
     delay: float = 0.0,
     note: str | None = None,
-    model: str | None = None,
     repair: bool = False,
 ) -> Ask:
+    """Return the model call with the *chosen* controls: step *n*, or another try of the open one."""
+    before = read(state.controls) if state.controls else None
+    now = _able(state, agent, chosen.model)
+    then = _able(
+        state, agent, state.model, refused=state.failure is not None and state.failure.code == CONTROLS_REFUSED
+    )
+    told = news(before, chosen, (then, now), agent.tools)
     return Ask(
-        n=n,
+        n=n or state.step,
         attempt=attempt,
-        message=message_id(state.run, n),
+        message=message_id(state.run, n or state.step),
         takes=_takes(state, agent),
-        controls=controls(n, agent, model),
+        controls=chosen,
+        sends=sent(chosen, now, firm=n is None and TOOLS_WITHHELD in state.mended),
         snapshot=agent.snapshot.hash,
         delay=delay,
-        note=note,
+        note=" ".join(filter(None, (note, told))) or None,
         repair=repair,
     )
+
+
+def _able(state: RunState, agent: Agent, model: str | None, *, refused: bool = False) -> Abilities:
+    """Return what the API of *model* sees to by itself; what it *refused* in the last try it was still asked for."""
+    return UNABLE if state.plain == model and not refused else agent.able(model or "")
 
 
 def _fail(

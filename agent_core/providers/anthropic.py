@@ -5,7 +5,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from agent_core.agents import Effort, Snapshot
+from agent_core.agents import Snapshot
+from agent_core.controls import Abilities, Controls, Effort, NamedTool, is_forced
 from agent_core.providers import models
 from agent_core.providers.anthropic_encode import encoder_of
 from agent_core.providers.anthropic_fold import AnthropicFold
@@ -49,6 +50,19 @@ class AnthropicProvider:
         """Take any name: the provider knows its models better than our table."""
         return bool(model.strip())
 
+    def able(self, model: str) -> Abilities:
+        """Return what costs no cache and is not refused: any change of the choice bills all messages again.
+
+        A call can be forced from a model that does not think meanwhile; it is worth its price.
+        """
+        known = models.find(f"{self.name}:{model}")
+        return Abilities(
+            withholds=False,
+            narrows=False,
+            forces=known.thinking in ("none", "budget"),
+            structured="closed" if models.holds(known) else "none",
+        )
+
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes Messages JSON for *model*."""
         return encoder_of(f"{self.name}:{model}")
@@ -91,13 +105,34 @@ def body_of(request: Request, prefix: bytes) -> bytes:
     settings: dict[str, Any] = {"model": request.model, "max_tokens": room, "stream": True}
     if thinking := _thinking(request, known, room):
         settings["thinking"] = thinking
-    if controls.effort and known.efforts:
-        settings["output_config"] = {"effort": models.effort(known, controls.effort, _EFFORTS)}
-    if controls.tool_choice == "none" and request.snapshot.tools:
-        settings["tool_choice"] = {"type": "none"}
+    if output := _output(controls, known):
+        settings["output_config"] = output
+    if request.snapshot.tools and (choice := _choice(controls)):
+        settings["tool_choice"] = choice
     messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
     members = (msgspec.json.encode(settings)[1:-1], prefix, b'"messages":[' + messages + b"]")
     return b"{" + b",".join([member for member in members if member]) + b"}"
+
+
+def _choice(controls: Controls) -> dict[str, Any] | None:
+    match controls.tool_choice:
+        case "none":
+            return {"type": "none"}
+        case "required":
+            return {"type": "any"}
+        case NamedTool(name):
+            return {"type": "tool", "name": name}
+        case _:
+            return None
+
+
+def _output(controls: Controls, known: models.Model) -> dict[str, Any]:
+    output: dict[str, Any] = {}
+    if controls.effort and known.efforts:
+        output["effort"] = models.effort(known, controls.effort, _EFFORTS)
+    if controls.output_schema is not None:
+        output["format"] = {"type": "json_schema", "schema": controls.output_schema}
+    return output
 
 
 def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any] | None:
@@ -110,7 +145,8 @@ def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any
             return {"type": "between_tools"}
         case "adaptive" | "between_tools" | "always":
             return {"type": "adaptive", "display": "summarized"}
-        case "budget" if wish and wish != "none":
+        # A forced call and thinking exclude each other.
+        case "budget" if wish and wish != "none" and not is_forced(request.controls.tool_choice):
             budget = min(_BUDGETS[wish], room // 2)
             if budget >= _LEAST_BUDGET and _may_begin_to_think(request.messages):
                 return {"type": "enabled", "budget_tokens": budget}

@@ -11,7 +11,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from agent_core.agents import Controls, Snapshot
+from agent_core.agents import Snapshot
+from agent_core.controls import Abilities, Controls
 from agent_core.failures import FailureKind
 from agent_core.messages import Message, Usage
 
@@ -152,8 +153,8 @@ class Entry(Protocol):
 class Request:
     """One model call: the frozen prefix, the window, and what this step may do.
 
-    *model* is the name without the provider's prefix. With `controls.tool_choice` `none` the tools stay in the
-    prefix and must not be called.
+    *model* is the name without the provider's prefix. Of the *controls* what the model is told in words is left out
+    already (`controls.sent`). With `tool_choice` `none` the tools stay in the prefix and must not be called.
     """
 
     model: str
@@ -173,6 +174,10 @@ class Provider(Protocol):
 
     def accepts(self, model: str) -> bool:
         """Tell whether *model*, a name without the provider's prefix, can be asked for here."""
+        ...
+
+    def able(self, model: str) -> Abilities:
+        """Return which controls the API of *model* sees to by itself."""
         ...
 
     def encoder(self, model: str) -> Encode:

@@ -6,14 +6,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_core.agents import Controls, Effort, Snapshot
+from agent_core.agents import Snapshot
+from agent_core.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.providers import models
 from agent_core.providers.base import Delta, Encode, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible_encode import encode
 from agent_core.providers.compatible_fold import ChatFold
 from agent_core.providers.ondemand import on_demand
-from agent_core.providers.wording import Starts
+from agent_core.providers.wording import ANSWER, Starts
+from agent_core.structured import is_closed
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -53,6 +55,11 @@ class CompatibleProvider:
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
 
+    def able(self, model: str) -> Abilities:
+        """Return what every server has, and for OpenAI's own what it adds."""
+        holds = self._official and models.holds(models.find(f"openai:{model}"))
+        return Abilities(narrows=self._official, structured="any" if holds else "none")
+
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the wire is the same for every model
         return encode
 
@@ -70,8 +77,8 @@ class CompatibleProvider:
         messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
         comma = b"," if messages and not head.endswith(b"[") else b""
         settings = _settings(request.model, request.controls, official=self._official)
-        if request.snapshot.tools and request.controls.tool_choice == "none":
-            settings["tool_choice"] = "none"
+        if request.snapshot.tools and (choice := _choice(request.controls)):
+            settings["tool_choice"] = choice
         return b"".join((head, comma, messages, b"],", msgspec.json.encode(settings)[1:]))
 
 
@@ -101,4 +108,21 @@ def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, An
         settings["reasoning_effort"] = models.effort(known, controls.effort, EFFORTS)
     if controls.temperature is not None and known.temperature:
         settings["temperature"] = controls.temperature
+    if (schema := controls.output_schema) is not None:
+        form = {"name": ANSWER, "schema": schema, "strict": is_closed(schema, whole=True)}
+        settings["response_format"] = {"type": "json_schema", "json_schema": form}
     return settings
+
+
+def _choice(controls: Controls) -> str | dict[str, Any] | None:
+    """Return which tools may be called, or must; None where any may, as servers take it anyway."""
+    match controls.tool_choice or "auto":
+        case NamedTool(name):
+            return {"type": "function", "function": {"name": name}}
+        case "auto" | "required" as mode if controls.active_tools is not None:
+            tools = [{"type": "function", "function": {"name": name}} for name in controls.active_tools]
+            return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+        case "auto":
+            return None
+        case choice:
+            return choice

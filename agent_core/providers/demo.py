@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core.clock import Clock
+from agent_core.controls import ABLE, Abilities, permitted
 from agent_core.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
     Delta,
@@ -91,6 +92,9 @@ class DemoProvider:
 
     def accepts(self, model: str) -> bool:
         return not model
+
+    def able(self, model: str) -> Abilities:  # noqa: ARG002 - the port has it
+        return ABLE
 
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the port has it
         """Return how a message becomes neutral JSON."""
@@ -207,7 +211,7 @@ def words(text: str) -> list[str]:
 
 
 def _may_call(wish: Wish, request: Request) -> bool:
-    return request.controls.tool_choice != "none" and _is_there(wish, request)
+    return wish.tool in permitted(request.controls, [tool.name for tool in request.snapshot.tools])
 
 
 def _is_there(wish: Wish, request: Request) -> bool:

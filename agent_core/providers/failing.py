@@ -30,6 +30,7 @@ _REMEDIES: dict[FailureKind, str] = {
     "misconfigured": "Check the model's name, the base URL and the agent's `controls` against the provider's list.",
     "invalid": "The provider refuses this request as it is; its own text says which part.",
     "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
+    "controls_refused": "The `controls` are told in words from now on, and the call is repeated once.",
 }
 # Words of a type or a code that say more than the status; the first that is found decides.
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
@@ -75,6 +76,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("overloaded", ("overloaded", "overloaded_error", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
 )
+_REFUSALS = (400, 422)
 _OF_REQUESTS: tuple[FailureKind, ...] = ("stale_reasoning", "quota", "context_overflow")
 _STATUSES: dict[int, FailureKind] = {
     401: "auth",
@@ -89,6 +91,10 @@ _STATUSES: dict[int, FailureKind] = {
     503: "overloaded",
     529: "overloaded",
 }
+_OF_CONTROLS = re.compile(
+    r"tool_choice|allowed_tools|response_format|text\.format|output_config\.format|output_format|json_schema"
+)
+"""What a refused request is about when a model does not take what was asked of its tools or of its answer's form."""
 _SERVER_ERROR = 500
 _SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…/+=:-]{6,}", re.IGNORECASE)
 
@@ -144,6 +150,8 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     """Return the failure that an HTTP error answer of *provider* stands for; *body* is its JSON, or its text."""
     type_, code, text = said_in(body)
     kind = classify(status, f"{type_ or ''} {code or ''}", text)
+    if kind in ("invalid", "misconfigured") and status in _REFUSALS and _OF_CONTROLS.search(f"{_param(body)} {text}"):
+        kind = "controls_refused"
     request = headers.get("request-id") or headers.get("x-request-id")
     named = " ".join(word for word in (str(status), type_, code if code != type_ else None) if word)
     told = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
@@ -176,6 +184,14 @@ def said_in(body: object) -> tuple[str | None, str | None, str | None]:
     details = cast("dict[str, Any]", error.get("details") if isinstance(error.get("details"), dict) else {})
     code = error.get("code") or details.get("error_code")
     return _word(error.get("type")), _word(code), text if isinstance(text, str) else None
+
+
+def _param(body: object) -> str:
+    """Return the field that an error of OpenAI's names."""
+    error = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    inner = error.get("error")
+    error = cast("dict[str, Any]", inner) if isinstance(inner, dict) else error
+    return str(error.get("param") or "")
 
 
 def wait_of(headers: Mapping[str, str]) -> float | None:

@@ -37,13 +37,17 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One model; *context* and *max_output* are tokens, None when unknown; *efforts* are lowest first."""
+    """One model; *context* and *max_output* are tokens, None when unknown; *efforts* are lowest first.
+
+    *structured* tells whether its API holds an answer to a JSON Schema.
+    """
 
     context: int | None = None
     max_output: int | None = None
     temperature: bool = True
     thinking: Thinking = "none"
     efforts: tuple[str, ...] = ()
+    structured: bool = False
     ends: date | None = None
     price: Price | None = None
     above: Above | None = None
@@ -71,6 +75,11 @@ def find(name: str) -> Model:
     """Return what is known of *name*, `provider:model`; a dated id such as `…-20251101` is its model."""
     models = table().models
     return models.get(name) or models.get(_DAY.sub("", name), UNKNOWN)
+
+
+def holds(known: Model) -> bool:
+    """Tell whether an answer can be held to a schema; a model that is not listed is asked, and may refuse."""
+    return known.structured or known is UNKNOWN
 
 
 def effort(model: Model, wish: str, order: tuple[str, ...]) -> str:

@@ -6,14 +6,16 @@ from typing import Any
 
 import msgspec
 
-from agent_core.agents import Controls, Snapshot
+from agent_core.agents import Snapshot
+from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.providers import models
 from agent_core.providers.base import Delta, Encode, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.ondemand import on_demand
 from agent_core.providers.openai_encode import encode
 from agent_core.providers.openai_fold import ResponsesFold
-from agent_core.providers.wording import Starts
+from agent_core.providers.wording import ANSWER, Starts
+from agent_core.structured import is_closed
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -46,6 +48,9 @@ class OpenAIProvider:
 
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
+
+    def able(self, model: str) -> Abilities:
+        return Abilities(structured="any" if models.holds(models.find(f"{NAME}:{model}")) else "none")
 
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
@@ -95,11 +100,26 @@ def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
     known = models.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:
-        settings["tool_choice"] = controls.tool_choice or "auto"
+        settings["tool_choice"] = _choice(controls)
     if controls.max_output_tokens is not None:
         settings["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, controls.max_output_tokens)
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
         settings["reasoning"] = {"effort": models.effort(known, controls.effort, EFFORTS)}
     if controls.temperature is not None and known.temperature:
         settings["temperature"] = controls.temperature
+    if (schema := controls.output_schema) is not None:
+        strict = is_closed(schema, whole=True)
+        settings["text"] = {"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": strict}}
     return settings
+
+
+def _choice(controls: Controls) -> str | dict[str, Any]:
+    """Return which tools may be called, or must; a choice among some leaves the list, and so the cache, as it is."""
+    match controls.tool_choice or "auto":
+        case NamedTool(name):
+            return {"type": "function", "name": name}
+        case "auto" | "required" as mode if controls.active_tools is not None:
+            tools = [{"type": "function", "name": name} for name in controls.active_tools]
+            return {"type": "allowed_tools", "mode": mode, "tools": tools}
+        case choice:
+            return choice

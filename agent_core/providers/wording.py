@@ -10,6 +10,8 @@ from agent_core.messages import File
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PDF = "application/pdf"
+ANSWER = "answer"
+"""The name under which a schema of answers is sent: the APIs want one."""
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 _STARTS = 64
 

@@ -26,6 +26,7 @@ CODES: dict[str, int] = {
     "approval.requested": 50,
     "approval.decided": 51,
     "hook.ruled": 52,
+    "controls.changed": 53,
     "approval.voted": 54,
 }
 TYPES: dict[int, str] = {code: name for name, code in CODES.items()}

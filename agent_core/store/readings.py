@@ -142,7 +142,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         error=_error(end),
         text=text,
         parts=parts,
-        structured=end.body.structured if end and isinstance(end.body, e.RunCompleted) else None,
+        structured=end.body.structured if end and isinstance(end.body, e.RunCompleted) else msgspec.UNSET,
         usage=state.usage or UNKNOWN_USAGE,
         cost=state.cost,
         steps=state.step,

@@ -8,6 +8,7 @@ from itertools import count
 import msgspec
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.controls import ABLE, Abilities
 from agent_core.providers.base import (
     Delta,
     Encode,
@@ -38,13 +39,20 @@ class ScriptedProvider:
 
     A list goes on with each model call, repeated ones included; where a crash or a retry may repeat a call, use
     a function of the request, such as `by_step` makes. With *record* off nothing is remembered (benches).
+    What the API of its models is not *able* to see to is told in notes.
 
     *requests* are the requests so far and *prefixes* their bytes (`prefix_of`) at that moment; *open* counts
     the streams that run now.
     """
 
     def __init__(
-        self, script: Script, *, name: str = "scripted", clock: Clock | None = None, record: bool = True
+        self,
+        script: Script,
+        *,
+        name: str = "scripted",
+        clock: Clock | None = None,
+        record: bool = True,
+        able: Abilities = ABLE,
     ) -> None:
         self.name = name
         self.requests: list[Request] = []
@@ -52,7 +60,7 @@ class ScriptedProvider:
         self.open = 0
         self._script = script
         self._clock: Clock = clock or SystemClock()
-        self._record = record
+        self._record, self._able = record, able
         self._asked = Level()
 
     @property
@@ -67,6 +75,10 @@ class ScriptedProvider:
     def accepts(self, model: str) -> bool:  # noqa: ARG002 - the port has it
         """Play for any model."""
         return True
+
+    def able(self, model: str) -> Abilities:  # noqa: ARG002 - the port has it
+        """Return which controls the models see to by themselves."""
+        return self._able
 
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the port has it
         """Return how a message becomes neutral JSON."""

@@ -1,7 +1,7 @@
 """The tool port: a spec and a call that ends in an `Outcome`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agent_core.agents import ToolSpec
@@ -14,7 +14,8 @@ class CallContext:
     """What a tool may know of its call.
 
     *call* is the id of this use: an idempotent tool hands it on as its idempotency key. *progress* shows a line
-    to whoever watches and keeps nothing.
+    to whoever watches and keeps nothing. *context* is what the run's `tool_context` says; it may hold secrets, so keep
+    it out of results and logs.
     """
 
     call: str
@@ -22,6 +23,7 @@ class CallContext:
     run: str
     clock: Clock
     progress: Callable[[str], None]
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 
 @dataclass(frozen=True, slots=True)

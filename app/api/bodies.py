@@ -4,11 +4,22 @@ import hashlib
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Controls, Message, Text
-from agent_core.agents import Effort
+from agent_core.controls import Effort
+from agent_core.hooks.check import MAX_HOOKS
+from agent_core.hooks.definition import HookEvent, HookType
 from app.api.problems import NOT_BLANK
 
 MAX_TEXT = 100_000
@@ -95,6 +106,33 @@ class SlackBody(Body):
     loading: list[Id] = Field(default_factory=list, max_length=10)
 
 
+class ToolBody(Body):
+    """A tool that no code here executes: the client does, or nobody (`none`), and a call of it is the answer."""
+
+    name: Id
+    kind: Literal["client", "none"]
+    description: Words
+    parameters: dict[str, Any]
+
+
+# The tags stand in the paths of faults, and begin with a capital: `problems` leaves those out.
+AnyTool = Annotated[
+    Annotated[Id, Tag("Name")] | Annotated[ToolBody, Tag("Declared")],
+    Discriminator(lambda given: "Name" if isinstance(given, str) else "Declared"),
+]
+
+
+class HookBody(Body):
+    """A hook: asked at `event`, of the tools that `matcher` names; what `config` may hold is its type's."""
+
+    event: HookEvent
+    type: HookType
+    matcher: Id | None = None
+    order: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    config: dict[str, Any] = Field(default_factory=dict)
+    name: Id | None = None
+
+
 class AgentBody(Body):
     """A new agent."""
 
@@ -102,7 +140,8 @@ class AgentBody(Body):
     instructions: Instructions
     model: Id | None = None
     fallback_models: list[Id] = Field(default_factory=list, max_length=10)
-    tools: list[Id] = Field(default_factory=list, max_length=200)
+    tools: list[AnyTool] = Field(default_factory=list, max_length=200)
+    hooks: list[HookBody] = Field(default_factory=list, max_length=MAX_HOOKS)
     limits: LimitsBody = LimitsBody()
     controls: ControlsBody = ControlsBody()
     web: WebBody = WebBody()
@@ -116,7 +155,8 @@ class AgentChanges(Body):
     instructions: Instructions = ""
     model: Id | None = None
     fallback_models: list[Id] = Field(default_factory=list, max_length=10)
-    tools: list[Id] = Field(default_factory=list, max_length=200)
+    tools: list[AnyTool] = Field(default_factory=list, max_length=200)
+    hooks: list[HookBody] = Field(default_factory=list, max_length=MAX_HOOKS)
     limits: LimitsBody = LimitsBody()
     controls: ControlsBody = ControlsBody()
     web: WebBody = WebBody()

@@ -10,7 +10,7 @@ from agent_core import Event
 ShowTools = Literal["none", "names", "full"]
 Fields = dict[str, Any]
 
-HIDDEN = frozenset({"context.added", "hook.ruled", "snapshot.frozen", "step.failed"})
+HIDDEN = frozenset({"context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed"})
 PLAIN = frozenset(
     {
         "session.opened",

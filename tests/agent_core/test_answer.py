@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_core import Controls, Reasoning, Text, ToolCall, Usage
 from agent_core import events as e
-from agent_core.agents import ToolChoice
+from agent_core.controls import ToolChoice
 from agent_core.answer import Answer
 from agent_core.events import FactBody
 from agent_core.messages import UNKNOWN_USAGE

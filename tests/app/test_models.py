@@ -54,6 +54,9 @@ class Broken:
     def accepts(self, model):
         return True
 
+    def able(self, model):
+        raise AssertionError
+
     def encoder(self, model):
         raise AssertionError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.agents import Effort
+from agent_core.controls import Effort
 from agent_core.failures import KINDS, told
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table
@@ -13,6 +13,7 @@ from agent_core.strategy import LONGEST_PATIENCE, LONGEST_PAUSE, MAX_CONTINUATIO
 from app.models import NOTICE_DAYS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
+REPAIRED = ("stale_reasoning", "controls_refused")
 WORDS = {3: "three", 120: "two minutes"}
 
 
@@ -32,7 +33,7 @@ def test_every_kind_of_failure_has_its_row():
 def test_a_row_says_what_happens(kind):
     """Whether a call is repeated, whether another model takes over, and both texts are as the page has them."""
     _, again, moves, person, operator = rows()[kind]
-    assert again == ("yes" if kind in RETRYABLE else "once, repaired" if kind == "stale_reasoning" else "no")
+    assert again == ("yes" if kind in RETRYABLE else "once, repaired" if kind in REPAIRED else "no")
     assert moves == ("no" if kind in STAYS else "yes")
     assert person == told(kind)
     assert failed(kind, "It said so.").message == f"It said so. {operator}"

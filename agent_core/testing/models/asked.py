@@ -7,6 +7,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from agent_core.providers.demo import NOTE
+
 Wire = Literal["messages", "responses", "chat"]
 
 
@@ -61,14 +63,14 @@ def read(wire: Wire, raw: bytes, headers: Mapping[str, str], time: int) -> tuple
 
 
 def _newest(wire: Wire, head: Head) -> tuple[str, int]:
-    """Return the newest text of the user, and how many answers of the assistant lie behind it."""
+    """Return the newest text of the user, notes of the core's passed over, and how many answers lie behind it."""
     given = head.input if wire == "responses" else head.messages
     if isinstance(given, str):
         return given, 0
     step, ours = 0, False
     for each in reversed(given or ()):
         position = msgspec.json.decode(each, type=_Position)
-        if position.role == "user" and (text := _text(position.content)) is not None:
+        if position.role == "user" and (text := _text(position.content)) is not None and not NOTE.match(text):
             return text, step
         spoken = position.role == "assistant" or (wire == "responses" and _is_output(position.type))
         # An answer is one message, but on Responses a run of items.

@@ -11,6 +11,7 @@ from agent_core.testing.models.score import encode
 from agent_core.testing.script import fail
 
 STALE_THINKING = "Invalid `signature` in `thinking` block. The block is bound to a different conversation."
+FORCED_THINKING = "Thinking may not be enabled when tool_choice forces tool use."
 _UNSAID = fail().message
 
 # kind: status, error type, text. Texts are the vendors' own where they are public.
@@ -35,6 +36,7 @@ _ANTHROPIC: dict[FailureKind, tuple[int, str, str]] = {
     "invalid": (400, "invalid_request_error", "messages.0.content.0: Input should be a valid dictionary"),
     "error": (500, "api_error", "Internal server error"),
     "stale_reasoning": (400, "invalid_request_error", f"messages.1.content.0: {STALE_THINKING}"),
+    "controls_refused": (400, "invalid_request_error", FORCED_THINKING),
 }
 # kind: status, error type, code, param, text.
 _OPENAI: dict[FailureKind, tuple[int, str, str | None, str | None, str]] = {
@@ -100,6 +102,13 @@ _OPENAI: dict[FailureKind, tuple[int, str, str | None, str | None, str]] = {
         "invalid_encrypted_content",
         None,
         "The encrypted content could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+    ),
+    "controls_refused": (
+        400,
+        "invalid_request_error",
+        "unsupported_value",
+        "tool_choice",
+        "Unsupported value: this value is not supported with this model.",
     ),
 }
 _CHAT_OVERFLOW = (

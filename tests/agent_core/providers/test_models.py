@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from agent_core.agents import Effort
+from agent_core.controls import Effort
 from agent_core.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table
 

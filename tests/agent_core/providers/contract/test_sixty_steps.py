@@ -117,7 +117,7 @@ class Forgetful:
 
     def __init__(self, provider: Model) -> None:
         self._provider, self.name, self._n = provider, provider.name, 0
-        self.accepts, self.stream = provider.accepts, provider.stream
+        self.accepts, self.able, self.stream = provider.accepts, provider.able, provider.stream
 
     def encoder(self, model: str) -> Encode:
         encode, self._n = self._provider.encoder(model), self._n + 1
