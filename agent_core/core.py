@@ -48,6 +48,7 @@ from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_ans
 from agent_core.store.hub import Hub
 from agent_core.store.limits import Backlog
 from agent_core.store.runs import Cancelled
+from agent_core.store.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox
@@ -67,11 +68,13 @@ class Core:
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
         bus: Bus | None = None,
         rulers: Rulers | None = None,
+        secrets: Secrets | None = None,
         max_backlog: int | None = None,
     ) -> None:
         """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
 
         *rulers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
+        *secrets* seal what agents keep of others; without them an agent can have no webhook.
 
         While *max_backlog* runs wait, over all processes, messages that need one more are refused.
         """
@@ -79,11 +82,9 @@ class Core:
         self._providers, self._bus = providers, bus
         self.tally = Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock)
+        self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
         self._homes = Homes(self._store, self.agents, self._encode_for)
-        self._segments = Segments(
-            self._store, self._homes, self.agents, providers, tools, rulers or HookRulers(None, clock)
-        )
+        self._segments = Segments(self._store, self._homes, self.agents, providers, tools, rulers or HookRulers(clock))
         self.approvals = Approvals(self._store)
         self._outputs = Outputs(self._store, self._homes, self._segments)
         self._ends = Ends(self._store, self._homes, self._segments)
@@ -183,10 +184,6 @@ class Core:
             lambda connection: readings.transcript(connection, session, after=after, limit=limit)
         )
 
-    async def beyond(self, seen: Mapping[str, int]) -> set[str]:
-        """Return which sessions have more in their logs than up to the seq at which each was *seen*."""
-        return await self._store.read(lambda connection: sessions.beyond(connection, seen))
-
     async def close_session(self, id: str) -> SessionObject:
         """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
@@ -215,6 +212,7 @@ class Core:
 
         Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
+        self.agents.check_controls(inbound.controls)
         home = await self._homes.get(session)
         return await self._receive(home, inbound)
 
@@ -223,6 +221,7 @@ class Core:
 
         Raises what `receive` raises, and `NotFound` when *session* is another agent's.
         """
+        self.agents.check_controls(inbound.controls)
         if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
             return known
         if session is not None:
@@ -232,7 +231,7 @@ class Core:
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
         try:
             receipt = await self._receive(await self._homes.get(opened.id), inbound)
-        except (IdempotencyMismatch, InvalidInput, RateLimited):
+        except (IdempotencyMismatch, RateLimited):
             await self.delete_session(opened.id)
             raise
         if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed

@@ -1,29 +1,34 @@
 """The roster: agents as the API edits them, and as runs use them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
+from sqlalchemy import Connection
 
 from agent_core import places
 from agent_core.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
 from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
-from agent_core.control_checks import check
-from agent_core.controls import ABLE, Abilities
 from agent_core.errors import InvalidInput, UnknownCursor
+from agent_core.hooks import sealing
+from agent_core.hooks.check import check as check_hooks
+from agent_core.hooks.definition import Hook
 from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider, named
 from agent_core.schemas import schema_problem
 from agent_core.store import catalog
 from agent_core.store.catalog import StoredAgent
+from agent_core.store.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.tools.base import Toolbox
 from agent_core.tools.function import NAME
 
+MAX_STEPS = 200
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
+MAX_TEMPERATURE = 2
 RESERVED = "agent_"
 """Ids begin with it: an agent that is named like another's id would be found in its place."""
 MAX_INSTRUCTIONS = 200_000
@@ -33,47 +38,55 @@ class Roster:
     """Stored agents; every definition that enters has been checked against what this process can run."""
 
     def __init__(
-        self, store: Store, toolbox: Toolbox, providers: Mapping[str, Provider], *, default_model: str, clock: Clock
+        self,
+        store: Store,
+        toolbox: Toolbox,
+        providers: Mapping[str, Provider],
+        *,
+        default_model: str,
+        clock: Clock,
+        secrets: Secrets | None = None,
     ) -> None:
         self._store, self._toolbox, self._providers = store, toolbox, providers
-        self._default_model, self._clock = default_model, clock
+        self._default_model, self._clock, self._secrets = default_model, clock, secrets
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
         after = cursor_key(cursor) or 0
-        return await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+        found = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+        return replace(found, items=tuple(map(_shown, found.items)))
 
     async def get(self, name: str) -> AgentObject:
         """Return the agent with this id or name; raises `NotFound`."""
-        return (await self.find(name)).object
+        return _shown((await self.find(name)).object)
 
     async def find(self, name: str) -> StoredAgent:
+        """Return the agent as it is kept, its secrets sealed; raises `NotFound`."""
         return await self._store.peek(lambda connection: catalog.find(connection, name))
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
-        self.check(definition)
-        now = self._clock.now()
-        return await self._store.write(lambda connection: catalog.create(connection, definition, now=now))
+        now, sealed = self._clock.now(), self._sealed(definition)
+        return _shown(await self._store.write(lambda connection: catalog.create(connection, sealed, now=now)))
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
         """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
 
-        What is absent stays, in a group such as `limits` too.
+        What is absent stays, in a group such as `limits` too; a secret that is sent back masked stays as well.
         """
         now = self._clock.now()
 
-        def work(connection: Any) -> AgentObject:
+        def work(connection: Connection) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
             merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
             try:
                 wanted = msgspec.convert(merged, Definition)
             except msgspec.ValidationError as error:
                 raise InvalidInput("agent", str(error)) from error
-            self.check(wanted)
-            return catalog.update_definition(connection, agent, wanted, now=now)
+            sealed = self._sealed(wanted, agent.object.definition.hooks)
+            return catalog.update_definition(connection, agent, sealed, now=now)
 
-        return await self._store.write(work)
+        return _shown(await self._store.write(work))
 
     async def delete(self, name: str) -> None:
         """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
@@ -83,10 +96,8 @@ class Roster:
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
         """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
-        for definition in definitions:
-            self.check(definition)
-        now = self._clock.now()
-        await self._store.write(lambda connection: catalog.sync_files(connection, definitions, now=now))
+        now, sealed = self._clock.now(), [self._sealed(definition) for definition in definitions]
+        await self._store.write(lambda connection: catalog.sync_files(connection, sealed, now=now))
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
@@ -115,6 +126,7 @@ class Roster:
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         self._check_tools(definition)
+        check_hooks(definition.hooks)
         if definition.model is not None:
             self._check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):
@@ -124,16 +136,19 @@ class Roster:
             raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
         if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
             raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
-        self.check_controls(
-            definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
-        )
+        self.check_controls(definition.controls)
         places.check(definition.slack)
 
-    def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
-        """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
+    def check_controls(self, controls: Controls) -> None:
+        """Raise `InvalidInput` when *controls* cannot be followed."""
+        if controls.max_steps is not None and not 1 <= controls.max_steps <= MAX_STEPS:
+            raise InvalidInput("controls.max_steps", f"between 1 and {MAX_STEPS}.")
         if controls.model is not None:
             self._check_model("controls.model", controls.model)
-        check(controls, tools)
+        if controls.max_output_tokens is not None and controls.max_output_tokens < 1:
+            raise InvalidInput("controls.max_output_tokens", "at least 1.")
+        if controls.temperature is not None and not 0 <= controls.temperature <= MAX_TEMPERATURE:
+            raise InvalidInput("controls.temperature", f"between 0 and {MAX_TEMPERATURE}.")
 
     def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
@@ -157,19 +172,17 @@ class Roster:
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
         tools = {spec.name: self._today(spec) for spec in snapshot.tools}
-        return Agent(
-            id=id,
-            version=version,
-            definition=definition,
-            snapshot=snapshot,
-            tools=tools,
-            overrides=overrides,
-            able=self._able,
-        )
+        return Agent(id=id, version=version, definition=definition, snapshot=snapshot, tools=tools, overrides=overrides)
 
-    def _able(self, model: str) -> Abilities:
-        provider = self._providers.get(model.partition(":")[0])
-        return provider.able(named(model)) if provider else ABLE
+    def _sealed(self, given: Definition, kept: Sequence[Hook] = ()) -> Definition:
+        """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
+        wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
+        self.check(wanted)
+        if all(hook.type != "http" for hook in wanted.hooks):
+            return wanted
+        if self._secrets is None:
+            raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
+        return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
 
     def _today(self, frozen: ToolSpec) -> ToolSpec:
         tool = self._toolbox.get(frozen.name)
@@ -217,6 +230,13 @@ class Roster:
             )
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
+
+
+def _shown(agent: AgentObject) -> AgentObject:
+    """Return *agent* without its secrets."""
+    if not agent.definition.hooks:
+        return agent
+    return replace(agent, definition=replace(agent.definition, hooks=sealing.masked(agent.definition.hooks)))
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

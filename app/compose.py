@@ -19,11 +19,15 @@ from agent_core import (
     Definition,
     InvalidInput,
     SqliteDatabase,
+    SystemClock,
     Unavailable,
 )
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.hooks.rulers import HookRulers
+from agent_core.net import Fetch
 from agent_core.store.bus import Bus
+from agent_core.store.secrets import Secrets
 from agent_core.store.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
@@ -34,7 +38,7 @@ from app.api.guard import Guard
 from app.api.problems import answers
 from app.api.readers import Readers
 from app.api.wire import TokenAnswer
-from app.keys import ApiKey, check_secret
+from app.keys import ApiKey, check_secret, load_keys
 from app.lean import NO_V1, without
 from app.metrics import Metrics, Requests
 from app.migrate import check_migrated
@@ -106,6 +110,7 @@ async def running(
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
+    secrets, fetch = Secrets(load_keys(settings).derive("secrets")), Fetch(settings.fetch_allow)
 
     def engine(runs: Runs, clock: Clock) -> Engine:
         made = parts.engine(runs, clock)
@@ -119,6 +124,8 @@ async def running(
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
+        rulers=HookRulers(SystemClock(), fetch, secrets),
+        secrets=secrets,
         max_backlog=settings.max_backlog,
     )
     structlog.contextvars.bind_contextvars(worker=workers[0])
@@ -129,6 +136,7 @@ async def running(
         yield Running(core, None if settings.postgres is None else look_at(parts.database, workers[0]))
     finally:
         await _stop(core, grace)
+        await fetch.close()
 
 
 async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:

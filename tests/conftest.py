@@ -16,12 +16,15 @@ from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.store.database import Database
 from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.secrets import Secrets
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.postgres import ROOT, Server, alembic_config, postgres_server
 
-__all__ = ["ANN", "ROOT", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
+__all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
+
+SECRETS = Secrets(b"a key of the tests, of 32 bytes.")
 
 MakeCore = Callable[..., Awaitable[Core]]
 OpenDatabase = Callable[[], Database]
@@ -108,7 +111,7 @@ async def make_core(open_database: OpenDatabase) -> AsyncIterator[MakeCore]:
             providers={provider.name: provider},
             tools={tool.spec.name: tool for tool in tools},
             default_model=provider.name,
-            **options,
+            **{"secrets": SECRETS, **options},
         )
         cores.append(core)
         await core.start()

@@ -6,7 +6,7 @@ import msgspec
 
 from agent_core.errors import InvalidInput
 from agent_core.hooks.approval import check_approval
-from agent_core.hooks.definition import ApprovalConfig, Config, Hook, HttpConfig, RuleConfig, config_of
+from agent_core.hooks.definition import ApprovalConfig, Config, Hook, HookEvent, HttpConfig, RuleConfig, config_of
 from agent_core.hooks.http import check_http
 from agent_core.hooks.rule import check_rule
 
@@ -29,7 +29,7 @@ def check(hooks: Sequence[Hook]) -> None:
         if name in names:
             raise InvalidInput(f"{path}.name", f"`{name}` is there twice; names are unique.")
         names.add(name)
-        _check_config(f"{path}.config", _read(path, hook))
+        _check_config(f"{path}.config", _read(path, hook), hook.event)
 
 
 def _check_shape(path: str, hook: Hook) -> None:
@@ -50,11 +50,11 @@ def _read(path: str, hook: Hook) -> Config:
         raise InvalidInput(f"{path}.config", f"does not fit a hook of type `{hook.type}`: {error}") from None
 
 
-def _check_config(path: str, config: Config) -> None:
+def _check_config(path: str, config: Config, event: HookEvent) -> None:
     match config:
         case ApprovalConfig():
             check_approval(path, config)
         case RuleConfig():
-            check_rule(path, config)
+            check_rule(path, config, event)
         case HttpConfig():
             check_http(path, config)

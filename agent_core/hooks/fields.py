@@ -31,14 +31,13 @@ def inside(value: Any) -> Iterator[Any]:
     """Give every text, number, boolean and null in *value*, names in objects too."""
     waiting: Values = [value]
     while waiting:
-        match waiting.pop():
-            case dict() as found:
-                waiting += cast("dict[str, Any]", found).keys()
-                waiting += cast("dict[str, Any]", found).values()
-            case list() as found:
-                waiting += cast("Values", found)
-            case found:
-                yield found
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += [part for pair in cast("dict[str, Any]", each).items() for part in pair]
+        elif isinstance(each, list):
+            waiting += cast("Values", each)
+        else:
+            yield each
 
 
 def items(value: Any) -> Values:

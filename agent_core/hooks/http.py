@@ -1,10 +1,166 @@
-"""Temporary stub of the lead, to be overwritten by the owner of this file."""
+"""Webhooks: a question that is posted to a URL, signed, and what its answer means."""
 
-from typing import Any
+import asyncio
+import hashlib
+import hmac
+import re
+from collections.abc import Awaitable, Mapping
+from math import isfinite
+from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
 
-Fetch = Any
+import msgspec
+
+from agent_core.clock import Clock
+from agent_core.errors import InvalidInput
+from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
+from agent_core.hooks.definition import HookEvent, HttpConfig
+from agent_core.hooks.sealing import PURPOSE
+from agent_core.net import Bounds, Fetched, FetchFailed
+from agent_core.net_errors import FetchRefused
+from agent_core.net_targets import PORTS, check_text, read_target
+from agent_core.store.secrets import Unreadable
+
+MIN_SECRET = 16
+SHORTEST, LONGEST = 0.1, 60.0
+MAX_ANSWER = 1_000_000
+MAX_REASON = 1_000
+UNASKED = "It could not be checked whether this is allowed."
+_AMENDS: Mapping[HookEvent, str] = {"PreToolUse": "arguments", "PostToolUse": "result", "PreResponse": "text"}
+_SHOWN = 200
+_OK = range(200, 300)
+_REDIRECTS = range(300, 400)
+_VARIABLE = re.compile(r"\$\{.*\}")
 
 
-def check_http(path: str, config: Any) -> None: ...
-async def ask(config: Any, occasion: Any, fetch: Any, clock: Any) -> Any:
+class Fetch(Protocol):
+    """Asks another host, as `agent_core.net.Fetch` does; raises FetchFailed, whose message is fit for anybody."""
+
+    def __call__(
+        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
+    ) -> Awaitable[Fetched]: ...
+
+
+class Opener(Protocol):
+    """Opens what was sealed; raises `Unreadable`."""
+
+    def open(self, sealed: str, purpose: str) -> str: ...
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    decision: Literal["allow", "deny", "modify"]
+    arguments: dict[str, Any] | None = None
+    result: str | None = None
+    text: str | None = None
+    reason: str | None = None
+
+
+class _Useless(Exception):
+    """The answer is none that counts."""
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """Return the value of `X-Parley-Signature` for *body* that is sent at *timestamp*, in seconds since the epoch."""
+    return f"v1={hmac.new(secret.encode(), b'%d.%b' % (timestamp, body), 'sha256').hexdigest()}"
+
+
+def check_http(path: str, config: HttpConfig) -> None:
+    """Raise `InvalidInput` when *config* names nothing that could be asked; this looks nothing up."""
+    if fault := _url_fault(config.url):
+        raise InvalidInput(f"{path}.url", fault)
+    if _VARIABLE.fullmatch(config.secret):
+        raise InvalidInput(f"{path}.secret", "only agents' files name variables; give the secret itself.")
+    if len(config.secret) < MIN_SECRET:
+        raise InvalidInput(
+            f"{path}.secret", f"at least {MIN_SECRET} characters that nobody can guess (`openssl rand -hex 32`)."
+        )
+    if not (isfinite(config.timeout_s) and SHORTEST <= config.timeout_s <= LONGEST):
+        raise InvalidInput(f"{path}.timeout_s", f"between {SHORTEST} and {LONGEST:.0f} seconds.")
+
+
+async def ask(config: HttpConfig, occasion: Occasion, fetch: Fetch, clock: Clock, secrets: Opener) -> Answer:
+    """Post *occasion* and return what is answered; without a useful answer, what `on_error` says and why.
+
+    The delivery's id is that of the question: one that is asked again after a crash has the same, one about other
+    arguments another.
+    """
+    body, timestamp = msgspec.json.encode(occasion), clock.now() // 1000
+    bounds = Bounds(seconds=config.timeout_s, first_byte=config.timeout_s, size=MAX_ANSWER)
+    try:
+        secret = await asyncio.to_thread(secrets.open, config.secret, PURPOSE)  # the first one loads a library
+        headers = {
+            "Content-Type": "application/json",
+            "X-Parley-Timestamp": str(timestamp),
+            "X-Parley-Signature": sign(secret, timestamp, body),
+            "X-Parley-Delivery": hashlib.sha256(body).hexdigest()[:32],
+        }
+        fetched = await fetch(config.url, method="POST", headers=headers, body=body, redirects=0, bounds=bounds)
+        return _meant(fetched, occasion.event)
+    except Unreadable as error:
+        return unasked(config, f"Its secret cannot be opened. {error}")
+    except (FetchFailed, _Useless) as error:
+        return unasked(config, str(error))
+
+
+def unasked(config: HttpConfig, error: str) -> Answer:
+    """Return what counts when the hook could not be asked, or made no sense."""
+    return Deny(UNASKED, error) if config.on_error == "deny" else Allow(error=error)
+
+
+def _meant(fetched: Fetched, event: HookEvent) -> Answer:
+    """Return the answer that *fetched* holds; raise _Useless when it is none."""
+    if fetched.status in _REDIRECTS:
+        raise _Useless(f"It answered {fetched.status}, a redirect; these are not followed: name the URL that answers.")
+    if fetched.status not in _OK:
+        raise _Useless(f"It answered {fetched.status}; an answer has a status of 200 to 299.")
+    if event == "OnRunComplete":  # it is told, not asked
+        return Allow()
+    return _read(_decoded(fetched.body), event)
+
+
+def _decoded(body: bytes) -> _Reply:
+    try:
+        return msgspec.json.decode(body, type=_Reply)
+    except msgspec.ValidationError as error:
+        raise _Useless(f"Its answer does not fit: {str(error)[:_SHOWN]}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _Useless("Its answer is no JSON in UTF-8.") from None
+
+
+def _read(reply: _Reply, event: HookEvent) -> Answer:
+    reason = reply.reason[:MAX_REASON] if reply.reason else None
+    own = _AMENDS.get(event)
+    given = {name: value for name in _AMENDS.values() if (value := getattr(reply, name)) is not None}
+    match reply.decision:
+        case "modify" if own is None:
+            raise _Useless(f"Its answer is `modify`, but nothing can be changed at `{event}`.")
+        case "modify" if set(given) != {own}:
+            raise _Useless(f"Its answer is `modify`; at `{event}` that goes with `{own}`, and with nothing else.")
+        case "modify":
+            return Amend(**given, reason=reason)
+        case decision if given:
+            raise _Useless(f"Its answer is `{decision}` and changes `{min(given)}`; only `modify` changes something.")
+        case "allow":
+            return Allow(reason)
+        case "deny":
+            return Deny(reason)
+
+
+def _url_fault(url: str) -> str | None:
+    """Say what is wrong with how *url* is written, None when nothing is."""
+    try:
+        check_text(url)
+        found = urlsplit(url)
+        host = found.hostname or ""
+        if not host.isascii():
+            return "write the host in ASCII, as `xn--…`."
+        read_target(f"[{host}]:{_port(found)}" if ":" in host else f"{host}:{_port(found)}")
+    except FetchRefused as error:
+        return str(error)
+    except ValueError:
+        return "it has no host and port that can be asked; write it as https://example.com/hook."
     return None
+
+
+def _port(found: Any) -> int:
+    return PORTS[found.scheme] if found.port is None else found.port

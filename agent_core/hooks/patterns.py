@@ -5,6 +5,7 @@ known before the search begins.
 """
 
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 LONGEST = 1_000
@@ -22,15 +23,12 @@ def problem(pattern: str) -> str | None:
     """Say why *pattern* is none, None when it is one."""
     if not 1 <= len(pattern) <= LONGEST:
         return f"a pattern has 1 to {LONGEST} characters."
-    import re2  # noqa: PLC0415 - three megabytes that only a pattern needs
-
     try:
         _compiled(pattern)
     except UnicodeEncodeError:
         return "no pattern: it holds half a character."
-    except re2.error as error:
-        told: Any = error.args[0]
-        return f"no pattern ({told.decode(errors='replace') if isinstance(told, bytes) else told}); {_SYNTAX}."
+    except _re2().error as error:
+        return f"no pattern ({error.args[0].decode(errors='replace')}); {_SYNTAX}."
     return None
 
 
@@ -44,10 +42,14 @@ def found(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> Any:
-    import re2  # noqa: PLC0415 - as above
-
-    options: Any = re2.Options()
+    re2 = _re2()
+    options = re2.Options()
     options.max_mem = _MEMORY
     options.never_capture = True
     options.log_errors = False  # they would be written to the process's stderr, with the pattern
     return re2.compile(pattern, options)
+
+
+def _re2() -> Any:
+    """Import RE2: three megabytes that only a pattern needs."""
+    return import_module("re2")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import islice
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 from unicodedata import normalize
 
 import msgspec
@@ -74,8 +74,10 @@ def _check_field(path: str, field: str, known: set[str], event: HookEvent | None
         when = f" at `{event}`" if event else ""
         names = ", ".join(f"`{name}`" for name in sorted(known))
         raise InvalidInput(path, f"there is no `{root[:50]}`{when}; a field begins with one of {names}.")
-    if len(field) > MAX_FIELD or (root == "arguments" and "" in rest and not field.startswith("/")):
-        raise InvalidInput(path, "write it as `arguments.to`, or `/arguments/a.b` when a name has dots.")
+    if len(field) > MAX_FIELD:
+        raise InvalidInput(path, f"at most {MAX_FIELD} characters.")
+    if root == "arguments" and "" in rest and not field.startswith("/"):
+        raise InvalidInput(path, "write it as `arguments.to`, or as `/arguments/a.b` when a name has dots.")
     if root == "actor" and not (len(rest) == 1 and rest[0] in _OF_ACTORS):
         raise InvalidInput(path, "of an actor there are `actor.id`, `actor.kind` and `actor.name`.")
     if root not in ("actor", "arguments") and rest:
@@ -91,13 +93,13 @@ def _text_fault(value: Any) -> str | None:
 def _plain_fault(value: Any) -> str | None:
     if isinstance(value, str) and len(value) > MAX_TEXT:
         return f"a text has at most {MAX_TEXT} characters."
-    if isinstance(value, list | dict):
-        return "the value is a text, a number, a boolean or null; name a field inside the object."
-    return None
+    if value is None or isinstance(value, str | int | float):
+        return None
+    return "it compares with a text (in quotes, if it looks like a date), a number, a boolean or null."
 
 
 def _contained_fault(value: Any) -> str | None:
-    return _plain_fault(value) if isinstance(value, int | float) else _text_fault(value)
+    return None if isinstance(value, int | float) else _text_fault(value)
 
 
 def _pattern_fault(value: Any) -> str | None:
@@ -105,9 +107,10 @@ def _pattern_fault(value: Any) -> str | None:
 
 
 def _choices_fault(value: Any) -> str | None:
-    if not isinstance(value, list) or not 1 <= len(items(value)) <= MAX_CHOICES:
+    choices = cast("list[Any]", value) if isinstance(value, list) else []
+    if not 1 <= len(choices) <= MAX_CHOICES:
         return f"the value is a list of 1 to {MAX_CHOICES} texts, numbers, booleans or nulls."
-    return next(filter(None, map(_plain_fault, value)), None)  # pyright: ignore[reportUnknownArgumentType] - JSON
+    return next(filter(None, map(_plain_fault, choices)), None)
 
 
 def _number_fault(value: Any) -> str | None:
@@ -191,8 +194,9 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
         case "GREATER_THAN":
             return lambda part: part is not None and _number(part, wide=wide) > wanted
         case _:
-            keys = {key for each in (wanted if condition.operator == "IN" else [wanted]) for key in _keys(each, wide)}
-            return lambda part: not keys.isdisjoint(_keys(part, wide))
+            choices = wanted if condition.operator == "IN" else [wanted]
+            keys = {key for each in choices for key in _keys(each, wide=wide)}
+            return lambda part: not keys.isdisjoint(_keys(part, wide=wide))
 
 
 def _found(pattern: str, text: str) -> bool:
@@ -214,8 +218,10 @@ def _text(part: Any) -> str | None:
     return part if part is None or isinstance(part, str) else msgspec.json.encode(part).decode()
 
 
-def _keys(part: Any, wide: bool) -> list[tuple[str, Any]]:
-    return [_key(form) for form in _forms(part, wide=wide)] if isinstance(part, str) else [_key(part)]
+def _keys(part: Any, *, wide: bool) -> list[tuple[str, Any]]:
+    """Return what *part* is compared by; in a *wide* look a number is also the text that spells it."""
+    own = _key(part)
+    return [own, *(("str", form) for form in _forms(_text(part), wide=True))] if wide else [own]
 
 
 def _key(part: Any) -> tuple[str, Any]:

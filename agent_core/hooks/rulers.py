@@ -6,12 +6,14 @@ from agent_core.hooks.base import Answer, Occasion
 from agent_core.hooks.definition import ApprovalConfig, HttpConfig, Named, RuleConfig
 from agent_core.hooks.rule import rule
 
+NOWHERE = "No webhook can be asked from here: this core was built without a fetch, or without secrets."
+
 
 class HookRulers:
-    """Rules are looked at here, webhooks are asked through *fetch*."""
+    """Rules are looked at here; webhooks are asked through *fetch*, with what *secrets* opens, if there are both."""
 
-    def __init__(self, fetch: http.Fetch, clock: Clock) -> None:
-        self._fetch, self._clock = fetch, clock
+    def __init__(self, clock: Clock, fetch: http.Fetch | None = None, secrets: http.Opener | None = None) -> None:
+        self._clock, self._fetch, self._secrets = clock, fetch, secrets
 
     async def ask(self, named: Named, occasion: Occasion) -> Answer | None:
         """Return what the hook says, None when it has nothing to say."""
@@ -19,6 +21,8 @@ class HookRulers:
             case RuleConfig() as config:
                 return await rule(config, occasion)
             case HttpConfig() as config:
-                return await http.ask(config, occasion, self._fetch, self._clock)
+                if self._fetch is None or self._secrets is None:
+                    return http.unasked(config, NOWHERE)
+                return await http.ask(config, occasion, self._fetch, self._clock, self._secrets)
             case ApprovalConfig():
                 raise AssertionError("People are asked by the chain.")
