@@ -184,6 +184,10 @@ class Core:
             lambda connection: readings.transcript(connection, session, after=after, limit=limit)
         )
 
+    async def beyond(self, seen: Mapping[str, int]) -> set[str]:
+        """Return which sessions have more in their logs than up to the seq at which each was *seen*."""
+        return await self._store.read(lambda connection: sessions.beyond(connection, seen))
+
     async def close_session(self, id: str) -> SessionObject:
         """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
@@ -212,7 +216,6 @@ class Core:
 
         Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
-        self.agents.check_controls(inbound.controls)
         home = await self._homes.get(session)
         return await self._receive(home, inbound)
 
@@ -221,7 +224,6 @@ class Core:
 
         Raises what `receive` raises, and `NotFound` when *session* is another agent's.
         """
-        self.agents.check_controls(inbound.controls)
         if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
             return known
         if session is not None:
@@ -231,7 +233,7 @@ class Core:
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
         try:
             receipt = await self._receive(await self._homes.get(opened.id), inbound)
-        except (IdempotencyMismatch, RateLimited):
+        except (IdempotencyMismatch, InvalidInput, RateLimited):
             await self.delete_session(opened.id)
             raise
         if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed

@@ -1,6 +1,6 @@
 """The roster: agents as the API edits them, and as runs use them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,8 @@ from agent_core import places
 from agent_core.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
 from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
+from agent_core.control_checks import check
+from agent_core.controls import ABLE, Abilities
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.check import check as check_hooks
@@ -25,10 +27,8 @@ from agent_core.store.store import Store
 from agent_core.tools.base import Toolbox
 from agent_core.tools.function import NAME
 
-MAX_STEPS = 200
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
-MAX_TEMPERATURE = 2
 RESERVED = "agent_"
 """Ids begin with it: an agent that is named like another's id would be found in its place."""
 MAX_INSTRUCTIONS = 200_000
@@ -136,19 +136,16 @@ class Roster:
             raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
         if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
             raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
-        self.check_controls(definition.controls)
+        self.check_controls(
+            definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
+        )
         places.check(definition.slack)
 
-    def check_controls(self, controls: Controls) -> None:
-        """Raise `InvalidInput` when *controls* cannot be followed."""
-        if controls.max_steps is not None and not 1 <= controls.max_steps <= MAX_STEPS:
-            raise InvalidInput("controls.max_steps", f"between 1 and {MAX_STEPS}.")
+    def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
+        """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
         if controls.model is not None:
             self._check_model("controls.model", controls.model)
-        if controls.max_output_tokens is not None and controls.max_output_tokens < 1:
-            raise InvalidInput("controls.max_output_tokens", "at least 1.")
-        if controls.temperature is not None and not 0 <= controls.temperature <= MAX_TEMPERATURE:
-            raise InvalidInput("controls.temperature", f"between 0 and {MAX_TEMPERATURE}.")
+        check(controls, tools)
 
     def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
@@ -172,7 +169,15 @@ class Roster:
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
         tools = {spec.name: self._today(spec) for spec in snapshot.tools}
-        return Agent(id=id, version=version, definition=definition, snapshot=snapshot, tools=tools, overrides=overrides)
+        return Agent(
+            id=id,
+            version=version,
+            definition=definition,
+            snapshot=snapshot,
+            tools=tools,
+            overrides=overrides,
+            able=self._able,
+        )
 
     def _sealed(self, given: Definition, kept: Sequence[Hook] = ()) -> Definition:
         """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
@@ -183,6 +188,10 @@ class Roster:
         if self._secrets is None:
             raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
         return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
+
+    def _able(self, model: str) -> Abilities:
+        provider = self._providers.get(model.partition(":")[0])
+        return provider.able(named(model)) if provider else ABLE
 
     def _today(self, frozen: ToolSpec) -> ToolSpec:
         tool = self._toolbox.get(frozen.name)
