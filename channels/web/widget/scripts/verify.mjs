@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { bundle, HOME, STATIC } from "./bundle.mjs";
 
-const BUDGET = 30 * 1024; // bytes with gzip, without charts
+const BUDGET = 34 * 1024; // bytes with gzip, without charts
 const LONGEST = 400; // lines
 
 const failures = [];

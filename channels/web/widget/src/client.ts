@@ -1,6 +1,7 @@
 /** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
 
-import type { Frame } from "./events.js";
+import type { Vote } from "./card.js";
+import type { Frame, WaitingOn } from "./events.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
@@ -21,6 +22,15 @@ export interface Posted {
   readonly seq: number;
 }
 
+export interface Pending {
+  readonly call: string;
+  readonly on: WaitingOn;
+  readonly tool: string;
+  readonly arguments?: Readonly<Record<string, unknown>>;
+}
+/** What became of a call that this page executed. */
+export type Output = { readonly call: string; readonly output: unknown } | { readonly call: string; readonly error: string };
+
 export interface Follower {
   /** The last fact that is known, 0 for none: read again before every connection. */
   cursor(): number;
@@ -34,6 +44,12 @@ export interface Client {
   open(agent: string | null, signal: AbortSignal): Promise<string>;
   post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
+  decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
+  /** Tell that a question is on the screen. */
+  opened(approval: string, signal: AbortSignal): Promise<void>;
+  /** Return the calls of *run* that wait for somebody. */
+  pending(run: string, signal: AbortSignal): Promise<readonly Pending[]>;
+  output(run: string, output: Output, signal: AbortSignal): Promise<void>;
   /** Follow *session* until *signal* ends it; throws the problem that no patience heals. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
 }
@@ -53,6 +69,19 @@ export function createClient(options: ClientOptions): Client {
     post: (session, text, key, signal) => send<Posted>(`${pathOf(session)}/messages`, { text, idempotency_key: key }, signal),
     async cancel(run, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
+    },
+    async decide(approval, vote, signal) {
+      await send(`/v1/approvals/${encodeURIComponent(approval)}`, vote, signal);
+    },
+    async opened(approval, signal) {
+      await request(`/v1/approvals/${encodeURIComponent(approval)}`, { signal });
+    },
+    async pending(run, signal) {
+      const response = await request(`/v1/runs/${encodeURIComponent(run)}`, { signal, cache: "no-store" });
+      return ((await response.json()) as { pending: readonly Pending[] }).pending;
+    },
+    async output(run, output, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/tool-outputs`, { outputs: [output] }, signal);
     },
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };

@@ -1,10 +1,13 @@
 /** One person's conversation with one agent: the folded log, what is still on its way, and the state of the link. */
 
-import type { Client } from "./client.js";
+import type { Vote } from "./card.js";
+import type { Client, Output, Pending } from "./client.js";
+import type { Decisions } from "./deciding.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "./problem.js";
 import { reduce } from "./reduce.js";
-import { EMPTY, type ViewState } from "./state.js";
+import { mayDecide } from "./card.js";
+import { EMPTY, type Call, type ViewState } from "./state.js";
 import type { Memory } from "./storage.js";
 
 export interface Conversation {
@@ -16,6 +19,7 @@ export interface Conversation {
   /** The conversation before this one could not be found any more. */
   readonly lost: boolean;
   readonly stopping: readonly string[];
+  readonly decisions: Decisions;
 }
 
 export interface Actions {
@@ -24,6 +28,9 @@ export interface Actions {
   send(text: string): void;
   resend(key: string): void;
   stop(run: string): void;
+  decide(approval: string, vote: Vote): void;
+  /** Hand in what became of a call that this page executed; whether it counted. */
+  output(run: string, output: Output): Promise<boolean>;
   /** Leave this conversation; the next message opens another. */
   renew(): void;
   reconnect(): void;
@@ -35,11 +42,13 @@ export interface ConversationOptions {
   readonly agent: string | null;
   readonly memory: Memory;
   readonly changed: (conversation: Conversation) => void;
+  /** A call waits for the page that the widget is in; told once. */
+  readonly called: (run: string, call: Pending) => void;
   readonly signal: AbortSignal;
   readonly newKey: () => string;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [] };
+const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {} };
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
@@ -49,15 +58,35 @@ export function converse(options: ConversationOptions): Actions {
   let opening: Promise<string> | null = null;
   let reading = new AbortController();
   let queue: Promise<void> = Promise.resolve();
+  const told = new Set<string>();
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
     const next = { ...now, ...changes };
     now = { ...next, outbox: pruned(next.outbox, next.view) };
     options.changed(now);
+    if (changes.view) notice(now.view.calls);
   };
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
+
+  /** Tell the server of questions that are on the screen, and the page of calls that are its own; each once. */
+  const notice = (calls: readonly Call[]): void => {
+    for (const { approval, id, on, run, status } of calls) {
+      if (status !== "waiting" || told.has(`${on} ${id}`)) continue;
+      told.add(`${on} ${id}`);
+      if (on === "approval" && approval && mayDecide(approval)) client.opened(approval.id, signal).catch(() => told.delete(`${on} ${id}`));
+      if (on === "client" && run !== null) raise(run, id);
+    }
+  };
+  const raise = (run: string, id: string): void => {
+    const fail = (error: unknown): void => {
+      told.delete(`client ${id}`);
+      set({ problem: asProblem(error) });
+    };
+    const found = (calls: readonly Pending[]): void => calls.filter(({ call, on }) => call === id && on === "client").forEach((call) => options.called(run, call));
+    client.pending(run, signal).then(found, fail);
+  };
 
   const follow = (id: string): void => {
     reading.abort();
@@ -138,6 +167,24 @@ export function converse(options: ConversationOptions): Actions {
       client.cancel(run, signal).catch((error: unknown) => {
         set({ stopping: now.stopping.filter((each) => each !== run), problem: asProblem(error) });
       });
+    },
+    decide(approval, vote) {
+      const mark = (deciding: Decisions[string]): void => set({ decisions: { ...now.decisions, [approval]: deciding } });
+      mark({ sending: true });
+      client.decide(approval, vote, signal).then(
+        () => mark({ sending: false }),
+        (error: unknown) => mark({ sending: false, problem: asProblem(error) }),
+      );
+    },
+    async output(run, output) {
+      try {
+        await client.output(run, output, signal);
+        return true;
+      } catch (error) {
+        const problem = asProblem(error);
+        if (problem.status !== 409) set({ problem }); // 409: another tab was first
+        return false;
+      }
     },
     renew: () => forget(false),
     reconnect() {

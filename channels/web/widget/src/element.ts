@@ -1,7 +1,7 @@
 /** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
 
-import { createClient } from "./client.js";
-import { converse } from "./conversation.js";
+import { createClient, type Output, type Pending } from "./client.js";
+import { converse, type Actions } from "./conversation.js";
 import { pause } from "./pause.js";
 import { browserMemory } from "./storage.js";
 import { STRINGS, type Strings } from "./strings.js";
@@ -12,6 +12,18 @@ import { createView, type View } from "./view.js";
 const WIRED = ["server", "agent", "token", "token-url", "storage-key"] as const;
 const WORDS = ["heading", "greeting", "placeholder"] as const;
 
+/** The detail of the event `parley:tool-call`: a call that the page is to execute. */
+export interface ToolCallDetail {
+  readonly call: string;
+  readonly run: string;
+  readonly name: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+  /** Hand in the output, text or anything that JSON holds; whether it counted. */
+  respond(output: unknown): Promise<boolean>;
+  /** Tell the assistant that it did not work, and why. */
+  fail(message: string): Promise<boolean>;
+}
+
 export class ParleyChat extends HTMLElement {
   static readonly observedAttributes: readonly string[] = [...WIRED, ...WORDS];
 
@@ -20,6 +32,8 @@ export class ParleyChat extends HTMLElement {
   #view: View | null = null;
   #life: AbortController | null = null;
   #restarting = false;
+  #actions: Actions | null = null;
+  readonly #calls = new Map<string, string>();
 
   constructor() {
     super();
@@ -63,6 +77,11 @@ export class ParleyChat extends HTMLElement {
     else this.#restart();
   }
 
+  /** Hand in what became of a call that a `parley:tool-call` told of; whether it counted. */
+  submitToolOutput(call: string, output: unknown): Promise<boolean> {
+    return this.#hand(call, { call, output });
+  }
+
   override focus(): void {
     this.#view?.focus();
   }
@@ -78,15 +97,32 @@ export class ParleyChat extends HTMLElement {
     const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
     const memory = browserMemory(this.getAttribute("storage-key") ?? `parley:${server}:${agent ?? ""}`);
     const view: { current: View | null } = { current: null };
-    const actions = converse({ client, agent, memory, signal, newKey, changed: (each) => view.current?.show(each) });
+    const called = (run: string, call: Pending): void => this.#raise(run, call);
+    const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
+    this.#actions = actions;
     this.#view = view.current = createView(this.#strings, actions, signal);
     this.#label();
     this.shadowRoot?.replaceChildren(this.#view.node);
     actions.start();
   }
 
+  /** Let the page execute a call: it takes it with `preventDefault`, and answers then or later. */
+  #raise(run: string, { call, tool, arguments: given = {} }: Pending): void {
+    this.#calls.set(call, run);
+    const respond = (output: unknown): Promise<boolean> => this.submitToolOutput(call, output);
+    const fail = (message: string): Promise<boolean> => this.#hand(call, { call, error: message });
+    const detail: ToolCallDetail = { call, run, name: tool, arguments: given, respond, fail };
+    this.dispatchEvent(new CustomEvent("parley:tool-call", { detail, bubbles: true, composed: true, cancelable: true }));
+  }
+
+  async #hand(call: string, output: Output): Promise<boolean> {
+    const run = this.#calls.get(call);
+    return run !== undefined && this.#actions !== null && this.#actions.output(run, output);
+  }
+
   #stop(): void {
     this.#life?.abort();
+    this.#actions = null;
     this.#life = null;
     this.#view = null;
     this.shadowRoot?.replaceChildren();

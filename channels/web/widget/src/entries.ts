@@ -1,13 +1,14 @@
 /** The transcript as a list of what stands on the page: pure, from the conversation's value. */
 
 import type { Conversation } from "./conversation.js";
+import type { Deciding, Decisions } from "./deciding.js";
 import type { Part } from "./events.js";
 import { unshown, type Outgoing } from "./outbox.js";
 import { isBusy, textOf, type Call, type Message, type Render, type Run, type ViewState } from "./state.js";
 
 export type Block =
   | { readonly kind: "text" | "reasoning"; readonly key: string; readonly text: string; readonly open: boolean }
-  | { readonly kind: "tool"; readonly key: string; readonly call: Call }
+  | { readonly kind: "tool"; readonly key: string; readonly call: Call; readonly deciding?: Deciding | undefined }
   | { readonly kind: "render"; readonly key: string; readonly render: Render }
   | { readonly kind: "file"; readonly key: string; readonly name: string };
 
@@ -57,7 +58,13 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
     entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
   }
   entries.push(...unshown(conversation.outbox, view).map(unsent));
-  return markRetry(entries);
+  return markRetry(entries.map((entry) => withDecisions(entry, conversation.decisions)));
+}
+
+function withDecisions(entry: Entry, decisions: Decisions): Entry {
+  if (entry.kind !== "answer" || !Object.keys(decisions).length) return entry;
+  const decided = (block: Block): Block => (block.kind === "tool" && block.call.approval ? { ...block, deciding: decisions[block.call.approval.id] } : block);
+  return { ...entry, blocks: entry.blocks.map(decided) };
 }
 
 function question(message: Message, run: Run | undefined): Question {

@@ -1,5 +1,6 @@
 /** The nodes of one entry of the transcript, and how they change. */
 
+import { cardNode, type Card, type Decide } from "./card.js";
 import type { Answer, Block, Entry, Question } from "./entries.js";
 import type { Part } from "./events.js";
 import { h, icon, setAttribute, setChildren, setText } from "./dom.js";
@@ -15,9 +16,9 @@ export interface Shown<T> {
 
 const SPARK = "M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16l.8 2.2L22 19l-2.2.8L19 22l-.8-2.2L16 19l2.2-.8z";
 
-/** Return the node of *entry*, drawn. */
-export function showEntry(entry: Entry, strings: Strings): Shown<Entry> {
-  const shown = entry.kind === "question" ? questionNode(strings) : answerNode(strings);
+/** Return the node of *entry*, drawn; *decide* takes what is said to a question. */
+export function showEntry(entry: Entry, strings: Strings, decide: Decide): Shown<Entry> {
+  const shown = entry.kind === "question" ? questionNode(strings) : answerNode(strings, decide);
   shown.update(entry as never);
   return shown as Shown<Entry>;
 }
@@ -44,7 +45,7 @@ function questionNode(strings: Strings): Shown<Question> {
   };
 }
 
-function answerNode(strings: Strings): Shown<Answer> {
+function answerNode(strings: Strings, decide: Decide): Shown<Answer> {
   const body = h("div", { class: "blocks" });
   const foot = h("div", { class: "notes" });
   const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
@@ -57,7 +58,7 @@ function answerNode(strings: Strings): Shown<Answer> {
     update(answer) {
       setAttribute(node, "aria-busy", answer.busy ? "true" : "false");
       const nodes = answer.blocks.map((block) => {
-        const known = shown.get(block.key) ?? blockNode(block, strings);
+        const known = shown.get(block.key) ?? blockNode(block, strings, decide);
         shown.set(block.key, known);
         known.update(block);
         return known.node;
@@ -85,14 +86,14 @@ function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] 
   return all;
 }
 
-function blockNode(block: Block, strings: Strings): Shown<Block> {
+function blockNode(block: Block, strings: Strings, decide: Decide): Shown<Block> {
   switch (block.kind) {
     case "text":
       return textNode(strings) as Shown<Block>;
     case "reasoning":
       return reasoningNode(strings) as Shown<Block>;
     case "tool":
-      return toolNode(block.call, strings) as Shown<Block>;
+      return toolNode(block.call, strings, decide) as Shown<Block>;
     case "render":
       return still(h("pre", { class: "render", tabindex: "0", "aria-label": block.render.kind }, block.render.text));
     case "file":
@@ -122,34 +123,45 @@ function reasoningNode(strings: Strings): Shown<Block & { kind: "reasoning" }> {
 }
 
 /** A line per call; where the reader may see what went in and out, it opens. */
-function toolNode(first: Call, strings: Strings): Shown<Block & { kind: "tool" }> {
+function toolNode(first: Call, strings: Strings, decide: Decide): Shown<Block & { kind: "tool" }> {
   const status = h("span", { class: "status" });
   const line = [h("i", { class: "light", "aria-hidden": "true" }), h("code", {}, first.name), status];
   const node = h("div", { class: "tool" }, h("div", { class: "line" }, ...line));
   const details = h("details");
   let last: Call | null = null;
+  let card: Card | null = null;
   return {
     node,
-    update({ call }) {
+    update({ call, deciding }) {
+      if (call.approval) {
+        card ??= cardNode(call.approval, decide, strings);
+        card.update(call, deciding);
+        if (!card.node.parentNode) node.append(card.node);
+      }
       if (call === last) return;
       last = call;
       setAttribute(node, "data-status", call.status);
-      setText(status, call.status === "running" && call.progress ? call.progress : strings.tool[call.status]);
+      setText(status, statusOf(call, strings));
       const inside = detailsOf(call, strings);
       if (!inside.length) return;
       if (!details.parentNode) {
         details.append(h("summary", { class: "line" }, ...line));
-        node.replaceChildren(details);
+        node.replaceChildren(details, ...(card ? [card.node] : []));
       }
       details.replaceChildren(details.firstChild as Node, ...inside);
     },
   };
 }
 
+function statusOf(call: Call, strings: Strings): string {
+  if (call.status === "running" && call.progress) return call.progress;
+  return call.status === "waiting" && call.on === "client" ? strings.onPage : strings.tool[call.status];
+}
+
 function detailsOf(call: Call, strings: Strings): readonly Node[] {
   const box = (label: string, text: string): Node => h("div", { class: "box" }, h("span", {}, label), h("pre", { tabindex: "0" }, text));
   const all: Node[] = [];
-  if (call.arguments) all.push(box(strings.arguments, JSON.stringify(call.arguments, null, 2)));
+  if (call.arguments && !call.approval) all.push(box(strings.arguments, JSON.stringify(call.arguments, null, 2)));
   const result = call.result && resultText(call.result);
   if (result) all.push(box(strings.result, call.truncated ? `${result}\n${strings.truncated}` : result));
   return all;

@@ -48,6 +48,19 @@ export interface Delta {
   readonly text: string;
 }
 
+export interface Person {
+  readonly id: string;
+  readonly kind?: string;
+  readonly name?: string | null;
+}
+
+interface Asked {
+  readonly approval: string;
+  readonly call: string;
+  /** Missing where the reader may not see them. */
+  readonly arguments?: Readonly<Record<string, unknown>>;
+}
+
 interface Bodies {
   "message.received": { message: string; parts: readonly Part[] };
   /** Without parts the message was deleted. */
@@ -77,6 +90,24 @@ interface Bodies {
   "tool.progress": { call: string; text: string };
   "tool.pending": { call: string; on: WaitingOn };
   "tool.completed": { call: string; outcome: Outcome; parts?: readonly Part[]; truncated?: boolean };
+  "approval.requested": Asked & {
+    tool: string;
+    title: string;
+    detail?: string;
+    responders: readonly string[];
+    quorum: number;
+    /** In seconds from the frame's time on. */
+    timeout_s: number;
+    edit?: boolean;
+    remember?: boolean;
+  };
+  "approval.voted": Asked & { votes: number; edited?: boolean };
+  "approval.decided": Asked & {
+    status: "approved" | "denied" | "expired" | "cancelled";
+    by?: Person;
+    reason?: string;
+    edited?: boolean;
+  };
   "render.shown": { render: string; kind: string; text: string };
 }
 

@@ -1,7 +1,7 @@
 /** The pure fold: what the browser shows is `frames.reduce(reduce, EMPTY)`. */
 
 import type { Delta, Frame, KnownFrame, Part } from "./events.js";
-import type { Call, Message, Run, ViewState } from "./state.js";
+import type { Approval, Call, Message, Run, ViewState } from "./state.js";
 
 /**
  * Fold *frame* into *state*.
@@ -32,6 +32,10 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
     case "tool.pending":
     case "tool.completed":
       return applyTool(state, frame);
+    case "approval.requested":
+    case "approval.voted":
+    case "approval.decided":
+      return { ...state, calls: change(state.calls, frame.data.call, (call) => ask(call, frame)) };
     case "render.shown":
       return { ...state, renders: put(state.renders, { id: frame.data.render, kind: frame.data.kind, text: frame.data.text }) };
     default:
@@ -42,7 +46,8 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
 type FrameOf<P extends string> = Extract<KnownFrame, { type: P }>;
 type MessageFrame = FrameOf<"message.received" | "message.corrected" | "message.completed">;
 type ToolFrame = FrameOf<"tool.requested" | "tool.started" | "tool.progress" | "tool.pending" | "tool.completed">;
-type RunFrame = Exclude<KnownFrame, MessageFrame | ToolFrame>;
+type AskFrame = FrameOf<"approval.requested" | "approval.voted" | "approval.decided">;
+type RunFrame = Exclude<KnownFrame, MessageFrame | ToolFrame | AskFrame>;
 
 function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
   const { message: id, parts } = frame.data;
@@ -59,7 +64,7 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
     }
     case "message.completed": {
       const { role, stop, partial = false } = frame.data;
-      const known = find(state.messages, id) ? state : { ...state, messages: insert(state.messages, blank(id, role, frame.run)) };
+      const known = find(state.messages, id) ? state : begin(state, blank(id, role, frame.run));
       const done = { seq: frame.seq ?? 0, parts, stop, partial, open: false };
       return expectCalls({ ...known, messages: change(known.messages, id, (message) => ({ ...message, ...done })) }, id, frame.run);
     }
@@ -80,7 +85,7 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
     case "tool.started":
       return set({ status: "running" });
     case "tool.pending":
-      return set({ status: "waiting" });
+      return set({ status: "waiting", on: frame.data.on });
     case "tool.progress":
       return find(state.calls, id)?.status === "running" ? set({ progress: frame.data.text }) : state;
     case "tool.completed": {
@@ -88,6 +93,30 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
       return set({ status: outcome, ...(parts && { result: parts }), ...(truncated && { truncated }) });
     }
   }
+}
+
+function ask(call: Call, frame: AskFrame): Call {
+  const told = frame.data.arguments && { arguments: frame.data.arguments };
+  switch (frame.type) {
+    case "approval.requested": {
+      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false } = frame.data;
+      const until = Date.parse(frame.time) + timeout_s * 1000;
+      const open = { status: "open", yes: 0, edited: false } as const;
+      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...told, responders, quorum, until, edit, remember, ...open } };
+    }
+    case "approval.voted": {
+      const { votes: yes, edited = false } = frame.data;
+      return asked(call, { ...told, yes, edited });
+    }
+    case "approval.decided": {
+      const { status, by, reason, edited = false } = frame.data;
+      return asked(call, { ...told, status, edited, ...(by && { by }), ...(reason && { reason }), at: Date.parse(frame.time) });
+    }
+  }
+}
+
+function asked(call: Call, changes: Partial<Approval>): Call {
+  return call.approval ? { ...call, approval: { ...call.approval, ...changes } } : call;
 }
 
 function applyRun(state: ViewState, frame: RunFrame): ViewState {
@@ -148,6 +177,12 @@ function startStep(state: ViewState, id: string, takes: readonly number[], run: 
 /** Let *run* have waiting messages as its own, those that are *meant*: if no step of it takes them, they end with it. */
 function hand(state: ViewState, run: string, meant: (message: Message) => boolean): ViewState {
   return { ...state, messages: state.messages.map((each) => (each.pending && meant(each) ? { ...each, run, steered: false } : each)) };
+}
+
+/** Show an answer that no step began, as when a hook refused the question: that stands before it. */
+function begin(state: ViewState, message: Message): ViewState {
+  const known = message.role === "assistant" && message.run !== null ? settle(state, message.run) : state;
+  return { ...known, messages: insert(known.messages, message) };
 }
 
 /** Give up on *run*'s own messages that no step took; they stand behind what was taken, in their order. */

@@ -1,6 +1,6 @@
 /** What the browser shows of a session, as one frozen value. */
 
-import type { Outcome, Part, Stop } from "./events.js";
+import type { Outcome, Part, Person, Stop, WaitingOn } from "./events.js";
 
 export type RunStatus =
   | "queued"
@@ -44,6 +44,30 @@ export interface Message {
   readonly attempt: number;
 }
 
+/** What people are asked about a call. */
+export interface Approval {
+  readonly id: string;
+  readonly tool: string;
+  readonly title: string;
+  readonly detail?: string;
+  /** Those that run after a yes; missing where the reader may not see them. */
+  readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly responders: readonly string[];
+  readonly quorum: number;
+  /** How many said yes. */
+  readonly yes: number;
+  /** When it is over, in milliseconds. */
+  readonly until: number;
+  readonly edit: boolean;
+  readonly remember: boolean;
+  readonly status: "open" | "approved" | "denied" | "expired" | "cancelled";
+  readonly edited: boolean;
+  readonly by?: Person;
+  readonly reason?: string;
+  /** When it was decided, in milliseconds. */
+  readonly at?: number;
+}
+
 export interface Call {
   readonly id: string;
   readonly run: string | null;
@@ -54,6 +78,9 @@ export interface Call {
   readonly result?: readonly Part[];
   readonly truncated?: boolean;
   readonly progress?: string;
+  /** Who has to finish it, while its status is `waiting`. */
+  readonly on?: WaitingOn;
+  readonly approval?: Approval;
 }
 
 export interface Render {

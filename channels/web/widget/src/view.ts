@@ -1,5 +1,6 @@
 /** The widget's face: a header, a banner, the transcript and the composer, painted at most once a frame. */
 
+import type { Decide } from "./card.js";
 import { createComposer } from "./composer.js";
 import type { Actions, Conversation } from "./conversation.js";
 import { h, icon, setAttribute, setChildren, setText } from "./dom.js";
@@ -36,7 +37,7 @@ export function createView(strings: Strings, actions: Actions, signal: AbortSign
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, strings);
+  const transcript = createTranscript(list, frameParts.greeting, strings, actions.decide);
 
   const paint = (): void => {
     frame = 0;
@@ -79,12 +80,12 @@ function createFrame(strings: Strings, composer: Node, middle: Node) {
 }
 
 /** Return a function that draws the entries of a conversation, touching only the nodes that changed. */
-function createTranscript(list: HTMLElement, greeting: HTMLElement, strings: Strings): (conversation: Conversation) => void {
+function createTranscript(list: HTMLElement, greeting: HTMLElement, strings: Strings, decide: Decide): (conversation: Conversation) => void {
   let shown = new Map<string, Shown<Entry>>();
   return (conversation) => {
     const next = new Map<string, Shown<Entry>>();
     const nodes = entriesOf(conversation).map((entry) => {
-      const known = shown.get(entry.key) ?? showEntry(entry, strings);
+      const known = shown.get(entry.key) ?? showEntry(entry, strings, decide);
       next.set(entry.key, known);
       known.update(entry);
       return known.node;

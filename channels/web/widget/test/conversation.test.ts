@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Client, Follower } from "../src/client.js";
+import type { Client, Follower, Pending } from "../src/client.js";
 import { converse, type Actions, type Conversation } from "../src/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/entries.js";
 import type { Frame } from "../src/events.js";
@@ -11,6 +11,7 @@ interface Stage {
   readonly actions: Actions;
   readonly now: () => Conversation;
   readonly posts: string[][];
+  readonly called: [string, Pending][];
   readonly opened: () => number;
   readonly follower: () => Follower;
   readonly saved: () => string | null;
@@ -25,17 +26,22 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
   let follower: Follower | null = null;
   let otherTab: (session: string | null) => void = () => undefined;
   const posts: string[][] = [];
+  const called: [string, Pending][] = [];
   const whole: Client = {
     open: async () => `ses_${(opened += 1)}`,
     post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),
     cancel: async () => undefined,
+    decide: async () => undefined,
+    opened: async () => undefined,
+    pending: async () => [],
+    output: async () => undefined,
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
   const memory = { load: () => saved, save: (id: string | null) => (saved = id), watch: (changed: typeof otherTab) => (otherTab = changed) };
-  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, changed: (each) => (now = each) });
+  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, called: (run, call) => called.push([run, call]), changed: (each) => (now = each) });
   actions.start();
-  return { actions, posts, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (id) => otherTab(id) };
+  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (id) => otherTab(id) };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -196,4 +202,70 @@ test("a run that has nothing to show yet is thinking", () => {
   assert.equal((entries("plain", 6).at(-1) as Answer).thinking, true);
   assert.equal((entries("plain", 7).at(-1) as Answer).thinking, false);
   assert.equal((entries("plain").at(-1) as Answer).thinking, false);
+});
+
+const asking = framesOf("approved_edited").slice(0, framesOf("approved_edited").findIndex(({ type }) => type === "run.waiting") + 1);
+const failing = (status: number, code: string, errors: object[] = []) => async (): Promise<never> => {
+  throw Object.assign(new Error(`It is ${code}.`), { status, code, errors });
+};
+
+test("what is said to a question goes out once, and is kept until the log tells of it", async () => {
+  const said: unknown[] = [];
+  const { actions, follower, now } = stage({ decide: async (id, vote) => void said.push([id, vote]) }, "ses_1");
+  asking.forEach((frame) => follower().frame(frame));
+  actions.decide("apr_1", { approved: true, remember: true });
+  assert.equal(now().decisions["apr_1"]?.sending, true);
+  await settled();
+  assert.deepEqual(said, [["apr_1", { approved: true, remember: true }]]);
+  assert.equal(now().decisions["apr_1"]?.sending, false);
+});
+
+test("a decision that does not count says why, at its own card", async () => {
+  const { actions, follower, now } = stage({ decide: failing(403, "not_an_approver") }, "ses_1");
+  asking.forEach((frame) => follower().frame(frame));
+  actions.decide("apr_1", { approved: true });
+  await settled();
+  const blocks = entriesOf(now()).flatMap((entry) => (entry.kind === "answer" ? entry.blocks : []));
+  const told = blocks.flatMap((block) => (block.kind === "tool" ? [block.deciding?.problem?.code] : []));
+  assert.deepEqual(told, ["not_an_approver", undefined]);
+  assert.equal(now().problem, null);
+});
+
+test("each question that may be decided here is told to be on the screen, once", async () => {
+  const opened: string[] = [];
+  const { follower } = stage({ opened: async (id) => void opened.push(id) }, "ses_1");
+  asking.forEach((frame) => follower().frame(frame));
+  follower().reset();
+  asking.forEach((frame) => follower().frame(frame));
+  await settled();
+  assert.deepEqual(opened, ["apr_1", "apr_2"]);
+});
+
+test("a call of the page is told once, with its arguments, and its output is handed in; another tab may be first", async () => {
+  const handed: unknown[] = [];
+  const frames = framesOf("client_call");
+  const wait = frames.slice(0, frames.findIndex(({ type }) => type === "run.waiting") + 1);
+  const id = (wait.find(({ type }) => type === "tool.pending")?.data as { call: string }).call;
+  const waiting: Pending = { call: id, on: "client", tool: "where", arguments: { what: "home" } };
+  const client = { pending: async () => [waiting], output: async (run: string, output: unknown) => void handed.push([run, output]) };
+  const { actions, called, follower } = stage(client, "ses_1");
+  for (let twice = 0; twice < 2; twice += 1) wait.forEach((frame) => follower().frame(frame));
+  await settled();
+  assert.deepEqual(called, [["run_1", waiting]]);
+  assert.equal(await actions.output("run_1", { call: id, output: { place: "Bern" } }), true);
+  assert.deepEqual(handed, [["run_1", { call: id, output: { place: "Bern" } }]]);
+
+  const late = stage({ output: failing(409, "already_decided") }, "ses_1");
+  assert.equal(await late.actions.output("run_1", { call: id, output: 1 }), false);
+  assert.equal(late.now().problem, null);
+  const wrong = stage({ output: failing(422, "invalid_request") }, "ses_1");
+  assert.equal(await wrong.actions.output("run_1", { call: id, output: 1 }), false);
+  assert.equal(wrong.now().problem?.code, "invalid_request");
+});
+
+test("a call that is closed by the time the page hears of it is not told", async () => {
+  const { called, follower } = stage({ pending: async () => [] }, "ses_1");
+  framesOf("client_call").forEach((frame) => follower().frame(frame));
+  await settled();
+  assert.deepEqual(called, []);
 });

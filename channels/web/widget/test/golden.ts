@@ -11,6 +11,8 @@ declare const GOLDEN: string; // set by scripts/test.mjs
 export interface Expected {
   readonly transcript: readonly { role: string; text: string; partial?: true }[];
   readonly runs: Readonly<Record<string, string>>;
+  /** Status, arguments and who decided. */
+  readonly approvals?: Readonly<Record<string, readonly [string, unknown, string | null]>>;
 }
 
 export const names = readdirSync(GOLDEN).filter((name) => name.endsWith(".jsonl")).map((name) => name.slice(0, -6));
@@ -31,5 +33,7 @@ export function fold(frames: readonly Frame[], from: ViewState = EMPTY): ViewSta
 /** Return what the three folds must agree on. */
 export function summary(state: ViewState): Expected {
   const transcript = state.messages.map(({ role, parts, partial }) => ({ role, text: textOf(parts), ...(partial && { partial }) }));
-  return { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
+  const approvals = state.calls.flatMap(({ approval }) => (approval ? [[approval.id, [approval.status, approval.arguments, approval.by?.id ?? null]]] : []));
+  const told = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
+  return approvals.length ? { ...told, approvals: Object.fromEntries(approvals) } : told;
 }

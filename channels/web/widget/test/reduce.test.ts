@@ -42,7 +42,9 @@ for (const name of names) {
 
   test(`"${name}" as a visitor reads it has gaps in seq and the same transcript`, () => {
     const visible = framesOf(name).filter(({ type }) => !["context.added", "snapshot.frozen", "hook.ruled"].includes(type)).map(withhold);
-    assert.deepEqual(summary(fold(visible)), expectedOf(name));
+    const { approvals: told = {}, ...rest } = expectedOf(name);
+    const withheld = Object.fromEntries(Object.entries(told).map(([id, [status, , by]]) => [id, [status, undefined, by]]));
+    assert.deepEqual(summary(fold(visible)), Object.keys(told).length ? { ...rest, approvals: withheld } : rest);
   });
 }
 

@@ -1,0 +1,160 @@
+/** The card of a question to people: the exact call, what can be said to it, and how it was decided. */
+
+import type { Deciding } from "./deciding.js";
+import { h, setAttribute, setChildren } from "./dom.js";
+import { argumentsNode, editor, type Editor } from "./fields.js";
+import type { Approval, Call } from "./state.js";
+import { explain, type Strings } from "./strings.js";
+
+export interface Vote {
+  readonly approved: boolean;
+  readonly reason?: string;
+  readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly remember?: boolean;
+}
+export type Decide = (approval: string, vote: Vote) => void;
+export interface Card {
+  readonly node: HTMLElement;
+  update(call: Call, deciding: Deciding | undefined): void;
+}
+
+type Mode = "look" | "edit" | "deny";
+
+/** Return the card of *first*; *decide* takes what the person says. */
+export function cardNode(first: Approval, decide: Decide, strings: Strings): Card {
+  const words = strings.approval;
+  const title = h("p", { class: "card-title", id: `t-${first.id}` }, first.title);
+  const place = h("div", { class: "card-body" });
+  const status = h("p", { class: "card-status", role: "status" });
+  const node = h("section", { class: "card", "aria-labelledby": title.id }, title, place, status);
+  let mode: Mode = "look";
+  let last = "";
+  let now: { approval: Approval; deciding: Deciding | undefined } = { approval: first, deciding: undefined };
+
+  const go = (next: Mode): void => {
+    mode = next;
+    paint();
+    place.querySelector<HTMLElement>("textarea, input, button")?.focus();
+  };
+  const say = (vote: Vote): void => decide(now.approval.id, vote);
+  const paint = (): void => {
+    const { approval, deciding } = now;
+    const busy = deciding?.sending ?? false;
+    const open = approval.status === "open";
+    if (!open) mode = "look";
+    setAttribute(node, "data-status", approval.status);
+    setAttribute(node, "aria-busy", busy ? "true" : null);
+    setChildren(place, bodyOf(approval, mode, { go, say, busy }, deciding, strings));
+    status.replaceChildren(...statusOf(approval, deciding, strings));
+  };
+  node.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || mode === "look") return;
+    event.stopPropagation(); // Escape ends the form, not the run
+    go("look");
+  });
+  setAttribute(node, "aria-description", words.label);
+  return {
+    node,
+    update({ approval }, deciding) {
+      if (!approval) return;
+      const stamp = JSON.stringify([approval, deciding]);
+      if (stamp === last) return;
+      const kept = last !== "" && mode !== "look" && approval.status === "open" && !deciding?.problem;
+      last = stamp;
+      now = { approval, deciding };
+      if (kept && !deciding?.sending) return; // what is being written must not be taken away
+      paint();
+    },
+  };
+}
+
+interface Does {
+  go(mode: Mode): void;
+  say(vote: Vote): void;
+  readonly busy: boolean;
+}
+
+function bodyOf(approval: Approval, mode: Mode, does: Does, deciding: Deciding | undefined, strings: Strings): readonly Node[] {
+  const detail = approval.detail ? [h("p", { class: "detail" }, approval.detail)] : [];
+  const tool = h("p", { class: "card-tool" }, h("code", {}, approval.tool));
+  if (mode === "edit") return [...detail, tool, editForm(approval, does, deciding, strings)];
+  const given = approval.arguments ? [argumentsNode(approval.arguments)] : [];
+  if (approval.status !== "open") return [...detail, tool, ...given];
+  if (mode === "deny") return [...detail, tool, ...given, denyForm(does, strings)];
+  return [...detail, tool, ...given, mayDecide(approval) ? buttons(approval, does, strings) : waitsFor(approval, strings)];
+}
+
+/** Return whether this page's visitor is among those who may: the server has the last word. */
+export function mayDecide({ arguments: given, responders }: Approval): boolean {
+  const named = responders.some((each) => each === "asker" || each === "anyone" || each.startsWith("actor:"));
+  return given !== undefined && named && !responders.includes("not_asker");
+}
+
+function buttons(approval: Approval, { go, say, busy }: Does, strings: Strings): HTMLElement {
+  const words = strings.approval;
+  const button = (label: string, act: () => void, kind = ""): HTMLElement => {
+    const made = h("button", { type: "button", class: `choice ${kind}`.trim(), disabled: busy }, label);
+    made.addEventListener("click", act);
+    return made;
+  };
+  const all = [button(words.approve, () => say({ approved: true }), "yes")];
+  if (approval.remember) all.push(button(words.remember, () => say({ approved: true, remember: true })));
+  if (approval.edit) all.push(button(words.edit, () => go("edit")));
+  all.push(button(words.deny, () => go("deny"), "no"));
+  return h("div", { class: "choices" }, ...all);
+}
+
+function waitsFor({ responders }: Approval, strings: Strings): HTMLElement {
+  const who = responders.map((each) => strings.approval.who[each] ?? each).join(", ");
+  return h("p", { class: "note" }, `${strings.approval.waits} ${who}.`);
+}
+
+function editForm(approval: Approval, does: Does, deciding: Deciding | undefined, strings: Strings): HTMLElement {
+  const fields: Editor = editor(approval.id, approval.arguments ?? {}, strings);
+  fields.mark(deciding?.problem?.errors ?? []);
+  const submit = (): void => {
+    const changed = fields.read();
+    if (changed) does.say({ approved: true, arguments: changed });
+  };
+  return form([fields.node], strings.approval.approveEdited, "yes", submit, does, strings);
+}
+
+function denyForm(does: Does, strings: Strings): HTMLElement {
+  const reason = h("textarea", { rows: "2", maxlength: "2000", "aria-label": strings.approval.reason, placeholder: strings.approval.reason });
+  const submit = (): void => does.say({ approved: false, ...(reason.value.trim() && { reason: reason.value.trim() }) });
+  return form([reason], strings.approval.deny, "no", submit, does, strings);
+}
+
+function form(fields: readonly Node[], label: string, kind: string, submit: () => void, { go, busy }: Does, strings: Strings): HTMLElement {
+  const back = h("button", { type: "button", class: "choice" }, strings.approval.back);
+  back.addEventListener("click", () => go("look"));
+  const send = h("button", { type: "submit", class: `choice ${kind}`, disabled: busy }, label);
+  const node = h("form", { class: "card-form", novalidate: true }, ...fields, h("div", { class: "choices" }, send, back));
+  node.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  return node;
+}
+
+function statusOf(approval: Approval, deciding: Deciding | undefined, strings: Strings): readonly (Node | string)[] {
+  const words = strings.approval;
+  if (approval.status !== "open") {
+    const who = approval.by ? ` ${words.by} ${approval.by.name || approval.by.id}` : "";
+    const when = approval.at ? `, ${clock(approval.at)}` : "";
+    const edited = approval.edited && approval.status === "approved" ? ` ${words.edited}` : "";
+    const why = approval.reason ? ` ${approval.reason}` : "";
+    return [`${words.status[approval.status]}${who}${when}.${edited}${why}`];
+  }
+  if (deciding?.problem) return [h("span", { class: "wrong" }, explain(deciding.problem, strings))];
+  if (deciding?.sending) return [strings.sending];
+  const votes = approval.quorum > 1 ? `${approval.yes} / ${approval.quorum} ${words.votes} · ` : "";
+  return [`${votes}${words.until} ${clock(approval.until)}`];
+}
+
+/** Return *time* as the page's language writes it, with the day when that is another one. */
+function clock(time: number): string {
+  const at = new Date(time);
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+}

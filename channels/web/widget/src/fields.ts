@@ -1,0 +1,88 @@
+/** The arguments of a call: as a list that is read, and as fields that are corrected. */
+
+import { h, setAttribute, setText } from "./dom.js";
+import type { Strings } from "./strings.js";
+
+type Json = Readonly<Record<string, unknown>>;
+export interface Fault {
+  readonly path: string;
+  readonly message: string;
+}
+export interface Editor {
+  readonly node: HTMLElement;
+  /** Return the arguments as they are written, null when one of them cannot be read; its field says so. */
+  read(): Record<string, unknown> | null;
+  /** Show at its field what is wrong with it. */
+  mark(faults: readonly Fault[]): void;
+}
+
+/** Return *given* as a list of names and values, every value whole. */
+export function argumentsNode(given: Json): HTMLElement {
+  const rows = Object.entries(given).flatMap(([name, value]) => [
+    h("dt", {}, name),
+    h("dd", {}, h("pre", { tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2))),
+  ]);
+  return h("dl", { class: "arguments" }, ...rows);
+}
+
+interface Field {
+  readonly name: string;
+  readonly node: HTMLElement;
+  readonly error: HTMLElement;
+  readonly input: HTMLElement;
+  read(): unknown;
+}
+
+/** Return fields for *given*: one for each argument, by the kind of its value; what is neither text, number nor yes or no is JSON. */
+export function editor(id: string, given: Json, strings: Strings): Editor {
+  const fields = Object.entries(given).map(([name, value], index) => fieldOf(`${id}-${index}`, name, value));
+  const mark = (faults: readonly Fault[]): void => {
+    for (const field of fields) {
+      const own = faults.filter(({ path }) => isAt(path, field.name));
+      tell(field, own.map(({ message }) => message).join(" "));
+    }
+  };
+  return {
+    node: h("div", { class: "fields" }, ...fields.map(({ node }) => node)),
+    mark,
+    read() {
+      const written: Record<string, unknown> = {};
+      let isSound = true;
+      for (const field of fields) {
+        try {
+          written[field.name] = field.read();
+          tell(field, "");
+        } catch {
+          tell(field, strings.approval.unreadable);
+          isSound = false;
+        }
+      }
+      fields.find(({ error }) => error.textContent)?.input.focus();
+      return isSound ? written : null;
+    },
+  };
+}
+
+function isAt(path: string, name: string): boolean {
+  return path === `arguments.${name}` || path.startsWith(`arguments.${name}.`) || path.startsWith(`arguments.${name}[`);
+}
+
+function tell({ error, input }: Field, text: string): void {
+  setText(error, text);
+  setAttribute(input, "aria-invalid", text ? "true" : null);
+}
+
+function fieldOf(id: string, name: string, value: unknown): Field {
+  const error = h("span", { class: "wrong", id: `e-${id}`, role: "alert" });
+  const attributes = { id: `f-${id}`, "aria-describedby": error.id };
+  const label = h("label", { for: attributes.id }, name);
+  if (typeof value === "boolean") {
+    const input = h("input", { ...attributes, type: "checkbox", checked: value });
+    return { name, error, input, node: h("div", { class: "field" }, label, input, error), read: () => input.checked };
+  }
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  const input = h("textarea", { ...attributes, rows: String(Math.min(8, text.split("\n").length + (text.length > 60 ? 1 : 0))), spellcheck: "false" });
+  input.value = text;
+  const read = typeof value === "string" ? () => input.value : () => JSON.parse(input.value) as unknown;
+  return { name, error, input, node: h("div", { class: "field" }, label, input, error), read };
+}
