@@ -29,6 +29,32 @@ async def test_nobody_is_judged_by_a_clock_that_was_set():
         assert not worker.may_judge
 
 
+async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
+    """One that was just started need not be as old as the dead are; after an outage that it saw it waits longer."""
+    pace, now = Pace(), _now()
+    worker = liveness()
+    worker._went_well(now - pace.settle + pace.beat, 100.0)
+    worker._beaten = now
+    assert worker.is_well
+    assert not worker.may_judge
+    worker._good_since = now - pace.settle
+    assert worker.may_judge
+    worker._beaten = now - pace.give_up
+    worker._went_well(now - pace.settle, 100.0)
+    worker._beaten = now
+    assert worker.is_well
+    assert not worker.may_judge
+    worker._good_since = now - pace.dead
+    assert worker.may_judge
+
+
+def test_everybody_who_lives_beats_before_a_young_process_judges():
+    """A try that hangs when the database comes back, and the beat behind it, fit into the time that it waits."""
+    pace = Pace()
+    assert pace.settle >= pace.answer + pace.beat
+    assert pace.settle < pace.dead
+
+
 async def test_a_beat_tells_in_whose_name_it_is(postgres_url: str):
     """What the thread that beats has to say is said with the context of whoever started it."""
     seen: list[dict[str, object]] = []

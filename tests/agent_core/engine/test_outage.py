@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import psycopg
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from agent_core import RunResumed, RunStarted
+from agent_core import MessageCompleted, RunResumed, RunStarted, text_of
 from agent_core.testing import FakeClock, pause, say
-from tests.agent_core.engine.fleet import PATIENCE, Fleet, engine_of, soon, there
+from tests.agent_core.engine.fleet import PACE, PATIENCE, Fleet, engine_of, soon, there
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
 
@@ -65,6 +66,21 @@ async def test_nobody_is_judged_right_after_an_outage(fleet: Fleet):
     await there(core, "SELECT id FROM worker WHERE id = 'wrk_gone'", "wrk_gone")
     await soon(core, lambda: liveness.may_judge)
     await there(core, "SELECT id FROM worker WHERE id = 'wrk_gone'", None)
+
+
+async def test_a_young_worker_takes_over(fleet: Fleet):
+    """A worker that was just started takes up the run of a dead one, though it is younger than the dead must be."""
+    first = await fleet.join(lambda _: [say("Half"), pause(asyncio.Event())])
+    session = await open_session(first)
+    await send(first, session, "Hello")
+    await engine_of(first)._liveness.stop()
+    await first._store.write(lambda connection: connection.execute(text("UPDATE worker SET beat_at = 1")))
+    young = await fleet.join(lambda _: [say("Whole.")], pace=replace(PACE, dead=3600.0))
+    async with asyncio.timeout(PATIENCE):
+        facts = await idle(young, session)
+    check_log(facts)
+    assert [text_of(body.parts) for body in only(facts, MessageCompleted)] == ["Whole."]
+    await there(young, "SELECT id FROM worker WHERE beat_at = 1", None)
 
 
 async def test_a_message_during_an_outage_is_answered_afterwards(fleet: Fleet):

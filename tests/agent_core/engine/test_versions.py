@@ -60,7 +60,8 @@ async def test_a_message_waits_for_the_version_that_knows_its_session(fleet: Fle
     core = await fleet.join(lambda _: [say("Hi.")])
     session = await open_session(core)
     await say_and_wait(core, session, "Hello")
-    await core.add_context(session, [NOTE])
+    for context in (NOTE, Context(text="And this is known.")):
+        await core.add_context(session, [context])
     await change(core, 99)
     if not in_memory:
         core._homes.forget(session)
