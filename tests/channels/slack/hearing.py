@@ -1,4 +1,4 @@
-"""The stand-in, a core and all that hears Slack between them, over real sockets; answers are noted, not shown."""
+"""The stand-in, a core and all that is between them, over real sockets; answers are noted, or shown."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -12,13 +12,17 @@ from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
 from app.api.readers import Readers
 from app.server import Server, config, listening, url_of
+from app.slack import Places
+from channels.ledger import Ledger
 from channels.slack.api import SlackApi, open_session
+from channels.slack.asking import Shows
 from channels.slack.listen import Listener
 from channels.slack.pace import Pacer
 from channels.slack.people import People
 from channels.slack.receive import Receiver
 from channels.slack.testing import App, SlackStandIn, Team, Workspace
 from channels.slack.thread import Thread
+from channels.slack.threads import Threads
 from channels.slack.workspaces import Workspaces
 from tests.conftest import MakeCore
 
@@ -98,16 +102,22 @@ async def rigged(
     answer: Callable[[Request], Answer] = lambda _: [say("Done.")],
     socket: float | None = None,
     patience: float = 5.0,
+    clock: FakeClock | None = None,
+    shown: bool = False,
 ) -> AsyncIterator[Rig]:
-    """Let Slack be heard: by requests, or by a socket with *socket* seconds between its pings."""
-    clock, model = FakeClock(), ScriptedProvider(answer)
+    """Let Slack be heard: by requests, or by a socket with *socket* seconds between its pings.
+
+    With *shown* answers are shown in their threads, at Slack's rates.
+    """
+    clock = clock or FakeClock()
+    model = ScriptedProvider(answer, clock=clock)
     core = await make_core(model, clock=clock, definition={"slack": slack})
     for each in agents:
         await core.agents.create(each)
     stand_in = SlackStandIn(
         clock=clock,
         workspaces=[Workspace.example(), Workspace.example("T0002", "Globex")],
-        rates=None,
+        rates="slack" if shown else None,
         ack_within=20.0,
         app=App(socket_mode=socket is not None),
     )
@@ -115,8 +125,15 @@ async def rigged(
         url = f"{await stack.enter_async_context(stand_in.serving())}api/"
         session = await stack.enter_async_context(open_session())
         apis = [SlackApi(team.bot_token, session=session, base_url=url) for team in stand_in.teams.values()]
-        workspaces, people, shows = Workspaces(apis, Pacer(clock)), People(clock), Noted()
-        receiver = Receiver(core, shows, people, clock, patience=patience)
+        pacer, people, shows = Pacer(clock), People(clock), Noted()
+        workspaces = Workspaces(apis, pacer)
+        places: Shows = shows
+        if shown:
+            threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=pacer.use)
+            await threads.start(alone=True)
+            stack.push_async_callback(threads.stop)
+            places = Places(threads, workspaces)
+        receiver = Receiver(core, places, people, clock, patience=patience)
         stack.push_async_callback(receiver.close)
         listener = Listener(receiver, workspaces, signing_secret=stand_in.app.signing_secret, api_url=url)
         made = Rig(stand_in, core, model, clock, shows, listener, receiver, people, workspaces)

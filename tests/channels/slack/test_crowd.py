@@ -1,6 +1,5 @@
 """Fifty answers at once: everybody hears soon, nothing is refused for its rate, and every answer ends whole."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -9,7 +8,7 @@ from agent_core.testing import FakeClock
 from channels.slack import limits
 from channels.slack.pace import LEEWAY
 from channels.slack.testing import Fault, SlackStandIn
-from tests.channels.slack.crowding import Crowd, Leaping, Scene, Talk, crowd
+from tests.channels.slack.crowding import Crowd, Leaping, Scene, Talk, crowd, leap
 from tests.conftest import Fresh
 
 # The figures are of virtual time, which stands still during transactions of SQLite alone: Postgres' driver waits by it.
@@ -25,16 +24,12 @@ def stage(fresh: Fresh) -> Stage:
     """Let something happen in a crowd, on a loop whose clock leaps."""
 
     def on(play: Play, *, size: int, teams: Sequence[str] = ("T0001",), thinking: float = 0.5) -> None:
-        clock = FakeClock()
-        leaping = Leaping(clock)
-
-        async def played() -> None:
+        async def played(clock: FakeClock, leaping: Leaping) -> None:
             with fresh() as open_database:
                 async with crowd(open_database, clock, leaping, Scene(teams, size, thinking)) as gathered:
                     await play(gathered)
 
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(leaping)) as runner:
-            runner.run(played())
+        leap(played)
 
     return on
 

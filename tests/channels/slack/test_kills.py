@@ -1,6 +1,5 @@
 """The process is killed at every write of the ledger, whatever it shows and how: the thread ends right each time."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -9,7 +8,7 @@ from agent_core import Text
 from agent_core import events as e
 from agent_core.testing import FakeClock
 from channels.slack.testing import Fault
-from tests.channels.slack.crowding import Leaping
+from tests.channels.slack.crowding import Leaping, leap
 from tests.channels.slack.killing import Ground, Life, Scene, Then, ground, points
 from tests.channels.slack.showing import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
 from tests.conftest import Fresh
@@ -133,16 +132,12 @@ def on_ground(fresh: Fresh) -> Callable[[Play], None]:
     """Let something happen on a loop whose clock leaps."""
 
     def on(play: Play) -> None:
-        clock = FakeClock()
-        leaping = Leaping(clock)
-
-        async def played() -> None:
+        async def played(clock: FakeClock, leaping: Leaping) -> None:
             with fresh() as open_database:
                 async with ground(open_database, clock, leaping) as made:
                     await play(made)
 
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(leaping)) as runner:
-            runner.run(played())
+        leap(played)
 
     return on
 
