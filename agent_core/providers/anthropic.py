@@ -28,7 +28,8 @@ def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0)
     """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
 
     def make() -> Sdk:
-        with on_demand("anthropic", "httpcore2"):
+        # Tracing would bring all types of requests and answers; the call that we use never gets to it.
+        with on_demand("anthropic", "httpcore2", uncalled=("anthropic.lib._tracing",)):
             from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - many imports
 
             http = DefaultAioHttpClient()

@@ -31,6 +31,9 @@ FILES = {
     "types/__init__.py": "from .small import Small\nfrom .large import Large\n",
     "types/small.py": "class Small: ...\n",
     "types/large.py": "class Large: ...\n",
+    "tracing/__init__.py": "from .spans import Span as Span, traced as traced\nfrom .late import ended as ended\n",
+    "tracing/spans.py": "class Span: ...\ndef traced(): ...\n",
+    "tracing/late.py": "from ..types.large import Large\ndef ended(*, of): return Large, of\n",
 }
 
 
@@ -56,10 +59,10 @@ def loaded(package: str) -> set[str]:
     return {name for name in sys.modules if f"{name}.".startswith(f"{package}.")}
 
 
-def bare(package: str, *names: str) -> Any:
-    """Return *package*, of which *names* were asked."""
-    with on_demand(package):
-        module = importlib.import_module(package)
+def bare(package: str, *names: str, uncalled: str = "", of: str = "") -> Any:
+    """Return *package*, or the one *of* that name in it, of which *names* were asked."""
+    with on_demand(package, uncalled=(f"{package}.{uncalled}",)):
+        module = importlib.import_module(f"{package}.{of}" if of else package)
         for name in names:
             getattr(module, name)
         return module
@@ -129,8 +132,29 @@ def test_left_alone(package):
     assert type(module) is type(sys)
 
 
+def test_uncalled(package):
+    """A function that waits for its call brings its module with the first one, and is that function to its caller."""
+    tracing = bare(package, "ended", uncalled="tracing", of="tracing")
+    assert f"{package}.tracing.late" not in loaded(package)
+    large, of = tracing.ended(of=1)
+    assert (large.__name__, large.__module__, of) == ("Large", f"{package}.types.large", 1)
+
+
+def test_only_functions_wait(package):
+    """A class is there at once: somebody may derive from it; so is a function of a module that is there anyway."""
+    tracing = bare(package, "Span", "traced", uncalled="tracing", of="tracing")
+    assert isinstance(tracing.Span, type)
+    assert tracing.traced.__module__ == f"{package}.tracing.spans"
+
+
+def test_elsewhere_functions_come_at_once(package):
+    """Functions of packages that were not named are the very functions."""
+    tracing = bare(package, "ended", of="tracing")
+    assert tracing.ended.__module__ == f"{package}.tracing.late"
+
+
 @pytest.mark.parametrize(
-    ("sdk", "client", "share"), [("anthropic", "AsyncAnthropic", 0.4), ("openai", "AsyncOpenAI", 0.2)]
+    ("sdk", "client", "share"), [("anthropic", "AsyncAnthropic", 0.12), ("openai", "AsyncOpenAI", 0.05)]
 )
 def test_sdks(sdk, client, share):
     """Of an SDK the client and what it needs are imported; all that the SDK exports is there when asked for."""
