@@ -122,7 +122,7 @@ class Calls:
             told = "; ".join(map(str, faults))
             return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {told}")
         if spec.kind == "client":
-            return e.ToolPending(call=call.call, on="client")
+            return e.ToolPending(call=call.call, on="client", tool=call.name, arguments=call.arguments)
         return tool or _ended(call, "done", ANSWERED)
 
     async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:

@@ -9,7 +9,7 @@ from agent_core import events as e
 from agent_core.agents import ToolSpec
 from agent_core.errors import AlreadyDecided, InvalidInput, NotAnApprover
 from agent_core.events import Fact
-from agent_core.hooks.approval import Decision, told
+from agent_core.hooks.approval import Decision, may_respond, told
 from agent_core.hooks.chain import About
 from agent_core.hooks.definition import ApprovalConfig
 from agent_core.messages import Actor
@@ -84,14 +84,15 @@ class Approvals:
         status: ApprovalStatus | None = None,
         session: str | None = None,
         run: str | None = None,
+        owner: approvals.Owner | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[ApprovalObject]:
-        """Return approvals, oldest first."""
+        """Return approvals, oldest first, of an *owner's* sessions only when one is given."""
         after = cursor_key(cursor)
         return await self._store.read(
             lambda connection: approvals.listed(
-                connection, status=status, session=session, run=run, limit=limit, after=after
+                connection, status=status, session=session, run=run, owner=owner, limit=limit, after=after
             )
         )
 
@@ -108,7 +109,7 @@ class Approvals:
         if decision.reason is not None and len(decision.reason) > MAX_REASON:
             raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
         if decision.arguments is not None:
-            await self._check(decision.approval, decision.arguments)
+            await self._check(decision, decision.arguments)
         ruled = await self._store.decide(decision)
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
@@ -132,14 +133,18 @@ class Approvals:
             lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
         )
 
-    async def _check(self, id: str, arguments: dict[str, Any]) -> None:
+    async def _check(self, decision: Decision, arguments: dict[str, Any]) -> None:
+        """Hold corrected arguments against the tool's schema; whoever may not decide, or is late, is told that."""
+
         def work(connection: Any) -> tuple[ApprovalObject, dict[str, Any] | None]:
-            seen = approvals.find(connection, id).object
+            seen = approvals.find(connection, decision.approval).object
             run, _ = runs.find(connection, seen.run)
             frozen = catalog.snapshot(connection, run.snapshot)
             return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
 
         seen, schema = await self._store.read(work)
+        if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by):
+            return
         faults = problems(schema or {}, arguments)
         if faults:
             path = faults[0].path.replace("$", "arguments", 1)
@@ -149,5 +154,5 @@ class Approvals:
 def outcome(approval: ApprovalObject) -> str:
     """Say what became of an approval."""
     by = f" by {approval.decided_by.name or approval.decided_by.id}" if approval.decided_by else ""
-    why = f": {approval.reason}" if approval.reason else ""
-    return f"This was {approval.status} already{by}{why}."
+    says = f"This was {approval.status} already{by}"
+    return f"{says}: {approval.reason}" if approval.reason else f"{says}."

@@ -211,10 +211,14 @@ class ToolStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolPending(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody else finishes a call; a client is told the *tool* and the *arguments* that hooks and people left it."""
+
     type: ClassVar[str] = "tool.pending"
     call: str
     on: WaitingOn
     approval: str | None = None
+    tool: str | None = None
+    arguments: dict[str, Any] | None = None
 
 
 class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):

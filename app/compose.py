@@ -32,7 +32,7 @@ from agent_core.store.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
-from app.api import agents, health, metrics, openapi, problems, runs, sessions
+from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
 from app.api.deps import Services, operator
 from app.api.guard import Guard
 from app.api.problems import answers
@@ -45,7 +45,7 @@ from app.migrate import check_migrated
 from app.models import Models, models_of, notice, warn_of_end
 from app.ready import Look, Ready, Starting, look_at
 from app.settings import Settings, check_model
-from channels.web.identity import OPERATOR, Principal, Tokens
+from channels.web.identity import OPERATOR, SCOPES, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
 VERSION = "0.1.0"
@@ -196,7 +196,7 @@ def create_app(
     app = FastAPI(title="Parley", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
-    for routes in (runs, sessions, agents, health):  # as often as they are asked for: the first that fits answers
+    for routes in (runs, sessions, approvals, agents, health):  # as often as they are asked for: the first fit answers
         app.include_router(routes.router)
     described = Answers(
         token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
@@ -248,4 +248,6 @@ def _principal(text: str, tokens: Tokens, api_key: ApiKey) -> Principal | None:
 
 
 def _operator(text: str, api_key: ApiKey | None) -> Principal | None:
-    return Principal("operator", OPERATOR) if api_key is not None and api_key.fits(text) else None
+    """Return the holder of the bootstrap key, who has every scope."""
+    fits = api_key is not None and api_key.fits(text)
+    return Principal("operator", OPERATOR, scopes=SCOPES) if fits else None

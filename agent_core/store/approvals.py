@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -62,6 +62,14 @@ _BOUND = Hot(
 )
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """Whose sessions: those that an *actor* (an id) of one of these *kinds* has with an *agent* (an id)."""
+
+    actor: str
+    kinds: Collection[str]
+    agent: str
+
+
 class Held(msgspec.Struct, frozen=True):
     """An approval as the table has it: its row's key, the keys of its run and session, and what clients read."""
 
@@ -90,14 +98,20 @@ def listed(
     status: ApprovalStatus | None,
     session: str | None,
     run: str | None,
+    owner: Owner | None,
     limit: int,
     after: int | None,
 ) -> Page[ApprovalObject]:
     """Return up to *limit* approvals, oldest first, with a key above *after*."""
     query: Select[Any] = _SELECT.order_by(APPROVAL.c.key).limit(limit + 1)
-    wanted = {APPROVAL.c.status: status, SESSION.c.id: session, RUN.c.id: run}
+    state = word("open") if status == "open" else status
+    wanted = {APPROVAL.c.status: state, SESSION.c.id: session, RUN.c.id: run}
     for column, value in wanted.items():
         query = query if value is None else query.where(column == value)
+    if owner is not None:
+        of = select(AGENT.c.key).where(AGENT.c.id == owner.agent).correlate(None).scalar_subquery()
+        query = query.where(SESSION.c.actor == owner.actor, SESSION.c.actor_kind.in_(owner.kinds))
+        query = query.where(SESSION.c.agent == of)
     if after is not None:
         query = query.where(APPROVAL.c.key > after)
     rows = connection.execute(query).all()

@@ -56,10 +56,15 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (Unavailable, 503),
 )
 # The fields whose length is that of a message: too long is too large.
-TEXTS = frozenset({"text", "input", "parts", "comment"})
+TEXTS = frozenset({"text", "input", "parts", "comment", "arguments", "error"})
 # The pattern by which a text must hold a character that is no white space.
 NOT_BLANK = r"\S"
-TITLES = {"session_busy": "The session is busy", "unknown_cursor": "Unknown cursor"}
+TITLES = {
+    "already_decided": "Already decided",
+    "not_an_approver": "Not an approver",
+    "session_busy": "The session is busy",
+    "unknown_cursor": "Unknown cursor",
+}
 
 
 def problem(
@@ -69,12 +74,16 @@ def problem(
     code: str | None = None,
     errors: Sequence[tuple[str, str]] = (),
     headers: Mapping[str, str] | None = None,
+    approval: Any = None,
 ) -> Response:
-    """Return the error answer; *errors* are pairs of a field's path and what is wrong with it."""
+    """Return the error answer; *errors* are pairs of a field's path and what is wrong with it.
+
+    *approval* is the outcome, as the caller may see it, where a decision came too late.
+    """
     code = code or CODES.get(status, "error")
     title = TITLES.get(code) or HTTPStatus(status).phrase
     fields = tuple(FieldProblem(path, message) for path, message in errors)
-    body = Problem(title=title, status=status, code=code, detail=detail, errors=fields)
+    body = Problem(title=title, status=status, code=code, detail=detail, errors=fields, approval=approval)
     return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
 
 

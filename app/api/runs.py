@@ -13,6 +13,7 @@ from starlette.responses import Response
 from agent_core import Actor, Controls, Core, Forbidden, Inbound, Page, RunObject, RunStatus
 from agent_core.objects import ENDED
 from app.api.bodies import FeedbackBody, RunBody, actor_of
+from app.api.deciders import Deciding
 from app.api.deps import (
     NAMED,
     After,
@@ -27,6 +28,7 @@ from app.api.deps import (
     Wired,
 )
 from app.api.problems import answers
+from app.api.replies import OutputsBody
 from app.api.sse import SSE, disconnected, open_stream
 from app.api.wire import Feedback, Run, RunTree, answer, feedback_wire, page, run_wire
 
@@ -94,12 +96,13 @@ async def get_run(wired: Wired, _: Operator, id: str) -> Response:
     response_class=Response,
     responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
 )
-async def run_events(wired: Wired, run: OwnRun, show: Show, after: After) -> Response:
+async def run_events(wired: Wired, run: OwnRun, show: Show, mine: Deciding, after: After) -> Response:
     """Follow a run and its descendants until it ends or waits, as server-sent events."""
     return await open_stream(
         wired.core.follow_run(run.id, after=after),
         show=show,
         readers=wired.readers,
+        mine=mine,
         headers={"Parley-Run": run.id, "Parley-Session": run.session},
     )
 
@@ -123,6 +126,13 @@ async def cancel_run(wired: Wired, principal: Caller, run: OwnRun, show: Show) -
     if run.status in ENDED:
         return answer(run_wire(run, show))
     return answer(run_wire(await wired.core.cancel(run.id, by=principal.actor), show), 202)
+
+
+@router.post("/v1/runs/{id}/tool-outputs", responses=answers(Run, 400, 401, 403, 404, 409, 413, 422))
+async def take_outputs(wired: Wired, run: OwnRun, show: Show, body: OutputsBody) -> Response:
+    """Take the outputs of calls that the client executes; the run goes on once it waits for none of them."""
+    outputs = [output.value() for output in body.outputs]
+    return answer(run_wire(await wired.core.submit(run.id, outputs), show))
 
 
 @router.post(

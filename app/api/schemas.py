@@ -10,8 +10,30 @@ import msgspec
 from agent_core import Page
 from agent_core.events import FACTS, LIVE
 from app.api.sse import SSE
-from app.api.wire import Agent, Feedback, Health, Message, Posted, Problem, Run, RunTree, Session, TokenAnswer
-from channels.web.visible import CONTENTS, OPERATORS, PART_CONTENTS, RUN_OPERATORS, SESSION_OPERATORS
+from app.api.wire import (
+    Agent,
+    Approval,
+    AuditLine,
+    Feedback,
+    Health,
+    Message,
+    Posted,
+    Problem,
+    Run,
+    RunTree,
+    Session,
+    TokenAnswer,
+)
+from channels.web.visible import (
+    APPROVAL_CONTENTS,
+    APPROVAL_OPERATORS,
+    ASKING,
+    CONTENTS,
+    OPERATORS,
+    PART_CONTENTS,
+    RUN_OPERATORS,
+    SESSION_OPERATORS,
+)
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "events.schema.json"
@@ -19,6 +41,8 @@ IN_OPENAPI = "#/components/schemas/{name}"
 IN_DEFS = "#/$defs/{name}"
 WIRE = (
     Agent,
+    Approval,
+    AuditLine,
     Feedback,
     Health,
     Message,
@@ -29,18 +53,22 @@ WIRE = (
     Session,
     TokenAnswer,
     Page[Agent],
+    Page[Approval],
     Page[Message],
     Page[Run],
     Page[Session],
 )
 # What a visitor does not get is no required field: the same schema fits both readers.
 OPTIONAL: dict[str, tuple[str, ...]] = {
+    "Approval": APPROVAL_CONTENTS,
     "Run": RUN_OPERATORS,
     "Session": SESSION_OPERATORS,
     "PendingCall": ("arguments",),
     "ToolCall": PART_CONTENTS["tool_call"],
     "ToolResult": PART_CONTENTS["tool_result"],
 }
+ASKED = (*APPROVAL_OPERATORS, *APPROVAL_CONTENTS)
+MAY_DECIDE = {"may_decide": {"type": "boolean", "description": "Told to visitors: whether they are asked."}}
 NAME = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 ENVELOPE = {"run": NAME, "parent_run": NAME, "time": {"type": "string", "format": "date-time"}}
 SESSION = {"session": {"type": "string"}}
@@ -72,7 +100,9 @@ def _definitions(types: tuple[Any, ...], template: str) -> dict[str, Any]:
         schema = made[cls.__name__]
         schema["properties"] = {**schema["properties"], **more}
         schema["required"] = [*schema.get("required", ()), *more]
-        _loosen(schema, (*OPERATORS.get(kind, ()), *CONTENTS.get(kind, ())))
+        _loosen(schema, (*OPERATORS.get(kind, ()), *CONTENTS.get(kind, ()), *(ASKED if kind in ASKING else ())))
+        if "responders" in schema["properties"]:
+            schema["properties"] |= MAY_DECIDE
     for name in OPTIONAL.keys() & made.keys():
         _loosen(made[name], OPTIONAL[name])
     return dict(sorted(made.items()))

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from agent_core import Controls, Forbidden, Inbound, Page, SessionStatus, Text
 from app.api.bodies import ForkBody, PostBody, SessionBody, actor_of
+from app.api.deciders import Deciding
 from app.api.deps import (
     NAMED,
     PERSONS,
@@ -129,9 +130,10 @@ async def session_events(
     wired: Wired,
     session: OwnSession,
     show: Show,
+    mine: Deciding,
     after: After,
     until: Annotated[Literal["idle"] | None, Query()] = None,
 ) -> Response:
     """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
     source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
-    return await open_stream(source, show=show, readers=wired.readers)
+    return await open_stream(source, show=show, readers=wired.readers, mine=mine)

@@ -11,9 +11,10 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_core import Event, Fact, Unavailable
+from app.api.deciders import Mine
 from app.api.readers import Readers
 from app.api.wire import rfc3339
-from channels.web.visible import ShowTools, is_plain, visible
+from channels.web.visible import ASKING, ShowTools, is_plain, visible
 
 SILENCE = 15.0
 # The component that describes one event of a stream in OpenAPI.
@@ -26,19 +27,21 @@ HEADERS = {
 }
 OPERATOR_VIEW = "operator"
 VIEWS: dict[ShowTools, str] = {"none": "visitor:none", "names": "visitor:names", "full": "visitor:full"}
+DECIDES = ":decides"
 NO_BODY = b"{}"
 _log = structlog.get_logger("parley.stream")
 
 
-def frame(event: Event, show: ShowTools | None) -> bytes:
+def frame(event: Event, show: ShowTools | None, *, decides: bool = False) -> bytes:
     """Return *event* as a frame, empty when it is not for this reader; made once for all readers of a kind.
 
-    *show* is what a visitor may see of tools; None is an operator.
+    *show* is what a visitor may see of tools; None is an operator. *decides*: the event is about an approval of which
+    the visitor may decide.
     """
-    view = OPERATOR_VIEW if show is None or is_plain(event) else VIEWS[show]
+    view = OPERATOR_VIEW if show is None or is_plain(event) else f"{VIEWS[show]}{DECIDES}" if decides else VIEWS[show]
     made = event.frames.get(view)
     if made is None:
-        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show)
+        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show, decides=decides)
         made = event.frames[view] = b"" if body is None else _build(event, body)
     return made
 
@@ -68,8 +71,9 @@ def _names(run: str | None, parent: str | None) -> bytes:
 class EventStream(Response):
     """The answer that passes batches of *source* on until it ends, the reader leaves or the server stops.
 
-    Use `open_stream`, which asks for the first batch before any header is sent. *gone* runs when the reader leaves
-    first; *silence* is the seconds without an event after which a comment is sent.
+    Use `open_stream`, which asks for the first batch before any header is sent. *mine* knows of which approvals a
+    visitor may decide. *gone* runs when the reader leaves first; *silence* is the seconds without an event after which
+    a comment is sent.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class EventStream(Response):
         *,
         show: ShowTools | None,
         readers: Readers,
+        mine: Mine | None = None,
         headers: Mapping[str, str] | None = None,
         gone: Callable[[], Awaitable[object]] | None = None,
         silence: float = SILENCE,
@@ -87,7 +92,7 @@ class EventStream(Response):
         self.init_headers({**HEADERS, **(headers or {})})
         self._source, self._first = source, first
         self._show: ShowTools | None = show
-        self._readers, self._gone, self._silence = readers, gone, silence
+        self._mine, self._readers, self._gone, self._silence = mine, readers, gone, silence
         self._spoke = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's shape
@@ -131,14 +136,20 @@ class EventStream(Response):
 
     async def _pump(self, send: Send) -> None:
         loop, batch = asyncio.get_running_loop(), self._first
-        show: ShowTools | None = self._show
         self._spoke = loop.time()
         while batch is not None:
-            chunk = b"".join([frame(event, show) for event in batch])
+            chunk = b"".join(await self._framed(batch))
             if chunk:
                 self._spoke = loop.time()
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             batch = await anext(self._source, None)
+
+    async def _framed(self, batch: list[Event]) -> list[bytes]:
+        show: ShowTools | None = self._show
+        if (mine := self._mine) is None or not any(event.type in ASKING for event in batch):
+            return [frame(event, show) for event in batch]
+        await mine.learn(batch)
+        return [frame(event, show, decides=mine.decides(event)) for event in batch]
 
 
 class Comments:
@@ -171,12 +182,13 @@ async def open_stream(
     *,
     show: ShowTools | None,
     readers: Readers,
+    mine: Mine | None = None,
     headers: Mapping[str, str] | None = None,
     gone: Callable[[], Awaitable[object]] | None = None,
 ) -> EventStream:
     """Return the stream of *source*, whose first batch has come: an unknown cursor is raised from here."""
     first = await anext(source, None)
-    return EventStream(source, first, show=show, readers=readers, headers=headers, gone=gone)
+    return EventStream(source, first, show=show, readers=readers, mine=mine, headers=headers, gone=gone)
 
 
 async def disconnected(receive: Receive) -> None:

@@ -10,7 +10,13 @@ from starlette.responses import Response
 from agent_core import (
     Actor,
     AgentObject,
+    ApprovalObject,
+    ApprovalStatus,
+    AuditEntry,
+    AuditKind,
     Controls,
+    DeclaredTool,
+    Hook,
     Limits,
     MessageObject,
     Page,
@@ -28,7 +34,68 @@ from agent_core import (
     Web,
 )
 from agent_core import Feedback as FeedbackObject
-from channels.web.visible import ShowTools, visible_message, visible_run, visible_session
+from agent_core.controls import without_context
+from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """What one person said to an approval; *remember*: the tool may be used for the rest of the conversation."""
+
+    actor: Actor
+    approved: bool
+    at: str
+    surface: str
+    remember: bool
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to people about one exact call.
+
+    *arguments* are those that run after a yes, *asked* those of the model; *digest* is the hash of the tool's name and
+    *arguments*. *edit* and *remember* tell what a decision may bring, *may_decide* whether the caller may give one.
+    """
+
+    id: str
+    session: str
+    run: str
+    agent: str
+    call: str
+    step: int
+    tool: str
+    arguments: dict[str, Any]
+    asked: dict[str, Any]
+    digest: str
+    title: str
+    detail: str | None
+    status: ApprovalStatus
+    responders: tuple[str, ...]
+    quorum: int
+    votes: tuple[Vote, ...]
+    edit: bool
+    remember: bool
+    on_timeout: Literal["deny", "fail"]
+    asker: Actor | None
+    requested_at: str
+    expires_at: str
+    decided_by: Actor | None
+    decided_at: str | None
+    reason: str | None
+    may_decide: bool
+
+
+class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the record of approvals: what happened, and who did it where."""
+
+    seq: int
+    approval: str
+    session: str
+    run: str
+    at: str
+    kind: AuditKind
+    actor: Actor | None
+    surface: str | None
+    place: str | None
+    data: dict[str, Any] | None
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -39,7 +106,10 @@ class FieldProblem(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error, after RFC 9457; programs read `code`, people read `detail`."""
+    """An error, after RFC 9457; programs read `code`, people read `detail`.
+
+    Of a decision that came too late *approval* has the outcome.
+    """
 
     type: str = msgspec.field(default_factory=lambda: "about:blank")
     title: str
@@ -47,6 +117,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     detail: str
     errors: tuple[FieldProblem, ...] = ()
+    approval: Approval | None = None
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +130,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     fallback_models: tuple[str, ...]
     instructions: str
-    tools: tuple[str, ...]
-    hooks: tuple[str, ...]
+    tools: tuple[str | DeclaredTool, ...]
+    hooks: tuple[Hook, ...]
     limits: Limits
     controls: Controls
     web: Web
@@ -94,10 +165,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What a run said last."""
+    """What a run said last; *structured* is its answer as a value, where one was asked for."""
 
     text: str
     parts: tuple[Part, ...]
+    structured: Any | msgspec.UnsetType = msgspec.UNSET
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,9 +246,9 @@ def agent_wire(agent: AgentObject) -> Agent:
         fallback_models=made.fallback_models,
         instructions=made.instructions,
         tools=made.tools,
-        hooks=(),
+        hooks=made.hooks,
         limits=made.limits,
-        controls=made.controls,
+        controls=without_context(made.controls),
         web=made.web,
         slack=made.slack,
     )
@@ -197,13 +269,27 @@ def message_wire(message: MessageObject, show: ShowTools | None = None) -> Messa
 def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, Any]:
     """Return *run*; for a visitor when *show* is given."""
     told = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
-    wire = _copy(run, Run, output=Output(run.text, run.parts), feedback=told)
+    wire = _copy(run, Run, output=Output(run.text, run.parts, run.structured), feedback=told)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
 
 
 def feedback_wire(feedback: FeedbackObject) -> Feedback:
     """Return *feedback* as it travels."""
     return _copy(feedback, Feedback)
+
+
+def approval_wire(
+    approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool
+) -> Approval | dict[str, Any]:
+    """Return *approval*, to a caller who *may_decide* of it or may not; for a visitor when *show* is given."""
+    votes = tuple(_copy(vote, Vote, at=rfc3339(vote.at)) for vote in approval.votes)
+    wire = _copy(approval, Approval, votes=votes, may_decide=may_decide)
+    return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide)
+
+
+def audit_line(entry: AuditEntry) -> AuditLine:
+    """Return *entry* as it travels."""
+    return _copy(entry, AuditLine, at=rfc3339(entry.at))
 
 
 def posted(receipt: Receipt) -> Posted:

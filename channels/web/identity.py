@@ -1,7 +1,7 @@
 """Who calls over HTTP: operators and visitors, and the signed tokens that name them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,16 +15,24 @@ VISITOR_SECONDS = 15 * 60
 OPERATOR_SECONDS = 5 * 60
 COOKIE_SECONDS = 30 * 24 * 3600
 OPERATOR = Actor(id="operator", kind="service")
+ACT_AS = "approvals:as"
+"""Decide of approvals in the name of somebody else."""
+SCOPES = frozenset({ACT_AS})
+"""Every scope that an operator's key can have."""
 Audience = Literal["visitor", "operator", "cookie"]
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of one request; *agent* is the id of the only agent that a visitor may talk to."""
+    """The caller of one request.
+
+    *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may beside the rest.
+    """
 
     role: Literal["operator", "visitor"]
     actor: Actor
     agent: str | None = None
+    scopes: frozenset[str] = frozenset()
 
     @property
     def visitor(self) -> bool:
@@ -58,9 +66,9 @@ class Tokens:
         claims = {"sub": actor.id, "agent": agent}
         return self._sign("visitor", claims if actor.name is None else {**claims, "name": actor.name}, seconds)
 
-    def operator(self, *, seconds: int = OPERATOR_SECONDS) -> Token:
+    def operator(self, *, seconds: int = OPERATOR_SECONDS, scopes: Iterable[str] = SCOPES) -> Token:
         """Return a token for a command on the machine that holds the secret key."""
-        return self._sign("operator", {"sub": OPERATOR.id}, seconds)
+        return self._sign("operator", {"sub": OPERATOR.id, "scope": " ".join(sorted(scopes))}, seconds)
 
     def cookie(self, visitor: str) -> Token:
         """Return what a browser keeps so that its tabs and reloads are one visitor."""
@@ -71,7 +79,9 @@ class Tokens:
         if claims := self._claims("visitor", text):
             actor = Actor(id=claims["sub"], kind="visitor", name=claims.get("name"))
             return Principal("visitor", actor, claims["agent"])
-        return Principal("operator", OPERATOR) if self._claims("operator", text) else None
+        if claims := self._claims("operator", text):
+            return Principal("operator", OPERATOR, scopes=frozenset(claims.get("scope", "").split()))
+        return None
 
     def read_cookie(self, text: str) -> str | None:
         """Return the visitor's id that `cookie` signed, or None."""

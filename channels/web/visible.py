@@ -44,20 +44,30 @@ CONTENTS: dict[str, tuple[str, ...]] = {
 }
 # The same for the parts of a message.
 PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_result": ("parts",)}
+# What people are asked about a call, and say.
+ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
+APPROVAL_OPERATORS = ("hook", "deliver_to")
+# Left out of an approval, unless the visitor may decide of it or sees everything of tools.
+APPROVAL_CONTENTS = ("arguments", "asked", "digest")
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
 SESSION_OPERATORS = ("metadata",)
 
 
-def visible(event: Event, show: ShowTools) -> bytes | None:
+def visible(event: Event, show: ShowTools, *, decides: bool = False) -> bytes | None:
     """Return the JSON body of *event* for a visitor, or None when the event is not for visitors.
 
-    A type that this module does not know stays hidden.
+    *decides*: it is about an approval of which the visitor may decide. A type that this module does not know stays
+    hidden.
     """
     if event.type in PLAIN:
         return event.raw
+    if event.type in ASKING:
+        if show == "none" and not decides:
+            return None
+        return _edit(event, lambda body: visible_approval(body, show, decides=decides))
     if event.type in OPERATORS:
-        return _edit(event, lambda body: without(body, OPERATORS[event.type]))
+        return _edit(event, lambda body: _answered(without(body, OPERATORS[event.type]), body, show))
     if event.type == "message.completed":
         return _edit(event, lambda body: visible_message(body, show))
     if event.type in CONTENTS or event.type == "tool.progress":
@@ -91,10 +101,20 @@ def visible_run(run: Fields, show: ShowTools) -> Fields:
     seen = without(run, RUN_OPERATORS)
     if seen.get("error"):
         seen["error"] = without(seen["error"], ("detail",))
-    pending: list[Fields] = [] if show == "none" else run["pending"]
-    if show == "names":
-        pending = [without(call, ("arguments",)) for call in pending]
-    return {**seen, "output": visible_message(run["output"], show), "pending": pending}
+    output = _answered(visible_message(run["output"], show), run, show)
+    return {**seen, "output": output, "pending": _visible_pending(run["pending"], show)}
+
+
+def visible_approval(approval: Fields, show: ShowTools, *, decides: bool) -> Fields:
+    """Return *approval*, an object or an event's body, for a visitor who may decide of it, or may not.
+
+    Of those who may decide words such as `asker` are shown, and nobody's id; `may_decide` says whether it is them.
+    """
+    contents = () if decides or show == "full" else APPROVAL_CONTENTS
+    seen = without(approval, (*APPROVAL_OPERATORS, *contents))
+    if "responders" not in seen:
+        return seen
+    return {**seen, "responders": [who for who in seen["responders"] if ":" not in who], "may_decide": decides}
 
 
 def visible_session(session: Fields) -> Fields:
@@ -107,7 +127,24 @@ def without(fields: Fields, names: tuple[str, ...]) -> Fields:
     return {name: value for name, value in fields.items() if name not in names}
 
 
+def _answered(seen: Fields, end: Fields, show: ShowTools) -> Fields:
+    """Return *seen* without its structured answer where that is the arguments of a tool, as *end* says."""
+    is_call = end.get("stop_reason") == "no_executor"
+    return without(seen, ("structured",)) if is_call and show != "full" else seen
+
+
+def _visible_pending(calls: list[Fields], show: ShowTools) -> list[Fields]:
+    """Return the open calls as *show* allows; what the visitor's page is to execute it must know."""
+    return [
+        call if show == "full" or call["on"] == "client" else without(call, ("arguments",))
+        for call in calls
+        if show != "none" or call["on"] == "client"
+    ]
+
+
 def _tool(event: Event, show: ShowTools) -> bytes | None:
+    if event.type == "tool.pending" and msgspec.json.decode(event.raw).get("on") == "client":
+        return event.raw
     match show:
         case "full":
             return event.raw

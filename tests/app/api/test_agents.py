@@ -107,12 +107,6 @@ async def test_lists_come_in_pages(client: httpx.AsyncClient):
     assert second["next_cursor"] is None
 
 
-async def test_unbuilt_fields_are_refused(client: httpx.AsyncClient):
-    """A hook, which is not built yet, answers 422 with its path."""
-    answer = await client.post("/v1/agents", json={**NEW, "hooks": []})
-    assert answer.json()["errors"][0]["path"] == "hooks"
-
-
 async def test_agents_that_cannot_run_are_refused(client: httpx.AsyncClient):
     """An unknown tool or provider, and a name that is taken, answer 422 with the field."""
     for more, path in (({"tools": ["dig"]}, "tools"), ({"model": "acme:m"}, "model"), ({"name": "filed"}, "name")):

@@ -27,6 +27,10 @@ OPEN = {
     ("GET", "/v1/runs/{id}/events"),
     ("POST", "/v1/runs/{id}/cancel"),
     ("POST", "/v1/runs/{id}/feedback"),
+    ("POST", "/v1/runs/{id}/tool-outputs"),
+    ("GET", "/v1/approvals"),
+    ("GET", "/v1/approvals/{id}"),
+    ("POST", "/v1/approvals/{id}"),
 }
 BODIES = {
     "/v1/agents": {"name": "a", "instructions": "b"},

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
 from agent_core.events import FACTS, LIVE
-from channels.web.visible import CONTENTS, HIDDEN, OPERATORS, PLAIN, visible, visible_parts
+from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, visible, visible_parts, visible_run
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PARTS = [
@@ -18,6 +18,18 @@ PARTS = [
     {"type": "tool_result", "call": "c", "outcome": "done", "parts": [{"type": "text", "text": "secret"}]},
     {"type": "file", "file": "f", "name": "n", "mime": "m", "size": 1},
 ]
+ASKED = {
+    "approval": "a",
+    "call": "c",
+    "tool": "pay",
+    "arguments": {"amount": 5},
+    "hook": "approval-1",
+    "title": "May it?",
+    "responders": ["asker", "not_asker", "actor:cfo@example.com", "slack:S1"],
+    "deliver_to": ["slack:C1"],
+}
+VOTED = {"approval": "a", "call": "c", "by": {"id": "x"}, "arguments": {"amount": 5}, "votes": 1, "quorum": 2}
+DECIDED = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "status": "approved"}
 
 
 def fact(kind: str, body: Any) -> Fact:
@@ -25,21 +37,23 @@ def fact(kind: str, body: Any) -> Fact:
     return Fact(seq=1, type=kind, session="s", run="r", parent_run=None, time=0, raw=raw)
 
 
-def seen(kind: str, body: Any, show: Any = "names") -> Any:
-    found = visible(fact(kind, body), show)
+def seen(kind: str, body: Any, show: Any = "names", **options: Any) -> Any:
+    found = visible(fact(kind, body), show, **options)
     return None if found is None else json.loads(found)
 
 
 def test_every_event_type_is_decided_on():
     """No type of the union is left to chance: it is plain, hidden or edited."""
-    edited = {*OPERATORS, *CONTENTS, "message.completed", "tool.progress"}
+    edited = {*OPERATORS, *CONTENTS, *ASKING, "message.completed", "tool.progress"}
     known = {*FACTS, *LIVE}
     assert known <= {*PLAIN, *HIDDEN, *edited}
     assert not PLAIN & (HIDDEN | edited)
 
 
 @pytest.mark.parametrize("show", ["none", "names", "full"])
-@pytest.mark.parametrize("kind", ["context.added", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"])
+@pytest.mark.parametrize(
+    "kind", ["context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"]
+)
 def test_the_operators_events_are_hidden(kind, show):
     """Notes, rulings, snapshots and failed tries are never shown, nor is what nobody decided on."""
     assert seen(kind, {"text": "secret"}, show) is None
@@ -67,7 +81,7 @@ def test_names_of_tools_are_shown_without_contents():
 def test_full_shows_tools_and_none_hides_them():
     """An agent may show everything of its tools, or not even that it has some."""
     for kind in (*CONTENTS, "tool.progress"):
-        body = {"call": "c", "name": "n", "arguments": {}}
+        body = {"call": "c", "name": "n", "on": "approval", "arguments": {}}
         assert seen(kind, body, "full") == body
         assert seen(kind, body, "none") is None
 
@@ -83,6 +97,54 @@ def test_parts_of_tools_follow_the_same_rule():
     assert visible_parts(PARTS, "none") == [PARTS[0], PARTS[3]]
     body = {"message": "m", "role": "assistant", "parts": PARTS, "stop": "tools"}
     assert seen("message.completed", body, "none")["parts"] == [PARTS[0], PARTS[3]]
+
+
+def test_a_call_for_the_page_is_told_to_the_page():
+    """What the visitor's own page is to execute it is told, whatever the agent shows of its tools."""
+    body = {"call": "c", "on": "client", "tool": "where", "arguments": {"what": "home"}}
+    for show in ("none", "names", "full"):
+        assert seen("tool.pending", body, show) == body
+    held = {"call": "d", "on": "approval", "tool": "pay", "approval": "a"}
+    calls = [body, {**held, "arguments": {"amount": 5}}]
+    run = {"status": "requires_action", "stop_reason": None, "output": {"text": "", "parts": []}, "pending": calls}
+    assert visible_run(run, "full")["pending"] == calls
+    assert visible_run(run, "none")["pending"] == [body]
+    assert visible_run(run, "names")["pending"] == [body, held]
+
+
+def test_who_may_decide_sees_what_of():
+    """Whoever is asked sees the exact call and is told so; the hook, the places and others' ids are the operator's."""
+    words = {"responders": ["asker", "not_asker"], "may_decide": True}
+    own = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "title": "May it?", **words}
+    for show in ("none", "names", "full"):
+        assert seen("approval.requested", ASKED, show, decides=True) == own
+        assert seen("approval.voted", VOTED, show, decides=True) == VOTED
+        assert seen("approval.decided", DECIDED, show, decides=True) == DECIDED
+    assert seen("approval.requested", ASKED, "full") == {**own, "may_decide": False}
+
+
+def test_who_may_not_decide_sees_no_arguments():
+    """Of a call that somebody else decides a visitor sees as much as the agent shows of its tools."""
+    for kind, body in (("approval.requested", ASKED), ("approval.voted", VOTED), ("approval.decided", DECIDED)):
+        assert seen(kind, body, "none") is None
+        found = seen(kind, body, "names")
+        assert found["approval"] == "a"
+        assert not {"arguments", "hook", "deliver_to"} & set(found)
+        assert "example.com" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("show", ["none", "names", "full"])
+def test_a_structured_answer_is_an_answer(show):
+    """A visitor sees it, unless it is the arguments of a tool that the agent does not show in full."""
+    body = {"stop_reason": "end_turn", "structured": {"a": 1}}
+    assert seen("run.completed", body, show) == body
+    called = {"stop_reason": "no_executor", "structured": {"a": 1}}
+    assert seen("run.completed", called, show) == (called if show == "full" else {"stop_reason": "no_executor"})
+    output = {"text": "", "parts": [], "structured": {"a": 1}}
+    run = {"status": "completed", "pending": [], "output": output}
+    assert visible_run({**run, "stop_reason": "end_turn"}, show)["output"] == output
+    shown = visible_run({**run, "stop_reason": "no_executor"}, show)["output"]
+    assert ("structured" in shown) == (show == "full")
 
 
 def test_live_events_are_judged_alike():
@@ -103,5 +165,7 @@ def test_golden_logs_hold_nothing_of_the_operators(path, show):
         found = visible(fact(given["type"], given["data"]), show)
         if found is not None and given["type"] in {*FACTS, *LIVE}:
             body = json.loads(found)
+            if body.get("on") == "client":  # the page's own
+                continue
             assert not {"usage", "cost", "controls", "arguments", "ref"} & set(body), given
             assert not any("arguments" in part for part in body.get("parts", ())), given

@@ -1,0 +1,127 @@
+"""Routes of approvals: questions to people about calls, what they say, and the record of it."""
+
+# ruff: noqa: FAST003 - the path's `id` is taken by the dependency that finds what it names
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, cast
+
+import msgspec
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response, StreamingResponse
+
+from agent_core import (
+    AlreadyDecided,
+    ApprovalObject,
+    ApprovalStatus,
+    AuditEntry,
+    Core,
+    Decision,
+    Forbidden,
+    NotAnApprover,
+    NotFound,
+    Page,
+    may_respond,
+)
+from agent_core.store.approvals import Owner
+from app.api.bodies import actor_of
+from app.api.deciders import decider
+from app.api.deps import MAX_SEQ, PERSONS, Caller, Cursor, Limit, Name, Operator, Show, Wired, owns
+from app.api.problems import answers, problem
+from app.api.replies import DecisionBody
+from app.api.wire import Approval, AuditLine, answer, approval_wire, audit_line, page
+from channels.web.identity import Principal
+from channels.web.visible import ShowTools
+
+router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
+NDJSON = "application/x-ndjson"
+PAGE = 500
+
+
+async def own_approval(id: str, wired: Wired, principal: Caller) -> ApprovalObject:
+    """Return the approval *id*; to a visitor only one of the visitor's own sessions."""
+    approval = await wired.core.approvals.get(id)
+    if principal.visitor and not owns(principal, await wired.core.session(approval.session)):
+        raise NotFound("approval", id)
+    return approval
+
+
+OwnApproval = Annotated[ApprovalObject, Depends(own_approval)]
+
+
+@router.get("", responses=answers(Page[Approval], 400, 401, 403, 404, 422))
+async def list_approvals(
+    wired: Wired,
+    principal: Caller,
+    show: Show,
+    limit: Limit,
+    *,
+    status: ApprovalStatus | None = None,
+    session: Name | None = None,
+    run: Name | None = None,
+    cursor: Cursor = None,
+) -> Response:
+    """List approvals, the oldest first; those of a visitor's own sessions only."""
+    owner = None if principal.agent is None else Owner(principal.actor.id, PERSONS, principal.agent)
+    found = await wired.core.approvals.list(
+        status=status, session=session, run=run, owner=owner, limit=limit, cursor=cursor
+    )
+    return page(found, lambda approval: _wire(approval, principal, show))
+
+
+@router.get("/audit", response_class=Response, responses=answers(AuditLine, 400, 401, 403, 422, media=NDJSON))
+async def read_audit(
+    wired: Wired,
+    _: Operator,
+    after: Annotated[int, Query(ge=0, le=MAX_SEQ)] = 0,
+    approval: Name | None = None,
+) -> Response:
+    """Read the record of approvals behind the line `after`, as lines of JSON."""
+    first = await wired.core.approvals.audit(after=after, limit=PAGE, approval=approval)
+    return StreamingResponse(_lines(wired.core, first, approval), media_type=NDJSON)
+
+
+@router.get("/{id}", responses=answers(Approval, 401, 403, 404, 422))
+async def get_approval(wired: Wired, principal: Caller, show: Show, approval: OwnApproval) -> Response:
+    """Return an approval; that a visitor has opened it is put on record."""
+    if principal.visitor and approval.status == "open":
+        await wired.core.approvals.note(approval.id, "opened", surface="web", by=principal.actor)
+    return answer(_wire(approval, principal, show))
+
+
+@router.post("/{id}", responses=answers(Approval, 400, 401, 403, 404, 409, 413, 422))
+async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnApproval, body: DecisionBody) -> Response:
+    """Say yes or no to a call; the approval is still `open` while its quorum lacks somebody."""
+    named = None if body.actor is None else actor_of(body.actor)
+    if principal.visitor and "surface" in body.model_fields_set:
+        raise Forbidden("`surface` is the operator's.")
+    decision = Decision(
+        approval=approval.id,
+        by=decider(principal, approval.asker, named),
+        approved=body.approved,
+        surface="web" if principal.visitor else body.surface,
+        reason=body.reason,
+        arguments=body.arguments,
+        remember=body.remember,
+    )
+    try:
+        decided = await wired.core.approvals.decide(decision)
+    except AlreadyDecided as late:
+        outcome = cast("ApprovalObject", late.approval)
+        return problem(409, str(late), code=late.code, approval=_wire(outcome, principal, show))
+    except NotAnApprover:
+        if principal.visitor:  # who may is told by name to operators only
+            raise NotAnApprover("You may not decide of this; somebody else was asked.") from None
+        raise
+    return answer(_wire(decided, principal, show))
+
+
+def _wire(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> Any:
+    may = may_respond(approval.responders, approval.asker, decider(principal, approval.asker))
+    return approval_wire(approval, show, may_decide=may)
+
+
+async def _lines(core: Core, batch: Sequence[AuditEntry], approval: str | None) -> AsyncIterator[bytes]:
+    while batch:
+        yield b"".join(msgspec.json.encode(audit_line(entry)) + b"\n" for entry in batch)
+        more = len(batch) == PAGE
+        batch = await core.approvals.audit(after=batch[-1].seq, limit=PAGE, approval=approval) if more else ()

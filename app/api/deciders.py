@@ -1,0 +1,90 @@
+"""Who decides over HTTP: in whose name a caller votes, and of which approvals a visitor may."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import Depends
+
+from agent_core import (
+    Actor,
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalVoted,
+    Core,
+    Decider,
+    Event,
+    Forbidden,
+    NotFound,
+    may_respond,
+)
+from app.api.deps import NAMED, PERSONS, Caller, Wired
+from channels.web.identity import ACT_AS, Principal
+from channels.web.visible import ASKING
+
+
+def decider(principal: Principal, asker: Actor | None, named: Actor | None = None) -> Decider:
+    """Return who votes on what *asker* wants: a visitor, an operator, or whom an operator names; raises `Forbidden`.
+
+    Whoever an operator names counts as somebody who sees the question, and as no operator.
+    """
+    if principal.visitor:
+        if named is not None and named.id != principal.actor.id:
+            raise Forbidden(f"`actor`: {NAMED}")
+        return Decider(actor=_person(principal.actor, asker), is_present=True)
+    if named is None:
+        return Decider(actor=principal.actor, is_operator=True)
+    if ACT_AS not in principal.scopes:
+        raise Forbidden(f"`actor`: to decide for others takes a key with the scope `{ACT_AS}`; leave it out.")
+    return Decider(actor=_person(named, asker), is_present=True)
+
+
+def _person(actor: Actor, asker: Actor | None) -> Actor:
+    """Return *asker* if *actor* is the same person: the embedding site's user is the visitor with that id."""
+    if asker is None or asker.id != actor.id:
+        return actor
+    return asker if {asker.kind, actor.kind} <= PERSONS else actor
+
+
+class Mine:
+    """Of which approvals a visitor may decide, as far as a stream tells of them."""
+
+    def __init__(self, core: Core, visitor: Principal) -> None:
+        self._core, self._visitor = core, visitor
+        self._known: dict[str, bool] = {}
+
+    async def learn(self, events: Iterable[Event]) -> None:
+        """Find out about the approvals that *events* are about."""
+        for event in events:
+            match event.body if event.type in ASKING else None:
+                case ApprovalRequested(approval=id, responders=responders, by=asker):
+                    self._known[id] = self._may(responders, asker)
+                case ApprovalVoted(approval=id) | ApprovalDecided(approval=id) if id not in self._known:
+                    self._known[id] = await self._find(id)
+                case _:
+                    continue
+
+    def decides(self, event: Event) -> bool:
+        """Tell whether the visitor may decide of the approval that *event* is about, after `learn`."""
+        match event.body if event.type in ASKING else None:
+            case ApprovalRequested(approval=id) | ApprovalVoted(approval=id) | ApprovalDecided(approval=id):
+                return self._known.get(id, False)
+            case _:
+                return False
+
+    async def _find(self, id: str) -> bool:
+        try:
+            asked = await self._core.approvals.get(id)
+        except NotFound:  # its session is being deleted
+            return False
+        return self._may(asked.responders, asked.asker)
+
+    def _may(self, responders: Iterable[str], asker: Actor | None) -> bool:
+        return may_respond(tuple(responders), asker, decider(self._visitor, asker))
+
+
+async def mine_of(wired: Wired, principal: Caller) -> Mine | None:
+    """Return what finds out of which approvals a visitor may decide; None for an operator."""
+    return Mine(wired.core, principal) if principal.visitor else None
+
+
+Deciding = Annotated[Mine | None, Depends(mine_of)]

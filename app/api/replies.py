@@ -1,0 +1,71 @@
+"""What clients send to a run that waits: decisions on its approvals, and outputs of the calls that they execute."""
+
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticKnownError
+
+from agent_core import ToolOutput
+from agent_core.desk import MAX_REASON
+from agent_core.outputs import MAX_OUTPUTS
+from app.api.bodies import AnyActor, Body, Id, Words
+from app.api.problems import NOT_BLANK
+
+MAX_ARGUMENTS = 100_000
+"""Bytes of JSON: they are kept with the approval, in the log and in the record."""
+
+
+def _plain(value: Any) -> Any:
+    """Refuse what a database or a model could not be given again as it was."""
+    try:
+        msgspec.json.encode(value)
+    except (OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError("only plain JSON can be kept.") from error
+    return value
+
+
+def _small(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    if value is not None and len(msgspec.json.encode(_plain(value))) > MAX_ARGUMENTS:
+        raise PydanticKnownError("string_too_long", {"max_length": MAX_ARGUMENTS})
+    return value
+
+
+class DecisionBody(Body):
+    """A vote on an approval; an operator whose key has the scope `approvals:as` may give it as somebody else.
+
+    *surface* is where an operator's own tool took it.
+    """
+
+    approved: bool
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REASON, pattern=NOT_BLANK)] | None = None
+    arguments: Annotated[dict[str, Any], AfterValidator(_small)] | None = None
+    remember: bool = False
+    actor: AnyActor | None = None
+    surface: Literal["api", "terminal"] = "api"
+
+
+class OutputBody(Body):
+    """What became of a call that the client executed."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["output"]}, {"required": ["error"]}]})
+
+    call: Id
+    output: Annotated[Any, AfterValidator(_plain)] = None
+    error: Words | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if ("output" in self.model_fields_set) == (self.error is not None):
+            raise ValueError("give either `output` or `error`.")
+        return self
+
+    def value(self) -> ToolOutput:
+        """Return the core's value."""
+        return ToolOutput(call=self.call, output=self.output, error=self.error)
+
+
+class OutputsBody(Body):
+    """Outputs of a run's client calls: all of them are taken, or none."""
+
+    outputs: list[OutputBody] = Field(min_length=1, max_length=MAX_OUTPUTS)
