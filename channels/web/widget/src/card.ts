@@ -1,6 +1,7 @@
 /** The card of a question to people: the exact call, what can be said to it, and how it was decided. */
 
 import type { Deciding } from "./deciding.js";
+import type { Person } from "./events.js";
 import { h, setAttribute, setChildren } from "./dom.js";
 import { argumentsNode, editor, type Editor } from "./fields.js";
 import type { Approval, Call } from "./state.js";
@@ -85,7 +86,8 @@ function bodyOf(approval: Approval, mode: Mode, does: Does, deciding: Deciding |
 }
 
 /** Return whether this page's visitor is among those who may: the server has the last word. */
-export function mayDecide({ arguments: given, responders }: Approval): boolean {
+export function mayDecide({ arguments: given, mayDecide: told, responders }: Approval): boolean {
+  if (told !== undefined) return told;
   const named = responders.some((each) => each === "asker" || each === "anyone" || each.startsWith("actor:"));
   return given !== undefined && named && !responders.includes("not_asker");
 }
@@ -140,7 +142,7 @@ function form(fields: readonly Node[], label: string, kind: string, submit: () =
 function statusOf(approval: Approval, deciding: Deciding | undefined, strings: Strings): readonly (Node | string)[] {
   const words = strings.approval;
   if (approval.status !== "open") {
-    const who = approval.by ? ` ${words.by} ${approval.by.name || approval.by.id}` : "";
+    const who = approval.by ? ` ${words.by} ${nameOf(approval.by, words.you)}` : "";
     const when = approval.at ? `, ${clock(approval.at)}` : "";
     const edited = approval.edited && approval.status === "approved" ? ` ${words.edited}` : "";
     const why = approval.reason ? ` ${approval.reason}` : "";
@@ -150,6 +152,11 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, strings: S
   if (deciding?.sending) return [strings.sending];
   const votes = approval.quorum > 1 ? `${approval.yes} / ${approval.quorum} ${words.votes} · ` : "";
   return [`${votes}${words.until} ${clock(approval.until)}`];
+}
+
+/** Return what somebody is called; a visitor without a name is whoever sits here. */
+function nameOf({ id, kind, name }: Person, you: string): string {
+  return name || (kind === "visitor" ? you : id);
 }
 
 /** Return *time* as the page's language writes it, with the day when that is another one. */

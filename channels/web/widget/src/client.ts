@@ -1,7 +1,7 @@
 /** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
 
 import type { Vote } from "./card.js";
-import type { Frame, WaitingOn } from "./events.js";
+import type { Frame } from "./events.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
@@ -22,12 +22,6 @@ export interface Posted {
   readonly seq: number;
 }
 
-export interface Pending {
-  readonly call: string;
-  readonly on: WaitingOn;
-  readonly tool: string;
-  readonly arguments?: Readonly<Record<string, unknown>>;
-}
 /** What became of a call that this page executed. */
 export type Output = { readonly call: string; readonly output: unknown } | { readonly call: string; readonly error: string };
 
@@ -47,8 +41,6 @@ export interface Client {
   decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
   /** Tell that a question is on the screen. */
   opened(approval: string, signal: AbortSignal): Promise<void>;
-  /** Return the calls of *run* that wait for somebody. */
-  pending(run: string, signal: AbortSignal): Promise<readonly Pending[]>;
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
   /** Follow *session* until *signal* ends it; throws the problem that no patience heals. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
@@ -75,10 +67,6 @@ export function createClient(options: ClientOptions): Client {
     },
     async opened(approval, signal) {
       await request(`/v1/approvals/${encodeURIComponent(approval)}`, { signal });
-    },
-    async pending(run, signal) {
-      const response = await request(`/v1/runs/${encodeURIComponent(run)}`, { signal, cache: "no-store" });
-      return ((await response.json()) as { pending: readonly Pending[] }).pending;
     },
     async output(run, output, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/tool-outputs`, { outputs: [output] }, signal);

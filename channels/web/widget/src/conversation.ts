@@ -1,7 +1,7 @@
 /** One person's conversation with one agent: the folded log, what is still on its way, and the state of the link. */
 
 import type { Vote } from "./card.js";
-import type { Client, Output, Pending } from "./client.js";
+import type { Client, Output } from "./client.js";
 import type { Decisions } from "./deciding.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "./problem.js";
@@ -43,7 +43,7 @@ export interface ConversationOptions {
   readonly memory: Memory;
   readonly changed: (conversation: Conversation) => void;
   /** A call waits for the page that the widget is in; told once. */
-  readonly called: (run: string, call: Pending) => void;
+  readonly called: (call: Call) => void;
   readonly signal: AbortSignal;
   readonly newKey: () => string;
 }
@@ -72,21 +72,16 @@ export function converse(options: ConversationOptions): Actions {
 
   /** Tell the server of questions that are on the screen, and the page of calls that are its own; each once. */
   const notice = (calls: readonly Call[]): void => {
-    for (const { approval, id, on, run, status } of calls) {
+    for (const call of calls) {
+      const { approval, id, on, status } = call;
       if (status !== "waiting" || told.has(`${on} ${id}`)) continue;
       told.add(`${on} ${id}`);
       if (on === "approval" && approval && mayDecide(approval)) client.opened(approval.id, signal).catch(() => told.delete(`${on} ${id}`));
-      if (on === "client" && run !== null) raise(run, id);
+      if (on === "client") queueMicrotask(() => isOpen(id) && options.called(call));
     }
   };
-  const raise = (run: string, id: string): void => {
-    const fail = (error: unknown): void => {
-      told.delete(`client ${id}`);
-      set({ problem: asProblem(error) });
-    };
-    const found = (calls: readonly Pending[]): void => calls.filter(({ call, on }) => call === id && on === "client").forEach((call) => options.called(run, call));
-    client.pending(run, signal).then(found, fail);
-  };
+  /** Of a conversation that is read anew, calls that were answered long ago wait for a moment too. */
+  const isOpen = (id: string): boolean => now.view.calls.some((call) => call.id === id && call.status === "waiting");
 
   const follow = (id: string): void => {
     reading.abort();

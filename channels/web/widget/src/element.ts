@@ -1,8 +1,9 @@
 /** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
 
-import { createClient, type Output, type Pending } from "./client.js";
+import { createClient, type Output } from "./client.js";
 import { converse, type Actions } from "./conversation.js";
 import { pause } from "./pause.js";
+import type { Call } from "./state.js";
 import { browserMemory } from "./storage.js";
 import { STRINGS, type Strings } from "./strings.js";
 import { styleSheet } from "./styles.js";
@@ -97,8 +98,7 @@ export class ParleyChat extends HTMLElement {
     const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
     const memory = browserMemory(this.getAttribute("storage-key") ?? `parley:${server}:${agent ?? ""}`);
     const view: { current: View | null } = { current: null };
-    const called = (run: string, call: Pending): void => this.#raise(run, call);
-    const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
+    const actions = converse({ client, agent, memory, signal, newKey, called: (call) => this.#raise(call), changed: (each) => view.current?.show(each) });
     this.#actions = actions;
     this.#view = view.current = createView(this.#strings, actions, signal);
     this.#label();
@@ -107,11 +107,12 @@ export class ParleyChat extends HTMLElement {
   }
 
   /** Let the page execute a call: it takes it with `preventDefault`, and answers then or later. */
-  #raise(run: string, { call, tool, arguments: given = {} }: Pending): void {
+  #raise({ id: call, run, name, arguments: given = {} }: Call): void {
+    if (run === null) return;
     this.#calls.set(call, run);
     const respond = (output: unknown): Promise<boolean> => this.submitToolOutput(call, output);
     const fail = (message: string): Promise<boolean> => this.#hand(call, { call, error: message });
-    const detail: ToolCallDetail = { call, run, name: tool, arguments: given, respond, fail };
+    const detail: ToolCallDetail = { call, run, name, arguments: given, respond, fail };
     this.dispatchEvent(new CustomEvent("parley:tool-call", { detail, bubbles: true, composed: true, cancelable: true }));
   }
 

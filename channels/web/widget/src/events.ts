@@ -88,7 +88,8 @@ interface Bodies {
   "tool.requested": { call: string; name: string; arguments?: Readonly<Record<string, unknown>> };
   "tool.started": { call: string };
   "tool.progress": { call: string; text: string };
-  "tool.pending": { call: string; on: WaitingOn };
+  /** A call of the client comes with its name and the arguments to execute it with. */
+  "tool.pending": { call: string; on: WaitingOn; tool?: string; arguments?: Readonly<Record<string, unknown>> };
   "tool.completed": { call: string; outcome: Outcome; parts?: readonly Part[]; truncated?: boolean };
   "approval.requested": Asked & {
     tool: string;
@@ -100,6 +101,8 @@ interface Bodies {
     timeout_s: number;
     edit?: boolean;
     remember?: boolean;
+    /** Whether this reader is among those who may decide, where the server says so. */
+    may_decide?: boolean;
   };
   "approval.voted": Asked & { votes: number; edited?: boolean };
   "approval.decided": Asked & {

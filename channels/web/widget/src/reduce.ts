@@ -34,8 +34,10 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
       return applyTool(state, frame);
     case "approval.requested":
     case "approval.voted":
-    case "approval.decided":
-      return { ...state, calls: change(state.calls, frame.data.call, (call) => ask(call, frame)) };
+    case "approval.decided": {
+      const known = frame.type === "approval.requested" ? expect(state, frame.data.call, frame.data.tool, frame.run) : state;
+      return { ...known, calls: change(known.calls, frame.data.call, (call) => ask(call, frame)) };
+    }
     case "render.shown":
       return { ...state, renders: put(state.renders, { id: frame.data.render, kind: frame.data.kind, text: frame.data.text }) };
     default:
@@ -73,19 +75,14 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
 
 function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   const { call: id } = frame.data;
-  const set = (changes: Partial<Call>): ViewState => ({ ...state, calls: change(state.calls, id, (call) => ({ ...call, ...changes })) });
+  const set = (changes: Partial<Call>): ViewState => setCall(state, id, changes);
   switch (frame.type) {
-    case "tool.requested": {
-      const { name, arguments: given } = frame.data;
-      if (find(state.calls, id)) return set({ name, ...(given && { arguments: given }) });
-      const message = state.messages.findLast((each) => each.role === "assistant" && each.run === frame.run);
-      const call: Call = { id, run: frame.run, message: message?.id ?? null, name, status: "requested", ...(given && { arguments: given }) };
-      return { ...state, calls: [...state.calls, call] };
-    }
+    case "tool.requested":
+      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, ...told(frame.data) });
     case "tool.started":
       return set({ status: "running" });
     case "tool.pending":
-      return set({ status: "waiting", on: frame.data.on });
+      return setCall(expect(state, id, frame.data.tool, frame.run), id, { status: "waiting", on: frame.data.on, ...told(frame.data) });
     case "tool.progress":
       return find(state.calls, id)?.status === "running" ? set({ progress: frame.data.text }) : state;
     case "tool.completed": {
@@ -95,22 +92,37 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   }
 }
 
+function setCall(state: ViewState, id: string, changes: Partial<Call>): ViewState {
+  return { ...state, calls: change(state.calls, id, (call) => ({ ...call, ...changes })) };
+}
+
+/** Let the call *id* be there: a reader may be told what becomes of a call without having been told of its request. */
+function expect(state: ViewState, id: string, name: string | undefined, run: string | null): ViewState {
+  if (name === undefined || find(state.calls, id)) return state;
+  const message = state.messages.findLast((each) => each.role === "assistant" && each.run === run);
+  return { ...state, calls: [...state.calls, { id, run, message: message?.id ?? null, name, status: "requested" }] };
+}
+
+function told({ arguments: given }: { arguments?: Call["arguments"] }): Partial<Call> {
+  return given ? { arguments: given } : {};
+}
+
 function ask(call: Call, frame: AskFrame): Call {
-  const told = frame.data.arguments && { arguments: frame.data.arguments };
+  const given = frame.data.arguments && { arguments: frame.data.arguments };
   switch (frame.type) {
     case "approval.requested": {
-      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false } = frame.data;
+      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false, may_decide } = frame.data;
       const until = Date.parse(frame.time) + timeout_s * 1000;
       const open = { status: "open", yes: 0, edited: false } as const;
-      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...told, responders, quorum, until, edit, remember, ...open } };
+      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...given, responders, quorum, until, edit, remember, ...(may_decide !== undefined && { mayDecide: may_decide }), ...open } };
     }
     case "approval.voted": {
       const { votes: yes, edited = false } = frame.data;
-      return asked(call, { ...told, yes, edited });
+      return asked(call, { ...given, yes, edited });
     }
     case "approval.decided": {
       const { status, by, reason, edited = false } = frame.data;
-      return asked(call, { ...told, status, edited, ...(by && { by }), ...(reason && { reason }), at: Date.parse(frame.time) });
+      return asked(call, { ...given, status, edited, ...(by && { by }), ...(reason && { reason }), at: Date.parse(frame.time) });
     }
   }
 }

@@ -58,6 +58,7 @@ export interface Approval {
   readonly yes: number;
   /** When it is over, in milliseconds. */
   readonly until: number;
+  readonly mayDecide?: boolean;
   readonly edit: boolean;
   readonly remember: boolean;
   readonly status: "open" | "approved" | "denied" | "expired" | "cancelled";

@@ -47,6 +47,7 @@ export const STRINGS = {
     votes: "approvals",
     waits: "This needs the approval of",
     by: "by",
+    you: "you",
     edited: "The input was changed.",
     unreadable: "This is not valid here. Use JSON: a number, true, false, a list or an object.",
     who: { asker: "whoever asked", operators: "an operator", anyone: "anyone here", not_asker: "somebody else" } as Readonly<Record<string, string>>,

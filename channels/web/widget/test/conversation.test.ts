@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Client, Follower, Pending } from "../src/client.js";
+import type { Client, Follower } from "../src/client.js";
 import { converse, type Actions, type Conversation } from "../src/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/entries.js";
 import type { Frame } from "../src/events.js";
+import type { Call } from "../src/state.js";
 import { unshown } from "../src/outbox.js";
 import { framesOf } from "./golden.js";
 
@@ -11,7 +12,7 @@ interface Stage {
   readonly actions: Actions;
   readonly now: () => Conversation;
   readonly posts: string[][];
-  readonly called: [string, Pending][];
+  readonly called: Call[];
   readonly opened: () => number;
   readonly follower: () => Follower;
   readonly saved: () => string | null;
@@ -26,20 +27,19 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
   let follower: Follower | null = null;
   let otherTab: (session: string | null) => void = () => undefined;
   const posts: string[][] = [];
-  const called: [string, Pending][] = [];
+  const called: Call[] = [];
   const whole: Client = {
     open: async () => `ses_${(opened += 1)}`,
     post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),
     cancel: async () => undefined,
     decide: async () => undefined,
     opened: async () => undefined,
-    pending: async () => [],
     output: async () => undefined,
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
   const memory = { load: () => saved, save: (id: string | null) => (saved = id), watch: (changed: typeof otherTab) => (otherTab = changed) };
-  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, called: (run, call) => called.push([run, call]), changed: (each) => (now = each) });
+  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
   actions.start();
   return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (id) => otherTab(id) };
 }
@@ -246,12 +246,11 @@ test("a call of the page is told once, with its arguments, and its output is han
   const frames = framesOf("client_call");
   const wait = frames.slice(0, frames.findIndex(({ type }) => type === "run.waiting") + 1);
   const id = (wait.find(({ type }) => type === "tool.pending")?.data as { call: string }).call;
-  const waiting: Pending = { call: id, on: "client", tool: "where", arguments: { what: "home" } };
-  const client = { pending: async () => [waiting], output: async (run: string, output: unknown) => void handed.push([run, output]) };
+  const client = { output: async (run: string, output: unknown) => void handed.push([run, output]) };
   const { actions, called, follower } = stage(client, "ses_1");
   for (let twice = 0; twice < 2; twice += 1) wait.forEach((frame) => follower().frame(frame));
   await settled();
-  assert.deepEqual(called, [["run_1", waiting]]);
+  assert.deepEqual(called.map(({ run, name, arguments: given }) => [run, name, given]), [["run_1", "where", {}]]);
   assert.equal(await actions.output("run_1", { call: id, output: { place: "Bern" } }), true);
   assert.deepEqual(handed, [["run_1", { call: id, output: { place: "Bern" } }]]);
 
@@ -264,7 +263,7 @@ test("a call of the page is told once, with its arguments, and its output is han
 });
 
 test("a call that is closed by the time the page hears of it is not told", async () => {
-  const { called, follower } = stage({ pending: async () => [] }, "ses_1");
+  const { called, follower } = stage({}, "ses_1");
   framesOf("client_call").forEach((frame) => follower().frame(frame));
   await settled();
   assert.deepEqual(called, []);

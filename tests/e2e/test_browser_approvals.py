@@ -1,0 +1,174 @@
+"""Approvals and calls of the page in a real browser: asked, corrected, refused, late, reloaded, in two tabs."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from playwright.async_api import Locator, expect
+
+from tests.e2e.browser import Tab
+from tests.e2e.conftest import MakeVisit, StartServer
+from tests.e2e.server import KEY, Server
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+ASK = "What is 12 * 7?"
+CONFIG: dict[str, Any] = {
+    "responders": ["asker"],
+    "edit": True,
+    "remember": True,
+    "title": "May this be calculated?",
+    "detail": "Every sum is counted.",
+}
+
+
+@pytest.fixture
+def config(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the hook says; a test may bring its own."""
+    return {**CONFIG, **getattr(request, "param", {})}
+
+
+@pytest.fixture
+def server(start_server: StartServer, home: Path, config: dict[str, Any]) -> Server:
+    """A server whose assistant asks people before it calculates."""
+    path = home / "agents/assistant.yaml"
+    made = yaml.safe_load(path.read_text("utf-8"))
+    made["hooks"] = [{"event": "PreToolUse", "type": "approval", "matcher": "calculate", "config": config}]
+    path.write_text(yaml.safe_dump(made), "utf-8")
+    return start_server(rate=0)
+
+
+def card(tab: Tab) -> Locator:
+    return tab.chat.get_by_role("region").or_(tab.chat.locator("section.card")).last
+
+
+def choice(tab: Tab, name: str) -> Locator:
+    return card(tab).get_by_role("button", name=name, exact=True)
+
+
+async def asked(tab: Tab) -> None:
+    """Ask for a sum and see the card."""
+    await tab.say(ASK)
+    await choice(tab, "Approve").wait_for()
+
+
+async def test_a_yes_lets_the_call_run(visit: MakeVisit):
+    """The card shows the exact call; after a yes it says who decided, loses its buttons, and the answer comes."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    await expect(card(tab)).to_contain_text("May this be calculated?")
+    await expect(card(tab)).to_contain_text("12 * 7")
+    await expect(card(tab)).to_contain_text("Open until")
+    await tab.picture("20-approval-asked")
+    await choice(tab, "Approve").click()
+    assert "12 * 7 is 84." in await tab.done()
+    await expect(card(tab).get_by_role("button")).to_have_count(0)
+    await expect(card(tab)).to_contain_text("Approved by")
+    await tab.picture("21-approval-approved")
+    person.check()
+
+
+async def test_a_no_takes_a_reason(visit: MakeVisit):
+    """A no asks for a reason, which may be left out; the call does not run, and the answer says so."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    await choice(tab, "Deny").click()
+    await expect(card(tab).get_by_label("Reason (optional)")).to_be_focused()
+    await card(tab).get_by_label("Reason (optional)").fill("Use your head.")
+    await tab.picture("22-approval-denying")
+    await choice(tab, "Deny").click()
+    assert "84" not in await tab.done()
+    await expect(card(tab)).to_contain_text("Denied by")
+    await expect(card(tab)).to_contain_text("Use your head.")
+    await tab.picture("23-approval-denied")
+    person.check()
+
+
+async def test_a_tool_is_allowed_for_the_conversation(visit: MakeVisit):
+    """After a yes for the rest of the conversation nobody is asked again."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    await choice(tab, "Allow for the rest of this conversation").click()
+    await tab.done()
+    await tab.say("What is 2 + 3?")
+    await expect(tab.answers).to_have_count(2)
+    assert "2 + 3 is 5." in await tab.done()
+    person.check()
+
+
+@pytest.mark.parametrize("config", [{"responders": ["operators"]}], indirect=True)
+async def test_who_may_not_decide_sees_whom_it_waits_for(visit: MakeVisit, server: Server):
+    """A visitor who may not decide has no buttons, and sees what an operator decides as it happens."""
+    person = await visit()
+    tab = await person.tab()
+    await tab.say(ASK)
+    await expect(card(tab)).to_contain_text("needs the approval of an operator")
+    await expect(card(tab).get_by_role("button")).to_have_count(0)
+    await tab.picture("26-approval-of-others")
+    await decide(server, approved=False, reason="Not today.")
+    await expect(card(tab)).to_contain_text("Denied by")
+    await expect(card(tab)).to_contain_text("Not today.")
+    person.check()
+
+
+async def test_a_reload_and_a_second_tab_show_the_same(visit: MakeVisit):
+    """A reloaded page has the card, a second tab too; what one of them decides both show."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    await tab.page.reload()
+    await choice(tab, "Approve").wait_for()
+    other = await person.tab()
+    await choice(other, "Approve").wait_for()
+    buttons = [await choice(each, "Approve").element_handle() for each in (tab, other)]
+    await asyncio.gather(*(button.evaluate("button => button.click()") for button in buttons if button))
+    for each in (tab, other):
+        await expect(card(each)).to_contain_text("Approved by")
+        assert "12 * 7 is 84." in await each.done()
+        await expect(each.answers).to_have_count(1)
+    person.check(quiet=False)
+
+
+async def test_it_works_with_the_keyboard_alone(visit: MakeVisit):
+    """Tab reaches the buttons in their order, Enter presses them, Escape leaves a form and stops nothing."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    await choice(tab, "Deny").focus()
+    await tab.page.keyboard.press("Enter")
+    await expect(card(tab).get_by_label("Reason (optional)")).to_be_focused()
+    await tab.page.keyboard.press("Escape")
+    await expect(choice(tab, "Approve")).to_be_visible()
+    await choice(tab, "Approve").focus()
+    await tab.page.keyboard.press("Tab")
+    await expect(choice(tab, "Allow for the rest of this conversation")).to_be_focused()
+    await tab.page.keyboard.press("Shift+Tab")
+    await tab.page.keyboard.press("Enter")
+    assert "12 * 7 is 84." in await tab.done()
+    person.check()
+
+
+async def test_a_stop_withdraws_the_question(visit: MakeVisit):
+    """A Stop while people are asked ends the run; the card says that it was withdrawn."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    await tab.stop.click()
+    await expect(card(tab)).to_contain_text("Withdrawn")
+    await expect(card(tab).get_by_role("button")).to_have_count(0)
+    await tab.picture("27-approval-withdrawn")
+    person.check()
+
+
+async def decide(server: Server, **vote: Any) -> None:
+    """Decide the open question as an operator does."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers) as operator:
+        (open_one,) = (await operator.get("/v1/approvals", params={"status": "open"})).json()["items"]
+        answer = await operator.post(f"/v1/approvals/{open_one['id']}", json=vote)
+        assert answer.status_code == 200, answer.text
