@@ -28,7 +28,7 @@ class Bounds:
     """How long an answer may take and how large it may be.
 
     *seconds* is for everything; *first_byte* for the head of each answer, with lookup, connection and sending before
-    it; *size* in bytes is that of the body as it comes and once it is unpacked. A head has at most 100 KiB (h11).
+    it; *size* in bytes is that of the body as it comes and once it is unpacked. A head has 64 KiB at most.
     """
 
     seconds: float = 30.0
@@ -100,12 +100,16 @@ class Fetch:
         """Import the HTTP client and read the certificates, once and in a thread: a fifth of a second."""
         if self._making is None:
             self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
-        return await asyncio.shield(self._making)
+        try:
+            return await asyncio.shield(self._making)
+        except OSError as error:
+            self._making = None
+            raise FetchFailed(f"Nothing can be fetched: the certificates cannot be read ({error}).") from None
 
     async def close(self) -> None:
         """Close every connection."""
         if self._making is not None:
-            await (await self._making).close()
+            await (await self.prepare()).close()
 
     def _make(self) -> "Exchange":
         from agent_core.net_exchange import Exchange  # noqa: PLC0415 - brings the HTTP client

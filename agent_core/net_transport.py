@@ -25,13 +25,13 @@ from agent_core.clock import Clock
 from agent_core.net_errors import FetchRefused
 from agent_core.net_targets import Guard, Resolve, Target
 
-_CONNECTIONS = 100
+_CONNECTIONS = 500
 _IDLE_CONNECTIONS = 20
 _IDLE_SECONDS = 5.0
 _ATTEMPTS = 4
 """Addresses of one name that are tried, one after the other."""
 _ATTEMPT_SECONDS = 3.0
-_LOOKUPS = 8
+_LOOKUPS = 32
 
 
 @asynccontextmanager
@@ -189,3 +189,5 @@ def _told_as_httpx2() -> Generator[None]:
         yield
     except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
         raise getattr(httpx2, type(error).__name__)(str(error)) from error
+    except OSError as error:  # TLS that breaks off within the answer
+        raise httpx2.ReadError(str(error)) from error

@@ -1,7 +1,8 @@
 """A stage for the guarded fetch: sites on loopback, names that a test gives, and roads that lead there."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,8 @@ class Site:
 
     port: int = 0
     answers: dict[str, bytes | Write] = field(default_factory=dict)
+    raw: Write | None = None
+    """Speaks instead, from the first byte on."""
     heard: list[Heard] = field(default_factory=list)
     connections: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -42,7 +45,9 @@ class Site:
         self.connections += 1
         self.serving[writer] = asyncio.current_task()
         with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while not writer.is_closing():
+            if self.raw is not None:
+                await self.raw(reader, writer)
+            while not (writer.is_closing() or self.raw):
                 heard = await _hear(reader)
                 self.heard.append(heard)
                 answer = self.answers.get(heard.path, ok(b"hello"))
@@ -91,11 +96,21 @@ def moved(location: str, status: int = 302) -> bytes:
     return ok(b"", f"Location: {location}", status=f"{status} Moved")
 
 
+def last(answer: bytes) -> Write:
+    """Answer and close the connection."""
+
+    async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    return write
+
+
 class Names:
     """A resolver that knows what it is told: the addresses of a name, one list for each lookup, the last for good."""
 
     def __init__(self, **known: Sequence[Iterable[str]]) -> None:
-        self.known = {name.replace("_", "."): list(answers) for name, answers in known.items()}
+        self.known = {re.sub("_(example|internal)$", r".\1", name): list(answers) for name, answers in known.items()}
         self.asked: list[str] = []
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
@@ -107,11 +122,11 @@ class Names:
 
 
 class Roads(httpcore2.AsyncNetworkBackend):
-    """Leads every address to loopback, at the same port, and remembers which were asked for; *closed* ones to none."""
+    """Leads every address to loopback, at the same port or another, and remembers them; *closed* ones lead nowhere."""
 
-    def __init__(self, closed: Iterable[str] = ()) -> None:
+    def __init__(self, closed: Iterable[str] = (), ports: Mapping[int, int] | None = None) -> None:
         self.taken: list[str] = []
-        self._closed = set(closed)
+        self._closed, self._ports = set(closed), ports or {}
         self._on: Any = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
@@ -120,4 +135,4 @@ class Roads(httpcore2.AsyncNetworkBackend):
         self.taken.append(host)
         if host in self._closed:
             raise httpcore2.ConnectError("refused")
-        return await self._on.connect_tcp("127.0.0.1", port)
+        return await self._on.connect_tcp("127.0.0.1", self._ports.get(port, port))
