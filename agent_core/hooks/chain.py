@@ -172,7 +172,7 @@ class Hooks:
                 tool=call.name,
                 arguments=call.arguments,
                 hook=named.name,
-                title=config.title or f"May `{call.name}` run?",
+                title=config.title or f"May {call.name} run?",
                 responders=config.responders,
                 quorum=config.quorum,
                 timeout_s=config.timeout_s,

@@ -144,6 +144,7 @@ async def test_corrected_arguments_are_checked_before_they_reach_the_page(visit:
     await count.fill("0")
     await choice(tab, "Approve with these changes").click()
     await expect(card(tab)).to_contain_text("minimum")
+    await expect(count).to_have_value("0")
     await tab.picture("29-correction-refused")
     assert await tab.page.evaluate("() => window.calls.length") == 0
     await card(tab).get_by_label("count").fill("3")

@@ -31,9 +31,11 @@ export function cardNode(first: Approval, decide: Decide, strings: Strings): Car
   let mode: Mode = "look";
   let last = "";
   let now: { approval: Approval; deciding: Deciding | undefined } = { approval: first, deciding: undefined };
+  let draft: Draft = draftOf("look", first, strings);
 
   const go = (next: Mode): void => {
     mode = next;
+    draft = draftOf(next, now.approval, strings);
     paint();
     place.querySelector<HTMLElement>("textarea, input, button")?.focus();
   };
@@ -45,7 +47,8 @@ export function cardNode(first: Approval, decide: Decide, strings: Strings): Car
     if (!open) mode = "look";
     setAttribute(node, "data-status", approval.status);
     setAttribute(node, "aria-busy", busy ? "true" : null);
-    setChildren(place, bodyOf(approval, mode, { go, say, busy }, deciding, strings));
+    draft.fields?.mark(deciding?.problem?.errors ?? []);
+    setChildren(place, bodyOf(approval, mode, draft, { go, say, busy }, strings));
     status.replaceChildren(...statusOf(approval, deciding, strings));
   };
   node.addEventListener("keydown", (event) => {
@@ -69,19 +72,33 @@ export function cardNode(first: Approval, decide: Decide, strings: Strings): Car
   };
 }
 
+/** What is being written: it outlives every repaint of the card. */
+interface Draft {
+  readonly fields: Editor | null;
+  readonly reason: HTMLTextAreaElement | null;
+}
+
+function draftOf(mode: Mode, approval: Approval, strings: Strings): Draft {
+  const words = strings.approval.reason;
+  return {
+    fields: mode === "edit" ? editor(approval.id, approval.arguments ?? {}, strings) : null,
+    reason: mode === "deny" ? h("textarea", { rows: "2", maxlength: "2000", "aria-label": words, placeholder: words }) : null,
+  };
+}
+
 interface Does {
   go(mode: Mode): void;
   say(vote: Vote): void;
   readonly busy: boolean;
 }
 
-function bodyOf(approval: Approval, mode: Mode, does: Does, deciding: Deciding | undefined, strings: Strings): readonly Node[] {
+function bodyOf(approval: Approval, mode: Mode, { fields, reason }: Draft, does: Does, strings: Strings): readonly Node[] {
   const detail = approval.detail ? [h("p", { class: "detail" }, approval.detail)] : [];
   const tool = h("p", { class: "card-tool" }, h("code", {}, approval.tool));
-  if (mode === "edit") return [...detail, tool, editForm(approval, does, deciding, strings)];
+  if (mode === "edit" && fields) return [...detail, tool, editForm(fields, does, strings)];
   const given = approval.arguments ? [argumentsNode(approval.arguments)] : [];
   if (approval.status !== "open") return [...detail, tool, ...given];
-  if (mode === "deny") return [...detail, tool, ...given, denyForm(does, strings)];
+  if (mode === "deny" && reason) return [...detail, tool, ...given, denyForm(reason, does, strings)];
   return [...detail, tool, ...given, mayDecide(approval) ? buttons(approval, does, strings) : waitsFor(approval, strings)];
 }
 
@@ -111,9 +128,7 @@ function waitsFor({ responders }: Approval, strings: Strings): HTMLElement {
   return h("p", { class: "note" }, `${strings.approval.waits} ${who}.`);
 }
 
-function editForm(approval: Approval, does: Does, deciding: Deciding | undefined, strings: Strings): HTMLElement {
-  const fields: Editor = editor(approval.id, approval.arguments ?? {}, strings);
-  fields.mark(deciding?.problem?.errors ?? []);
+function editForm(fields: Editor, does: Does, strings: Strings): HTMLElement {
   const submit = (): void => {
     const changed = fields.read();
     if (changed) does.say({ approved: true, arguments: changed });
@@ -121,8 +136,7 @@ function editForm(approval: Approval, does: Does, deciding: Deciding | undefined
   return form([fields.node], strings.approval.approveEdited, "yes", submit, does, strings);
 }
 
-function denyForm(does: Does, strings: Strings): HTMLElement {
-  const reason = h("textarea", { rows: "2", maxlength: "2000", "aria-label": strings.approval.reason, placeholder: strings.approval.reason });
+function denyForm(reason: HTMLTextAreaElement, does: Does, strings: Strings): HTMLElement {
   const submit = (): void => does.say({ approved: false, ...(reason.value.trim() && { reason: reason.value.trim() }) });
   return form([reason], strings.approval.deny, "no", submit, does, strings);
 }
@@ -148,7 +162,7 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, strings: S
     const why = approval.reason ? ` ${approval.reason}` : "";
     return [`${words.status[approval.status]}${who}${when}.${edited}${why}`];
   }
-  if (deciding?.problem) return [h("span", { class: "wrong" }, explain(deciding.problem, strings))];
+  if (deciding?.problem && !deciding.problem.errors.length) return [h("span", { class: "wrong" }, explain(deciding.problem, strings))];
   if (deciding?.sending) return [strings.sending];
   const votes = approval.quorum > 1 ? `${approval.yes} / ${approval.quorum} ${words.votes} · ` : "";
   return [`${votes}${words.until} ${clock(approval.until)}`];

@@ -81,6 +81,8 @@ test("corrected arguments keep their kinds, and what cannot be read is said at i
   const problem = Object.assign(new Error("No."), { status: 422, code: "invalid_request", retryAfter: null, errors: [{ path: "arguments.amount", message: "too much" }] });
   set({}, { sending: false, problem });
   assert.match(card.node.textContent ?? "", /too much/);
+  assert.equal(card.node.querySelector("textarea"), amount, "what was written is still there");
+  assert.equal(amount.value, "3");
 });
 
 test("what is being written stays while the rest of the page changes", () => {
