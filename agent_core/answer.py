@@ -13,7 +13,7 @@ from agent_core.events import FactBody
 from agent_core.ids import new_id
 from agent_core.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
 from agent_core.providers import base as p
-from agent_core.providers.models import cost
+from agent_core.providers.models import cost, find
 from agent_core.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, RunState
 from agent_core.strategy import Ask
 
@@ -87,7 +87,8 @@ class Answer:
             case None:
                 return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
             case p.Failed(kind, message, retryable, retry_after):
-                return [self._failed(kind, message, retryable=retryable, retry_after=retry_after)]
+                said = f"{message}{self._room()}" if kind == "context_overflow" else message
+                return [self._failed(kind, said, retryable=retryable, retry_after=retry_after)]
             case p.Finished("length" | "continue" as reason):
                 return [self._message(reason, self._said()), self._completed()]
             case p.Finished():
@@ -239,6 +240,11 @@ class Answer:
     def _completed(self) -> e.StepCompleted:
         usage = self._usage or UNKNOWN_USAGE
         return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._model, usage))
+
+    def _room(self) -> str:
+        """Return, as a sentence, how much the model takes, which not every vendor says; nothing if it is not known."""
+        context = find(self._model).context
+        return f" `{self._model}` takes {context:,} tokens, its answer among them." if context else ""
 
     def _failed(self, code: str, message: str, *, retryable: bool, retry_after: float | None = None) -> e.StepFailed:
         usage = self._usage or (UNKNOWN_USAGE if self._begun else None)

@@ -24,16 +24,17 @@ from agent_core.providers.base import (
 from agent_core.providers.failing import failed, in_stream
 
 _NOTHING = msgspec.Raw(b"")
+_WINDOW_FULL = "model_context_window_exceeded"
 _REASONS: dict[str, FinishReason] = {
     "end_turn": "done",
     "stop_sequence": "done",
     "tool_use": "tools",
     "max_tokens": "length",
+    _WINDOW_FULL: "length",
     "pause_turn": "continue",
     "compaction": "continue",
     "refusal": "refused",
 }
-_WINDOW_FULL = "model_context_window_exceeded"
 _PLAIN = {"text": frozenset({"type", "text"}), "tool_use": frozenset({"type", "id", "name", "input"})}
 _THINKING = ("thinking", "redacted_thinking")
 
@@ -274,7 +275,7 @@ class AnthropicFold:
             self._close(index, out)
         self.over = True
         reason = _REASONS.get(self._stop_reason, "done")
-        if self._stop_reason == _WINDOW_FULL:
+        if self._stop_reason == _WINDOW_FULL and not self._has_text:
             out.append(failed("context_overflow", f"`anthropic` broke off its answer with {_WINDOW_FULL}"))
             return
         if reason == "refused":
@@ -282,6 +283,11 @@ class AnthropicFold:
         else:
             out += self._natives(whole=reason == "continue")
         out.append(Finished(reason, self._stop_reason))
+
+    @property
+    def _has_text(self) -> bool:
+        """Tell whether something was said for people to read: it was paid for, and is kept."""
+        return any(block.kind == "text" and "".join(block.texts).strip() for block in self._blocks)
 
     def _natives(self, *, whole: bool) -> Iterator[NativeItem]:
         """Give the blocks as they must be sent back.

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from agent_core import Controls, Reasoning, Text, ToolCall, Usage
 from agent_core import events as e
-from agent_core.controls import ToolChoice
 from agent_core.answer import Answer
+from agent_core.controls import ToolChoice
 from agent_core.events import FactBody
 from agent_core.messages import UNKNOWN_USAGE
 from agent_core.providers import base as p
@@ -21,8 +21,8 @@ AGENT = make_agent(spec("look"))
 DONE = p.Finished("done")
 
 
-def make_answer(tool_choice: ToolChoice = "auto", attempt=1) -> Answer:
-    chosen = Controls(tool_choice=tool_choice)
+def make_answer(tool_choice: ToolChoice = "auto", attempt=1, model: str | None = None) -> Answer:
+    chosen = Controls(tool_choice=tool_choice, model=model)
     return Answer(Ask(n=1, attempt=attempt, message="msg_1", takes=(1,), controls=chosen, snapshot="s"), 2)
 
 
@@ -177,6 +177,25 @@ def test_a_failure_is_told_as_it_came():
     assert failed == e.StepFailed(
         n=1, attempt=1, code="overloaded", message="Busy.", retryable=True, retry_after=3.0, partial=True, usage=usage
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (
+            "anthropic:claude-haiku-4-5",
+            "Too long. `anthropic:claude-haiku-4-5` takes 200,000 tokens, its answer among them.",
+        ),
+        ("openai-compatible:unheard-of", "Too long."),
+    ],
+)
+def test_a_full_window_is_told_with_its_size(model, told):
+    """Who is told that a request was too long is told how much the model takes, where that is known."""
+    answer = make_answer(model=model)
+    answer.take([p.Failed("context_overflow", "Too long.", False)])
+    (failed,) = answer.facts(replay(RUN, history(*opened(), started())), AGENT, interrupted=False)
+    assert isinstance(failed, e.StepFailed)
+    assert failed.message == told
 
 
 def test_the_first_end_counts():

@@ -298,9 +298,17 @@ def test_a_refusal_after_text_withdraws_it(details, said):
     assert of(NativeItem, found) == []
 
 
-def test_a_full_window_is_a_failure():
-    """An answer that filled the context window is a failed call that says what to do."""
+def test_what_was_said_before_the_window_was_full_is_kept():
+    """An answer that filled the context window is one that was cut: its text was paid for, and was read."""
     found = deltas(start(), text(0, "Hi"), stop("model_context_window_exceeded"))
+    assert "".join(delta.text for delta in of(TextDelta, found)) == "Hi"
+    assert found[-1] == Finished("length", "model_context_window_exceeded")
+
+
+@pytest.mark.parametrize("said", [[], text(0, " \n")])
+def test_a_window_that_is_full_before_a_word_is_a_failure(said):
+    """An answer of which nothing can be read is a failed call that says what to do."""
+    found = deltas(start(), said, stop("model_context_window_exceeded"))
     assert isinstance(found[-1], Failed)
     assert (found[-1].kind, found[-1].retryable) == ("context_overflow", False)
     assert of(Finished, found) == []
