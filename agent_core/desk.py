@@ -61,8 +61,8 @@ class Approvals:
         self._told.append(told)
 
     def _heard(self, fact: Fact) -> None:
-        for told in self._told:
-            told(fact)
+        for tell in self._told:
+            tell(fact)
 
     async def versions(self) -> dict[str, str]:
         """Return every open approval by its id, each with a word that is another one once somebody has voted."""
