@@ -74,8 +74,8 @@ class CardRow(SQLModel, table=True):
     """A question to people as it is shown at one *place* of a channel, in one message or in several.
 
     *data* is the place as its channel reads it. *refs* are the messages that stand there, *shown* what each says, as a
-    digest. *state* is planned, sent (one more message was asked for at *sent_at*, no answer yet), shown or settled: then
-    nothing will change any more. *version* is that of the question that is shown. *owner* works on it until *until*
+    digest. *state* is planned, sent (one more message was asked for at *sent_at*, no answer yet), shown, or settled:
+    then nothing will change any more. *version* is that of the question that is shown. *owner* works on it until *until*
     (milliseconds), which is also when it is tried again after *tries*; *epoch* refuses an owner of old.
     """
 

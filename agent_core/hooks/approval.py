@@ -31,9 +31,9 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """A vote on *approval* (its id); *arguments* are corrected ones, *remember* allows the tool for the rest of the conversation.
+    """A vote on *approval* (its id), given on *surface*: `slack`, `web`, `api` or `terminal`.
 
-    *surface* is where it was given: `slack`, `web`, `api`, `terminal`.
+    *arguments* are corrected ones; *remember* allows the tool for the rest of the conversation.
     """
 
     approval: str

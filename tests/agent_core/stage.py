@@ -67,9 +67,7 @@ class Stage:
     provider: ScriptedProvider
     session: str
 
-    async def send(
-        self, text: str = "Go", *, overlap: Overlap = "queue", actor: Actor = ANN, **controls: Any
-    ) -> str:
+    async def send(self, text: str = "Go", *, overlap: Overlap = "queue", actor: Actor = ANN, **controls: Any) -> str:
         """Send a message and return the run that takes it."""
         inbound = Inbound(parts=(Text(text),), actor=actor, overlap=overlap, controls=Controls(**controls))
         return (await self.core.receive(self.session, inbound)).run

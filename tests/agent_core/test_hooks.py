@@ -116,7 +116,7 @@ async def test_a_long_result_that_was_changed_is_kept_nowhere(make_core: MakeCor
 
 
 async def test_an_answer_is_ruled_before_anybody_sees_a_word(make_core: MakeCore) -> None:
-    """With a hook on answers there is no text delta of any step, and log, window and readers have the ruled text only."""
+    """With a hook on answers no step shows text as it comes, and log, window and readers have the ruled text only."""
     ruler = Ruler(lambda occasion: Amend(text=(occasion.text or "").replace("secret", "[…]")))
     script = by_step((think("The secret."), say("My secret: ", "paying."), call("pay", amount=5)), (say("No secret."),))
     stage = await _stage(make_core, ruler, hook("PreResponse"), script=script)
