@@ -194,11 +194,13 @@ def _read(url: str) -> httpx2.URL:
 
 
 def _joined(base: httpx2.URL, location: str) -> httpx2.URL:
-    """Return where a redirect leads; what has a scheme is read as it is, and nothing is guessed into it."""
-    if not location.isprintable() or " " in location or "\\" in location:
+    """Return where a redirect leads; what names a host is read as it is, and nothing is guessed into it."""
+    plain = location.isprintable() and not location.startswith(":") and " " not in location and "\\" not in location
+    if not plain:
         raise FetchRefused("A redirect leads to an address that cannot be read.")
+    named = f"{base.scheme}:{location}" if location.startswith("//") else location
     try:
-        return _read(location if _ABSOLUTE.match(location) else str(base.join(location)))
+        return _read(named if _ABSOLUTE.match(named) else str(base.join(location)))
     except (httpx2.InvalidURL, ValueError):
         raise FetchRefused("A redirect leads to an address that cannot be read.") from None
 

@@ -1,10 +1,15 @@
 """Hostile addresses: however the inside is written, the guarded fetch sends nothing there."""
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 
+import httpx2
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import booleans, lists, sampled_from
 
 from agent_core.net import Fetch, FetchFailed, FetchRefused
+from agent_core.net_exchange import Asked
 from tests.agent_core.net_stage import PUBLIC, Names, Roads, Site, serving
 
 # Ways to write a host that leads to this machine: some resolver, or some reader of URLs, takes each.
@@ -73,6 +78,23 @@ ANSWERS = (
     ["127.0.0.1:80"], ["0x7f.1"], ["017700000001"], [PUBLIC + " "],
 )  # fmt: skip
 
+HONEST = (
+    "http://site.example:{}/", "HTTP://SITE.Example:{}/", "http://site.example:{}?q=/@127.0.0.1",
+    "http://8080.site.example:{}/",
+    "http://site.example:{}/a/../../b", "http://site.example:{}/%00%0d%0a", "http://site.example:{}/#@127.0.0.1",
+    "http://site.example:{}/é?q=ü", "http://_a.xn--strae-oqa.example:{}/", "http://straße.example:{}/",
+    "http://93.184.216.34:{}/", "http://[2606:2800:220:1::1]:{}/", "http://[64:ff9b::8.8.8.8]:{}/",
+    "http://[2606:2800:0:0:0:0:0:1]:{}/", "http://site。example:{}/", "http://127.0.0.1.site.example:{}/",
+    "http://a:{}/", "http://xn--a.example:{}/",
+)  # fmt: skip
+PUBLICS = {PUBLIC, "8.8.8.8", "2606:2800::1"}
+PIECES = (
+    "http://", "https://", "http:", ":", "/", "//", "@", "\\", "127.0.0.1", "[", "]", "[::1]", "site.example", "%", "#",
+    "?", ".", "。", "．", "0x7f", "1", "0", "2130706433", ":8080", "\t", "\n", " ", "%00", "%2e", "%40", "%2f", "a",
+    "xn--a", "é", "ß", "\xad", "⁄", "／", "＼", "：", "＠", "..", "_", "-", "①", "[2606:2800::1]", "[::ffff:8.8.8.8]",
+    "8.8.8.8", "localhost", "\u200d", "*",
+)  # fmt: skip
+
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
@@ -109,48 +131,65 @@ async def test_odd_addresses(site, table):
     await fetch.close()
 
 
-@pytest.mark.parametrize("port", PORTS)
-async def test_ports_of_others(site, port):
+async def test_ports_of_others(site):
     """A port that no web server has is not connected to, at a public host either."""
     names, roads = Names(site_example=[[PUBLIC]]), Roads()
     fetch = Fetch(resolve=names, dial=roads)
-    with pytest.raises(FetchRefused, match=f"add site.example:{port} to PARLEY_FETCH_ALLOW"):
-        await fetch(f"http://site.example:{port}/")
+    for port in PORTS:
+        with pytest.raises(FetchRefused, match=f"add site.example:{port} to PARLEY_FETCH_ALLOW"):
+            await fetch(f"http://site.example:{port}/")
     assert (names.asked, roads.taken) == ([], [])
     await fetch.close()
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: " ".join(answer)[:40] or "empty")
-async def test_names_of_the_inside(site, answer):
+async def test_names_of_the_inside(site):
     """A name is refused for one address that is not public, wherever it stands among the others."""
-    roads = Roads()
-    fetch = Fetch(resolve=Names(site_example=[answer]), dial=roads)
-    with pytest.raises(FetchRefused, match="resolves to an address that is not public"):
-        await fetch(site.url())
-    assert roads.taken == []
+    names, roads = Names(**{f"n{number}.example": [answer] for number, answer in enumerate(ANSWERS)}), Roads()
+    fetch = Fetch(resolve=names, dial=roads)
+    for name in names.known:
+        with pytest.raises(FetchRefused, match="resolves to an address that is not public"):
+            await fetch(site.url(host=name))
+    assert (len(names.asked), roads.taken) == (len(ANSWERS), [])
     await fetch.close()
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://site.example:{}/", "HTTP://SITE.Example:{}/", "http://site.example:{}?q=/@127.0.0.1",
-        "http://{}.site.example:{}/",
-        "http://site.example:{}/a/../../b", "http://site.example:{}/%00%0d%0a", "http://site.example:{}/#@127.0.0.1",
-        "http://site.example:{}/é?q=ü", "http://_a.xn--strae-oqa.example:{}/", "http://straße.example:{}/",
-        "http://93.184.216.34:{}/", "http://[2606:2800:220:1::1]:{}/", "http://[64:ff9b::8.8.8.8]:{}/",
-        "http://[2606:2800:0:0:0:0:0:1]:{}/", "http://site。example:{}/", "http://127.0.0.1.site.example:{}/",
-        "http://a:{}/", "http://xn--a.example:{}/",
-    ],
-)  # fmt: skip
-async def test_honest_addresses(url):
+async def test_honest_addresses():
     """The guard is not in the way of public hosts, however unusual."""
+    known = (
+        "site.example",
+        "_a.xn--strae-oqa.example",
+        "xn--strae-oqa.example",
+        "a",
+        "xn--a.example",
+        "8080.site.example",
+    )
+    names = Names(**{name: [[PUBLIC]] for name in (*known, "127.0.0.1.site.example")})
+    fetch = Fetch(resolve=names, dial=Roads())
     async with serving() as site:
-        known = ("site.example", "_a.xn--strae-oqa.example", "xn--strae-oqa.example", "a", f"{site.port}.site.example")
-        names = Names(**{name: [[PUBLIC]] for name in (*known, "127.0.0.1.site.example", "xn--a.example")})
-        fetch = Fetch(resolve=names, dial=Roads())
-        assert (await fetch(url.format(site.port, site.port))).status == 200
-        await fetch.close()
+        found = [(await fetch(url.format(site.port))).status for url in HONEST]
+    assert found == [200] * len(HONEST)
+    await fetch.close()
+
+
+@pytest.fixture
+async def walker() -> AsyncIterator[tuple[Fetch, Roads]]:
+    """A fetch, and the roads that it takes: they are all closed."""
+    roads = Roads(closed=PUBLICS)
+    fetch = Fetch(resolve=Names(site_example=[[PUBLIC]], localhost=[["127.0.0.1"]]), dial=roads)
+    yield fetch, roads
+    await fetch.close()
+
+
+@given(lists(sampled_from(PIECES), min_size=1, max_size=7).map("".join), booleans())
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+async def test_any_address(walker, text, sent_on):
+    """However pieces of addresses are put together, what is connected to is public, at first or after a redirect."""
+    fetch, roads = walker
+    asked = Asked("GET", httpx2.URL("https://site.example/a"), {}, b"")
+    with suppress(FetchFailed):
+        found = await fetch(str(asked.onward(302, text).url) if sent_on else f"http://{text}")
+        pytest.fail(f"{found} was there")
+    assert set(roads.taken) <= PUBLICS
 
 
 async def let_through(fetch: Fetch, urls: Iterable[str]) -> list[str]:
