@@ -1,16 +1,22 @@
 """Agent files: the YAML of PARLEY_AGENTS as definitions."""
 
+import os
+import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
+from dotenv import dotenv_values
 
 from agent_core import ConfigError, Definition, InvalidInput, conflicts
+from agent_core.hooks.check import check as check_hooks
 from agent_core.places import check as check_places
 
 SUFFIXES = frozenset({".yaml", ".yml"})
+ENV_FILE = Path(".env")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def load_agents(
@@ -32,10 +38,10 @@ def load_agents(
             other = seen[made.name].name
             raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other}` too; rename one of them.")
         for tool in made.tools:
-            if tool not in tools:
+            if isinstance(tool, str) and tool not in tools:
                 known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
                 raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
-        _check_places(path, made)
+        _check(path, made)
         for field, model in _models(made):
             check(model, f"{path}: `{field}`")
         seen[made.name] = path
@@ -45,8 +51,11 @@ def load_agents(
     return found
 
 
-def read_agent(path: Path) -> Definition:
-    """Return the agent that the file at *path* defines."""
+def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
+    """Return the agent that the file at *path* defines.
+
+    A hook's `secret: ${NAME}` is taken from the environment, or from *env_file*: no secret need stand in a file.
+    """
     try:
         given: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -55,6 +64,9 @@ def read_agent(path: Path) -> Definition:
         raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML.") from None
+    for place, config in enumerate(_configs(given)):
+        if name := _VARIABLE.fullmatch(str(config.get("secret"))):
+            config["secret"] = _variable(name[1], f"{path}: `hooks[{place}].config.secret`", env_file)
     try:
         made = msgspec.convert(given, Definition)
     except msgspec.ValidationError as error:
@@ -64,9 +76,26 @@ def read_agent(path: Path) -> Definition:
     return made
 
 
-def _check_places(path: Path, made: Definition) -> None:
+def _configs(given: Any) -> list[dict[str, Any]]:
+    """Return the configs of the hooks in *given*, an empty one for what has none: its shape is checked later."""
+    hooks: Any = given.get("hooks") if isinstance(given, dict) else None
+    listed = cast("list[Any]", hooks) if isinstance(hooks, list) else []
+    configs: list[Any] = [hook.get("config") if isinstance(hook, dict) else None for hook in listed]
+    return [config if isinstance(config, dict) else {} for config in configs]
+
+
+def _variable(name: str, where: str, env_file: Path | None) -> str:
+    """Return what the environment has under *name*; raise ConfigError, with *where* it is wanted, when it is unset."""
+    value = os.environ.get(name) or (dotenv_values(env_file).get(name) if env_file else None) or ""
+    if not value.strip():
+        raise ConfigError(f"{where}: there is no environment variable `{name}`; set it.")
+    return value.strip()
+
+
+def _check(path: Path, made: Definition) -> None:
     try:
         check_places(made.slack)
+        check_hooks(made.hooks)
     except InvalidInput as error:
         raise ConfigError(f"{path}: {error}") from None
 

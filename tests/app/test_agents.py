@@ -93,3 +93,48 @@ def test_a_place_is_claimed_once(tmp_path):
         (tmp_path / f"{name}.yaml").write_text(f"name: {name}\ninstructions: Be.\nslack: {{channels: [C1]}}\n")
     with pytest.raises(ConfigError, match=r"bee\.yaml: `slack\.channels`: `ant` and `bee` both claim .*`C1`"):
         load_agents(tmp_path, tools=TOOLS, check=check)
+
+
+HOOK = """
+name: ant
+instructions: Walk.
+hooks:
+  - event: PreToolUse
+    type: http
+    config:
+      url: https://rules.example/
+      secret: {secret}
+"""
+
+
+def test_a_secret_is_named_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A file names the variable that holds a webhook's secret; the environment comes before `.env`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("HOOK_SECRET=from-the-file-0123\nOTHER=1\n")
+    (tmp_path / "a.yaml").write_text(HOOK.format(secret="${HOOK_SECRET}"))
+    monkeypatch.delenv("HOOK_SECRET", raising=False)
+    (ant,) = load_agents(tmp_path, tools=TOOLS, check=check)
+    assert ant.hooks[0].config["secret"] == "from-the-file-0123"
+    monkeypatch.setenv("HOOK_SECRET", "from-the-environment\n")
+    (ant,) = load_agents(tmp_path, tools=TOOLS, check=check)
+    assert ant.hooks[0].config["secret"] == "from-the-environment"
+
+
+@pytest.mark.parametrize("given", [None, "", " "])
+def test_a_secret_that_is_named_and_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None):
+    """A variable that is not set fails the start with the file, the field and the variable."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOOK_SECRET", raising=False)
+    if given is not None:
+        monkeypatch.setenv("HOOK_SECRET", given)
+    (tmp_path / "a.yaml").write_text(HOOK.format(secret="${HOOK_SECRET}"))
+    with pytest.raises(ConfigError, match=r"a\.yaml: `hooks\[0\]\.config\.secret`: .*`HOOK_SECRET`; set it"):
+        load_agents(tmp_path, tools=TOOLS, check=check)
+
+
+def test_a_hook_that_cannot_be_asked_is_named_with_its_file(tmp_path: Path):
+    """What no hook can be fails the start with the file and the field, and shows no secret."""
+    (tmp_path / "a.yaml").write_text(HOOK.format(secret="tooshort"))
+    with pytest.raises(ConfigError, match=r"a\.yaml: `hooks\[0\]\.config\.secret`") as caught:
+        load_agents(tmp_path, tools=TOOLS, check=check)
+    assert "tooshort" not in str(caught.value)
