@@ -75,8 +75,8 @@ class CardRow(SQLModel, table=True):
 
     *data* is the place as its channel reads it. *refs* are the messages that stand there, *shown* what each says, as a
     digest. *state* is planned, sent (one more message was asked for at *sent_at*, no answer yet), shown, or settled:
-    then nothing will change any more. *version* is that of the question that is shown. *owner* works on it until *until*
-    (milliseconds), which is also when it is tried again after *tries*; *epoch* refuses an owner of old.
+    then nothing will change any more. *version* is that of the question that is shown. *owner* works on it until
+    *until* (milliseconds), which is also when it is tried again after *tries*; *epoch* refuses an owner of old.
     """
 
     __tablename__ = "card"
