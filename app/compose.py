@@ -39,7 +39,6 @@ from app.api.problems import answers
 from app.api.readers import Readers
 from app.api.wire import TokenAnswer
 from app.keys import ApiKey, check_secret, load_keys
-from app.lean import NO_V1, without
 from app.metrics import Metrics, Requests
 from app.migrate import check_migrated
 from app.models import Models, models_of, notice, warn_of_end
@@ -175,7 +174,6 @@ async def _agents(core: Core) -> AsyncIterator[AgentObject]:
         cursor, more = page.next_cursor, page.next_cursor is not None
 
 
-@without(NO_V1)
 def create_app(
     core: Core,
     settings: Settings,

@@ -116,7 +116,8 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                 server = Server(config(app), readers=readers, started=started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
-                async with _settling(up, models.prepare), _working(found.core, end):
+                prepare = None if kind == "web" else models.prepare
+                async with _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
 
 
@@ -230,7 +231,7 @@ async def _watched(watch: object, host: str, port: int | None) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def _settling(up: asyncio.Event, prepare: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def _settling(up: asyncio.Event, prepare: Callable[[], Awaitable[None]] | None) -> AsyncIterator[None]:
     settling = asyncio.create_task(_settle(up, prepare))
     try:
         yield
@@ -238,11 +239,15 @@ async def _settling(up: asyncio.Event, prepare: Callable[[], Awaitable[None]]) -
         settling.cancel()
 
 
-async def _settle(up: asyncio.Event, prepare: Callable[[], Awaitable[None]]) -> None:
-    """Once the server is *up*, *prepare* what the default model needs, and let the collector work again after that."""
+async def _settle(up: asyncio.Event, prepare: Callable[[], Awaitable[None]] | None) -> None:
+    """Once the server is *up*, *prepare* what the default model needs, and let the collector work again after that.
+
+    A process that asks no model has nothing to prepare.
+    """
     await up.wait()
     try:
-        await prepare()
+        if prepare is not None:
+            await prepare()
     finally:
         settle_memory()
 

@@ -3,14 +3,18 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
+from agent_core.testing import say
+from agent_core.testing.models import FakeModels
 from app.lean import unbuilt, without
 from app.migrate import migrate
 from app.settings import Settings
@@ -22,6 +26,7 @@ UNUSED = {
     "asyncpg": "Postgres",
     "cryptography": "a secret to keep",
     "dbos": "Postgres",
+    "greenlet": "Postgres",
     "httpx": "parley chat",
     "hypothesis": "tests",
     "jsonschema": "the first call of a tool",
@@ -36,10 +41,11 @@ UNUSED = {
     "uvicorn.supervisors": "uvicorn's command line",
 }
 SDKS = {"anthropic", "openai"}
+KEY = "operators-key"
 # `parley serve` that says at its end what it imported.
 SERVE = """
 import atexit, json, sys
-atexit.register(lambda: print(json.dumps(list(sys.modules)), flush=True))
+atexit.register(lambda: print(json.dumps([name for name, module in sys.modules.items() if module]), flush=True))
 sys.argv = ["parley", "serve"]
 from app.cli import main
 main()
@@ -47,16 +53,20 @@ main()
 
 
 async def imported(data: Path, **keys: str) -> set[str]:
-    """Return what `parley serve` imports until it listens, and a little after."""
+    """Return what `parley serve` imports until it has answered once."""
     migrate(Settings(_env_file=None, data=data))  # type: ignore[call-arg]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
-    environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": "operators-key", **keys}
+    environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
     command = (sys.executable, "-c", SERVE)
     process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE)
     assert process.stdout is not None
     async with asyncio.timeout(120):
+        url = re.findall(rb"http://\S+:\d+", await process.stdout.readline())[0].decode()
         while not (await process.stdout.readline()).startswith(b"Model:"):
             assert process.returncode is None
+        async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+            answer = await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})
+        assert answer.json()["status"] == "completed"
         process.send_signal(signal.SIGTERM)
         out, _ = await process.communicate()
     return set(json.loads(out.splitlines()[-1]))
@@ -69,12 +79,17 @@ async def test_without_keys(tmp_path: Path):
     assert "fastapi" in found
 
 
-@pytest.mark.parametrize(("key", "other"), [("ANTHROPIC_API_KEY", "openai"), ("OPENAI_API_KEY", "anthropic")])
-async def test_with_a_key(tmp_path: Path, key: str, other: str):
-    """A key brings the SDK of its vendor, and not that of another."""
-    found = await imported(tmp_path, **{key: "any"})
-    assert found & {*UNUSED, other} == set()
-    assert "aiohttp" in found
+@pytest.mark.parametrize(
+    ("vendor", "other", "path", "types"),
+    [("anthropic", "openai", "", "anthropic.types.message"), ("openai", "anthropic", "/v1", "openai.types.responses")],
+)
+async def test_with_a_key(tmp_path: Path, vendor: str, other: str, path: str, types: str):
+    """A key brings the SDK of its vendor without its types, which no answer needs, and not that of another."""
+    async with FakeModels([(say("Hello."),)]) as models:
+        keys = {f"{vendor.upper()}_API_KEY": "any", f"{vendor.upper()}_BASE_URL": models.url + path}
+        found = await imported(tmp_path, **keys)
+    assert found & {*UNUSED, other, types} == set()
+    assert vendor in found
 
 
 def test_without(monkeypatch: pytest.MonkeyPatch):

@@ -196,6 +196,14 @@ async def test_what_the_model_needs_is_kept_from_the_collector(starting):
     assert not any(each is imported[0] for each in gc.get_objects())
 
 
+async def test_a_process_that_asks_no_model_prepares_none(starting):
+    """A server that drives no runs imports no SDK; its collector works again all the same."""
+    up = asyncio.Event()
+    up.set()
+    await _settle(up, None)
+    assert gc.isenabled()
+
+
 def test_idle_connections_outlast_those_of_a_proxy():
     """A proxy that keeps connections for a minute never sends a request on one that is just being closed."""
     assert config(FastAPI()).timeout_keep_alive > 60
