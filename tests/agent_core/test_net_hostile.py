@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from ipaddress import ip_address
 
+import httpcore2
 import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -87,7 +89,6 @@ HONEST = (
     "http://[2606:2800:0:0:0:0:0:1]:{}/", "http://site。example:{}/", "http://127.0.0.1.site.example:{}/",
     "http://a:{}/", "http://xn--a.example:{}/",
 )  # fmt: skip
-PUBLICS = {PUBLIC, "8.8.8.8", "2606:2800::1"}
 PIECES = (
     "http://", "https://", "http:", ":", "/", "//", "@", "\\", "127.0.0.1", "[", "]", "[::1]", "site.example", "%", "#",
     "?", ".", "。", "．", "0x7f", "1", "0", "2130706433", ":8080", "\t", "\n", " ", "%00", "%2e", "%40", "%2f", "a",
@@ -171,10 +172,18 @@ async def test_honest_addresses():
     await fetch.close()
 
 
+class Closed(Roads):
+    """Roads that lead nowhere."""
+
+    async def connect_tcp(self, host, *args, **kwargs):
+        self.taken.append(host)
+        raise httpcore2.ConnectError("closed")
+
+
 @pytest.fixture
 async def walker() -> AsyncIterator[tuple[Fetch, Roads]]:
     """A fetch, and the roads that it takes: they are all closed."""
-    roads = Roads(closed=PUBLICS)
+    roads = Closed()
     fetch = Fetch(resolve=Names(site_example=[[PUBLIC]], localhost=[["127.0.0.1"]]), dial=roads)
     yield fetch, roads
     await fetch.close()
@@ -189,7 +198,7 @@ async def test_any_address(walker, text, sent_on):
     with suppress(FetchFailed):
         found = await fetch(str(asked.onward(302, text).url) if sent_on else f"http://{text}")
         pytest.fail(f"{found} was there")
-    assert set(roads.taken) <= PUBLICS
+    assert all(ip_address(address).is_global and ":ffff:" not in address for address in roads.taken)
 
 
 async def let_through(fetch: Fetch, urls: Iterable[str]) -> list[str]:
