@@ -93,7 +93,7 @@ class EventStream(Response):
         self._source, self._first = source, first
         self._show: ShowTools | None = show
         self._mine, self._readers, self._gone, self._silence = mine, readers, gone, silence
-        self._spoke = 0.0
+        self._spoke, self._ended = 0.0, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's shape
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -111,7 +111,7 @@ class EventStream(Response):
             pump.cancel()
             await asyncio.wait((pump, left))
             await close(self._source)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._end(send)
         if not pump.cancelled():
             # Without a database the stream ends as any does: its reader comes back, and is told then what is wrong.
             with suppress(Unavailable):
@@ -143,6 +143,13 @@ class EventStream(Response):
                 self._spoke = loop.time()
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             batch = await anext(self._source, None)
+        self._spoke = loop.time()
+        await self._end(send)  # from here: whoever asks again at once need not wait for what is tidied up behind it
+
+    async def _end(self, send: Send) -> None:
+        if not self._ended:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            self._ended = True
 
     async def _framed(self, batch: list[Event]) -> list[bytes]:
         show: ShowTools | None = self._show

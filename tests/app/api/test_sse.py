@@ -45,6 +45,7 @@ class Wire:
         self.ended = asyncio.Event()
         self.gone = asyncio.Event()
         self._news = asyncio.Event()
+        self.at_end = lambda: None
 
     async def send(self, message) -> None:
         if message["type"] == "http.response.start":
@@ -52,6 +53,7 @@ class Wire:
         elif message["more_body"]:
             self.chunks.append(message["body"])
         else:
+            self.at_end()
             self.ended.set()
         self._news.set()
 
@@ -154,6 +156,21 @@ async def test_a_wake_up_leaves_in_one_chunk():
     assert [chunk.count(b"\n\n") for chunk in running.wire.chunks] == [3, 1]
     assert running.left == 0
     assert (b"content-type", b"text/event-stream; charset=utf-8") in running.wire.started["headers"]
+
+
+async def test_the_response_ends_with_the_last_event():
+    """Nothing that is tidied up behind a stream holds up its end, which comes once and is no reader's leaving."""
+    running, held = Running(), list[int]()
+
+    def at_end() -> None:
+        held.append(running.readers.count)
+        running.wire.gone.set()
+
+    running.wire.at_end = at_end
+    running.source.queue.put_nowait([live("a")])
+    running.source.queue.put_nowait(None)
+    await running.end()
+    assert (held, running.left) == ([1], 0)
 
 
 async def test_a_silent_stream_says_that_it_lives():
