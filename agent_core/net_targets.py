@@ -116,7 +116,7 @@ def _host(written: str) -> str:
     """Return *written*, in lower case and ASCII, in its one form; raise ValueError when it is no plain host."""
     if _is_number(written):
         try:
-            return str(ip_address(written.replace("%", " ")))  # an address with a zone is none
+            return str(ip_address(written))
         except ValueError:
             raise ValueError("its host is a number, and no plain address such as 192.0.2.7 or 2001:db8::7") from None
     if not _NAME.fullmatch(written):

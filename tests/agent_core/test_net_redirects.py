@@ -154,6 +154,14 @@ async def test_another_port_and_another_name_are_others(site, other, host):
     await fetch.close()
 
 
+async def test_another_name_at_the_same_port_is_another(fetch, site):
+    """Secrets go by the name and not by the address or the port: two names may share both."""
+    site.answers["/"] = moved(site.url("/then", host="other.example"))
+    await fetch(site.url(), headers=SECRETS)
+    assert [heard.path for heard in site.heard] == ["/", "/then"]
+    assert not {name.lower() for name in SECRETS} & set(site.heard[1].headers)
+
+
 @pytest.mark.parametrize("status", [307, 308])
 async def test_a_body_is_not_sent_to_another_host(fetch, site, other, status):
     """A redirect that keeps the body is not followed to another host."""
