@@ -2,6 +2,7 @@
 
 from agent_core.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec, Web
 from agent_core.clock import Clock, SystemClock
+from agent_core.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.core import Core
 from agent_core.errors import (
     AlreadyDecided,
@@ -28,6 +29,7 @@ from agent_core.events import (
     ApprovalVoted,
     ContextAdded,
     ContextCompacted,
+    ControlsChanged,
     Event,
     Fact,
     FactBody,
@@ -114,6 +116,7 @@ __all__ = [
     "ApprovalVoted",
     "AuditEntry",
     "AuditKind",
+    "Budget",
     "CallOutcome",
     "Clash",
     "Clock",
@@ -123,11 +126,13 @@ __all__ = [
     "ContextAdded",
     "ContextCompacted",
     "Controls",
+    "ControlsChanged",
     "Core",
     "Database",
     "Decider",
     "Decision",
     "DeclaredTool",
+    "Defaults",
     "Definition",
     "Event",
     "Fact",
@@ -135,6 +140,7 @@ __all__ = [
     "Feedback",
     "File",
     "Forbidden",
+    "HasToolCall",
     "Heartbeat",
     "Hook",
     "HookRuled",
@@ -150,9 +156,11 @@ __all__ = [
     "MessageCorrected",
     "MessageObject",
     "MessageReceived",
+    "NamedTool",
     "NotAnApprover",
     "NotFound",
     "Overlap",
+    "Override",
     "Page",
     "ParleyError",
     "Part",
@@ -186,6 +194,7 @@ __all__ = [
     "SqliteDatabase",
     "StepCompleted",
     "StepFailed",
+    "StepRule",
     "StepStarted",
     "SystemClock",
     "Text",

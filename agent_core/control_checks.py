@@ -16,7 +16,8 @@ MAX_CONDITIONS = 100
 MAX_TOKENS = 10**12
 MAX_TOOL_CONTEXT = 64_000
 """Bytes of JSON: it is kept with every run that brings it."""
-_USD = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+USD = r"[0-9]{1,9}(\.[0-9]{1,9})?"
+"""A decimal amount."""
 
 
 def check(controls: Override, tools: Collection[str], at: str = "controls.") -> None:
@@ -85,7 +86,7 @@ def _check_known(path: str, names: Sequence[str], tools: Collection[str]) -> Non
 def _check_budget(budget: Budget, path: str) -> None:
     if budget.usd is None and budget.tokens is None:
         raise InvalidInput(path, "say `usd`, `tokens` or both.")
-    if budget.usd is not None and (not _USD.fullmatch(budget.usd) or not Decimal(budget.usd)):
+    if budget.usd is not None and (not re.fullmatch(USD, budget.usd) or not Decimal(budget.usd)):
         raise InvalidInput(f"{path}.usd", 'an amount above 0 as a decimal text, such as "0.50".')
     if budget.tokens is not None and not 1 <= budget.tokens <= MAX_TOKENS:
         raise InvalidInput(f"{path}.tokens", f"between 1 and {MAX_TOKENS}.")

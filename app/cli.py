@@ -125,7 +125,7 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     """Make or change agents as files say."""
     import msgspec
 
-    from agent_core import ConfigError
+    from agent_core import ConfigError, Controls
     from app.agents import SUFFIXES, read_agent
 
     if not path.exists():
@@ -134,8 +134,9 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     client, definitions = _client(), [read_agent(file) for file in files]
     for definition in definitions:
         # A file says everything: what it leaves out goes back to its default, which absent would not do.
-        whole = {"controls": msgspec.structs.asdict(definition.controls)}
-        agent = _apply(client, {**msgspec.to_builtins(definition), **whole})
+        given = msgspec.to_builtins(definition)
+        controls = {**dict.fromkeys(Controls.__struct_fields__), **given["controls"]}
+        agent = _apply(client, {**given, "controls": controls})
         _row(agent["id"], agent["name"], f"v{agent['version']}")
 
 

@@ -14,7 +14,7 @@ from pydantic import AliasChoices
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("agent_core", "app", "channels", "migrations")
-PURE = ("messages", "events", "state", "strategy", "announce", "agents", "context")
+PURE = ("messages", "events", "state", "strategy", "announce", "agents", "controls", "structured", "context")
 EFFECTS = ("store", "providers", "tools", "engine", "drive", "core")
 # Everything generated, fetched or kept at run time: at the root, and anywhere.
 FOREIGN = {".git", ".venv", "data", "artifacts", "build", "dist", "htmlcov"}
@@ -97,7 +97,7 @@ def test_migrations_know_tables_only():
 
 
 def test_the_pure_centre_does_no_io():
-    """Messages, events, state, strategy, announce, agents and context reach no store, provider, tool or engine."""
+    """Messages, events, state, strategy, agents, controls, context and kin reach no store, provider, tool or engine."""
     graph = {module_of(path): path for path in sources("agent_core")}
     bad = []
     for start in graph:

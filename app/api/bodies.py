@@ -1,10 +1,12 @@
 """What clients send: request bodies, each field checked before anything is done."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -17,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Controls, Message, Text
+from agent_core.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.controls import Effort
 from agent_core.hooks.check import MAX_HOOKS
 from agent_core.hooks.definition import HookEvent, HookType
@@ -24,6 +27,7 @@ from app.api.problems import NOT_BLANK
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
+MAX_DEPTH = 100
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -47,19 +51,86 @@ class Body(BaseModel):
         return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
 
 
-class ControlsBody(Body):
-    """What a run may do; what is absent is asked of the agent."""
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is nested so deeply that it could not be written as JSON again."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return value
+    raise ValueError(f"nested more than {MAX_DEPTH} levels deep.")
 
-    model: Id | None = None
-    max_steps: int | None = Field(default=None, ge=1, le=200)
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+Shallow = Annotated[dict[str, Any], AfterValidator(_shallow)]
+ToolNames = Annotated[list[Id], Field(max_length=200)]
+
+
+class NamedToolBody(Body):
+    """The one tool that must be called."""
+
+    tool: Id
+
+
+# The tags stand in the paths of faults, and begin with a capital: `problems` leaves those out.
+ChoiceBody = Annotated[
+    Annotated[Literal["auto", "none", "required"], Tag("Word")] | Annotated[NamedToolBody, Tag("Named")],
+    Discriminator(lambda given: "Word" if isinstance(given, str) else "Named"),
+]
+
+
+class OverrideBody(Body):
+    """Which tools a step may, or must, call."""
+
+    tool_choice: ChoiceBody | None = None
+    active_tools: ToolNames | None = None
+
+
+class StepRuleBody(OverrideBody):
+    """What holds in one step, counted from 1."""
+
+    step: int = Field(ge=1, le=MAX_STEPS)
+
+
+class StopBody(Body):
+    """When a run ends before the model says so."""
+
+    type: Literal["has_tool_call"]
+    tool: Id
+
+
+class BudgetBody(Body):
+    """What a run may use up before it asks the model once more; `usd` is a decimal in a text."""
+
+    usd: Annotated[str, StringConstraints(pattern=f"^{USD}$")] | None = None
+    tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
+
+
+class DefaultsBody(OverrideBody):
+    """What the steps of a run may do; what is absent is asked of the next level."""
+
+    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
     max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     effort: Effort | None = None
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
-    tool_choice: Literal["auto", "none"] | None = None
+    step_rules: list[StepRuleBody] | None = Field(default=None, max_length=MAX_STEPS)
+    stop_conditions: list[StopBody] | None = Field(default=None, max_length=MAX_CONDITIONS)
+    output_schema: Shallow | None = None
+    budget: BudgetBody | None = None
+
+
+class ControlsBody(DefaultsBody):
+    """What a run may do; what is absent is asked of the agent. `tool_context` is for its tools, and shown to nobody."""
+
+    model: Id | None = None
+    tool_context: Shallow | None = None
 
     def value(self) -> Controls:
         """Return the core's value."""
-        return Controls(**self.model_dump())
+        return msgspec.convert(self.model_dump(), Controls)
 
 
 class ActorBody(Body):
@@ -115,7 +186,6 @@ class ToolBody(Body):
     parameters: dict[str, Any]
 
 
-# The tags stand in the paths of faults, and begin with a capital: `problems` leaves those out.
 AnyTool = Annotated[
     Annotated[Id, Tag("Name")] | Annotated[ToolBody, Tag("Declared")],
     Discriminator(lambda given: "Name" if isinstance(given, str) else "Declared"),

@@ -81,7 +81,8 @@ interface Bodies {
   "run.resumed": { epoch: number; cause: string };
   /** With `clears` what joined the run opens no next one. */
   "run.cancelling": { clears?: boolean };
-  "run.completed": { stop_reason: string };
+  /** `structured` is the answer as a value, where one was asked for. */
+  "run.completed": { stop_reason: string; structured?: unknown };
   "run.failed": { code: string; message: string; retryable?: boolean };
   "run.cancelled": { reason?: string | null };
   "step.started": { n: number; attempt: number; message: string; takes?: readonly number[] };

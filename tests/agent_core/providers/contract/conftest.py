@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_core import Core, Definition, Message, SqliteDatabase
+from agent_core import Core, DeclaredTool, Definition, Message, SqliteDatabase
 from agent_core.clock import Clock
 from agent_core.providers.base import Delta, Provider
 from agent_core.store.database import Database
@@ -107,6 +107,7 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
         wrap: Callable[[Model], Provider] | None = None,
         stand_in: Line | None = None,
         server: dict[str, Any] | None = None,
+        declared: Sequence[DeclaredTool] = (),
         **definition: Any,
     ) -> Scene:
         line = line or await dial(wire, script, **(server or {}))
@@ -122,7 +123,7 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
         cores.append(core)
         await core.start()
         if session is None:
-            names = tuple(tool.spec.name for tool in tools)
+            names = (*(tool.spec.name for tool in tools), *declared)
             wanted = {"name": "assistant", "instructions": INSTRUCTIONS, "tools": names, **definition}
             await core.agents.create(Definition(**wanted))
             session = (await core.open_session(agent="assistant", actor=ANN)).id

@@ -1,0 +1,351 @@
+"""The loop under controls: what is refused, forced, held to a form, stopped, and paid for."""
+
+from typing import Any
+
+import pytest
+
+from agent_core import (
+    Budget,
+    ContextAdded,
+    Controls,
+    ControlsChanged,
+    Core,
+    DeclaredTool,
+    Defaults,
+    HasToolCall,
+    InvalidInput,
+    MessageCompleted,
+    NamedTool,
+    Override,
+    RunCompleted,
+    StepFailed,
+    StepRule,
+    StepStarted,
+    ToolCompleted,
+    ToolOutput,
+    ToolStarted,
+    text_of,
+)
+from agent_core.controls import UNABLE
+from agent_core.testing import ScriptedProvider, call, fail, finish, say, usage
+from agent_core.tools.function import tool
+from tests.agent_core.asking import Till, asks, open_approvals
+from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import inbound
+from tests.agent_core.stage import Stage, set_stage, texts
+from tests.conftest import MakeCore
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+ANSWER = DeclaredTool(name="answer", kind="none", description="Answer.", parameters=SCHEMA)
+PICK = DeclaredTool(name="pick", kind="client", description="Pick.", parameters={"type": "object"})
+
+
+@tool(concurrency_safe=True)
+async def look(what: str = "it") -> str:
+    """Look something up."""
+    return f"{what} is fine"
+
+
+@tool
+async def write(text: str) -> str:
+    """Write something."""
+    return f"wrote {text}"
+
+
+def stop_at(name: str) -> tuple[HasToolCall, ...]:
+    return (HasToolCall(type="has_tool_call", tool=name),)
+
+
+async def end_of(stage: Stage) -> RunCompleted:
+    """Return how the newest run ended."""
+    return (await stage.said(RunCompleted))[-1]
+
+
+def choices(stage: Stage) -> list[Any]:
+    return [request.controls.tool_choice for request in stage.provider.requests]
+
+
+async def test_a_call_that_the_step_may_not_make_is_refused(make_core: MakeCore):
+    """It never starts, the model is told what it may call, and the run goes on; its siblings run."""
+    script = [(call("write", text="x"), call("look", what="a")), (say("Fine."),)]
+    stage = await set_stage(make_core, script, tools=[look, write])
+    run = await stage.play(active_tools=("look",))
+    assert (run.status, run.text, run.steps) == ("completed", "Fine.", 2)
+    refused, done = await stage.said(ToolCompleted)
+    assert (refused.outcome, done.outcome) == ("denied", "done")
+    assert text_of(refused.parts) == "Not run: `write` may not be called in this step. You may call `look`."
+    assert len(await stage.said(ToolStarted)) == 1
+    assert [spec.name for spec in stage.provider.requests[0].snapshot.tools] == ["look", "write"]
+    check_log(await stage.log())
+
+
+async def test_nobody_is_asked_about_a_call_that_is_refused(make_core: MakeCore):
+    """People approve only what could run: a refused call has no approval, and nothing is paid."""
+    till = Till()
+    stage = await set_stage(
+        make_core, [(call("pay", amount=3),), (say("Then not."),)], tools=till.tools(), hooks=[asks()]
+    )
+    run = await stage.play(active_tools=("look",))
+    assert (run.status, till.paid, await open_approvals(stage)) == ("completed", [], [])
+    assert [ended.outcome for ended in await stage.said(ToolCompleted)] == ["denied"]
+
+
+async def test_rules_are_for_their_step_alone(make_core: MakeCore):
+    """A rule holds in the step that it names; a refused call of one step may be made in the next."""
+    script = [(call("write", text="x"),), (call("write", text="x"),), (say("Done."),)]
+    rules = (StepRule(step=1, tool_choice="required", active_tools=("look",)),)
+    stage = await set_stage(make_core, script, tools=[look, write], controls=Controls(step_rules=rules))
+    assert (await stage.play()).status == "completed"
+    assert [ended.outcome for ended in await stage.said(ToolCompleted)] == ["denied", "done"]
+    assert choices(stage) == ["required", "auto", "auto"]
+
+
+async def test_words_where_a_call_must_come_are_not_taken_once(make_core: MakeCore):
+    """The step is asked once more with a note; what was said is withdrawn, and the call counts."""
+    script = [(say("I would rather talk."),), (call("look"),), (say("Well."),)]
+    stage = await set_stage(make_core, script, tools=[look, write])
+    run = await stage.play(step_rules=(StepRule(step=1, tool_choice=NamedTool("look")),))
+    assert (run.text, run.steps) == ("Well.", 2)
+    (failed,) = await stage.said(StepFailed)
+    assert (failed.n, failed.code, failed.partial) == (1, "choice_ignored", True)
+    assert "call `look` now" in texts(stage.provider.requests[1])[-1][1]
+    assert not any("rather" in text_of(message.parts) for message in await stage.said(MessageCompleted))
+    check_log(await stage.log())
+
+
+async def test_a_model_that_will_not_call_has_the_last_word(make_core: MakeCore):
+    """A second answer in words is the answer: nobody is asked for ever."""
+    stage = await set_stage(make_core, [(say("No."),), (say("Really not."),)], tools=[look])
+    run = await stage.play(tool_choice="required")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "end_turn", "Really not.")
+    assert stage.provider.calls == 2
+
+
+async def test_a_choice_that_the_api_refuses_is_told_instead(make_core: MakeCore):
+    """The call is repeated once with nothing asked of the API, the model is told, and later steps go the same way."""
+    script = [(fail("controls_refused", retryable=False),), (call("look"),), (call("look", what="b"),), (say("Ok."),)]
+    stage = await set_stage(make_core, script, tools=[look, write])
+    run = await stage.play(active_tools=("look",), step_rules=(StepRule(step=1, tool_choice="required"),))
+    assert (run.status, run.text) == ("completed", "Ok.")
+    asked = stage.provider.requests
+    assert (choices(stage)[:2], asked[0].controls.active_tools, asked[1].controls.active_tools) == (
+        ["required", "auto"],
+        ("look",),
+        None,
+    )
+    assert {(request.controls.tool_choice, request.controls.active_tools) for request in asked[1:]} == {("auto", None)}
+    notes = [added.text for added in await stage.said(ContextAdded)]
+    assert len(notes) == 2, "one for the call that must come, one when it need not any more"
+    assert "must be a call of `look`" in notes[0]
+    assert "call `look` only" in notes[1]
+    first = (await stage.said(StepStarted))[1]
+    assert first.controls is None, "the step may do what it might: only how the model hears of it changed"
+
+
+async def test_an_api_that_refuses_everything_fails_the_run(make_core: MakeCore):
+    """A second refusal, or one where nothing was asked, is no reason to try for ever."""
+    refusal = (fail("controls_refused", retryable=False),)
+    stage = await set_stage(make_core, [refusal] * 3, tools=[look])
+    assert (await stage.play(tool_choice="required")).status == "failed"
+    assert stage.provider.calls == 2
+    assert (await stage.play()).status == "failed"
+    assert stage.provider.calls == 3
+
+
+async def test_a_forced_choice_that_is_ignored_after_a_refusal_is_left(make_core: MakeCore):
+    """There is one repair: words that follow the note are the answer."""
+    script = [(fail("controls_refused", retryable=False),), (say("I cannot."),)]
+    stage = await set_stage(make_core, script, tools=[look])
+    run = await stage.play(tool_choice="required")
+    assert (run.status, run.text, stage.provider.calls) == ("completed", "I cannot.", 2)
+
+
+async def test_withheld_tools_cost_no_cache_unless_they_are_called(make_core: MakeCore):
+    """Where the choice is billed, the last step is told only; a model that calls all the same is held to it."""
+    script = [(call("look"),), (call("look", what="b"),), (say("So far."),)]
+    provider = ScriptedProvider(script, able=UNABLE)
+    core = await make_core(provider, tools=(look,), definition={})
+    stage = await open_stage(core, provider)
+    run = await stage.play(max_steps=2)
+    assert (run.stop_reason, run.text) == ("max_steps", "So far.")
+    assert choices(stage) == ["auto", "auto", "none"]
+    assert "Call no tools any more" in texts(provider.requests[1])[-1][1]
+
+
+async def open_stage(core: Core, provider: ScriptedProvider) -> Stage:
+    return Stage(core, provider, (await core.open_session(agent="assistant", actor=inbound("").actor)).id)
+
+
+async def test_an_answer_that_fits_is_the_structured_one(make_core: MakeCore):
+    """The value of the final answer is in `run.completed` and in the run; without a schema there is none."""
+    stage = await set_stage(make_core, [(call("look"),), (say('{"n": 7}'),), (say("Plain."),)], tools=[look])
+    run = await stage.play(output_schema=SCHEMA)
+    assert (run.structured, (await end_of(stage)).structured) == ({"n": 7}, {"n": 7})
+    assert stage.provider.requests[0].controls.output_schema == SCHEMA
+    await stage.play()
+    raw = [fact.raw for fact in await stage.log() if fact.type == "run.completed"]
+    assert [b"structured" in each for each in raw] == [True, False]
+
+
+async def test_an_answer_that_does_not_fit_is_repaired_once(make_core: MakeCore):
+    """The model is told what is wrong, and its second answer is the run's."""
+    stage = await set_stage(make_core, [(say('{"n": "seven"}'),), (say('```json\n{"n": 7}\n```'),)])
+    run = await stage.play(output_schema=SCHEMA)
+    assert (run.structured, run.steps, run.stop_reason) == ({"n": 7}, 2, "end_turn")
+    assert "$.n: 'seven' is not of type 'integer'" in texts(stage.provider.requests[1])[-1][1]
+    check_log(await stage.log())
+
+
+@pytest.mark.parametrize(
+    ("controls", "answers"),
+    [({}, ["seven", "still seven"]), ({"max_steps": 1}, ["seven"])],
+    ids=["after one repair", "with no step left"],
+)
+async def test_an_answer_that_never_fits_is_null(make_core: MakeCore, controls, answers):
+    """The run completes with its text and `structured: null`; a repair is a step, and the cap holds for it."""
+    stage = await set_stage(make_core, [(say(answer),) for answer in answers])
+    run = await stage.play(output_schema=SCHEMA, **controls)
+    assert (run.status, run.structured, run.text) == ("completed", None, answers[-1])
+    assert stage.provider.calls == len(answers)
+    ends = [fact.raw for fact in await stage.log() if fact.type == "run.completed"]
+    assert b'"structured":null' in ends[-1]
+
+
+async def test_a_cut_answer_is_read_with_its_continuation(make_core: MakeCore):
+    """Continuations are joined before the whole is read as a value."""
+    stage = await set_stage(make_core, [(say('{"n":'), finish("length")), (say(" 7}"),)])
+    run = await stage.play(output_schema=SCHEMA)
+    assert (run.structured, run.text, stage.provider.calls) == ({"n": 7}, '{"n": 7}', 2)
+
+
+async def test_every_question_has_its_own_repair(make_core: MakeCore):
+    """A message that joins the run is answered in the form too, and repaired if it must be."""
+    stage = await set_stage(make_core, [(say("a"),), (say('{"n": 1}'),), (say("b"),), (say('{"n": 2}'),)])
+    assert (await stage.play(output_schema=SCHEMA)).structured == {"n": 1}
+    assert (await stage.play(output_schema=SCHEMA)).structured == {"n": 2}
+
+
+async def test_a_required_call_that_nobody_executes_is_the_answer(make_core: MakeCore):
+    """`tool_choice: required` with such a tool gives its arguments as the structured answer, in a single step too."""
+    options: list[dict[str, Any]] = [{}, {"max_steps": 1}]
+    for controls in options:
+        stage = await set_stage(make_core, [(call("answer", n=7),)], declared=[ANSWER], tools=[look])
+        run = await stage.play(tool_choice="required", **controls)
+        assert (run.status, run.stop_reason, run.structured) == ("completed", "no_executor", {"n": 7})
+
+
+async def test_a_stop_condition_waits_for_the_whole_step(make_core: MakeCore):
+    """All calls of the step are carried out and recorded; the model is not asked again."""
+    stage = await set_stage(make_core, [(call("look"), call("write", text="x"))], tools=[look, write])
+    run = await stage.play(stop_conditions=stop_at("look"))
+    assert (run.stop_reason, run.steps) == ("stop_condition", 1)
+    assert [ended.outcome for ended in await stage.said(ToolCompleted)] == ["done", "done"]
+    check_log(await stage.log())
+
+
+async def test_a_refused_call_stops_nothing(make_core: MakeCore):
+    """A call that was not carried out meets no condition."""
+    stage = await set_stage(make_core, [(call("write", text="x"),), (say("Well."),)], tools=[look, write])
+    run = await stage.play(stop_conditions=stop_at("write"), active_tools=("look",))
+    assert (run.stop_reason, run.text) == ("end_turn", "Well.")
+
+
+@pytest.mark.parametrize(
+    ("budget", "used", "calls", "reason"),
+    [
+        (Budget(tokens=40), {"input": 10, "output": 5}, 3, "budget"),
+        (Budget(tokens=1000), {"input": 10, "output": 5}, 4, "end_turn"),
+        (Budget(tokens=40), {}, 1, "budget"),
+        (Budget(usd="1"), {"input": 10, "output": 5}, 1, "budget"),
+    ],
+    ids=["spent", "enough", "of unknown use", "of unknown price"],
+)
+async def test_a_budget_ends_a_run_before_its_next_question(make_core: MakeCore, budget, used, calls, reason):
+    """What the calls of a step did is recorded; the model is asked no more once the budget is used, or is not known."""
+    script = [(call("look", what=str(n)), usage(**used)) for n in range(3)]
+    stage = await set_stage(make_core, [*script, (say("Done."), usage(**used))], tools=[look])
+    run = await stage.play(budget=budget)
+    assert (run.status, run.stop_reason, stage.provider.calls) == ("completed", reason, calls)
+    check_log(await stage.log())
+
+
+async def test_an_answer_within_its_step_is_no_matter_of_the_budget(make_core: MakeCore):
+    """A run whose answer is there ends with it, whatever it cost."""
+    stage = await set_stage(make_core, [(say("Here."), usage(input=1000, output=1000))])
+    assert (await stage.play(budget=Budget(tokens=1))).stop_reason == "end_turn"
+
+
+async def resumed(make_core: MakeCore, script: Any, change: ControlsChanged, **controls: Any) -> Stage:
+    """Have a run wait for the client, and let it go on with a *change*."""
+    stage = await set_stage(make_core, [(call("pick"),), *script], tools=[look, write], declared=[PICK])
+    run = await stage.play(**controls)
+    assert run.status == "requires_action"
+    await stage.core._outputs.submit(run.id, [ToolOutput(call=run.pending[0].call, output="that")], [change])
+    await stage.done(run.id)
+    check_log(await stage.log())
+    return stage
+
+
+async def test_an_override_is_for_the_next_step_alone(make_core: MakeCore):
+    """It holds for all tries of that step, and for no later one."""
+    script = [(fail("network", retry_after=0),), (call("look"),), (say("Done."),)]
+    stage = await resumed(make_core, script, ControlsChanged(next=Override(tool_choice=NamedTool("look"))))
+    assert choices(stage) == ["auto", NamedTool("look"), NamedTool("look"), "auto"]
+
+
+async def test_defaults_of_a_resume_are_for_the_rest_of_the_run(make_core: MakeCore):
+    """They go before what the run and the agent say, and the next run knows nothing of them."""
+    change = ControlsChanged(defaults=Defaults(active_tools=("look",), max_output_tokens=9))
+    script = [(call("write", text="x"),), (say("Done."),), (say("Again."),)]
+    stage = await resumed(make_core, script, change, max_output_tokens=5, active_tools=("pick", "write"))
+    assert [request.controls.max_output_tokens for request in stage.provider.requests] == [5, 9, 9]
+    assert [ended.outcome for ended in await stage.said(ToolCompleted)] == ["done", "denied"]
+    await stage.play()
+    assert stage.provider.requests[-1].controls.max_output_tokens is None
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"tool_choice": NamedTool("gone")}, "controls.tool_choice.tool"),
+    ({"tool_choice": NamedTool("look"), "active_tools": ("write",)}, "controls.tool_choice.tool"),
+    ({"tool_choice": "required", "active_tools": ()}, "controls.tool_choice"),
+    ({"active_tools": ("look", "gone")}, "controls.active_tools"),
+    ({"active_tools": ("look", "look")}, "controls.active_tools"),
+    ({"step_rules": (StepRule(step=0, tool_choice="none"),)}, "controls.step_rules[0].step"),
+    ({"step_rules": (StepRule(step=201, tool_choice="none"),)}, "controls.step_rules[0].step"),
+    ({"step_rules": (StepRule(step=2, tool_choice="none"),) * 2}, "controls.step_rules[1].step"),
+    ({"step_rules": (StepRule(step=2),)}, "controls.step_rules[0]"),
+    ({"step_rules": (StepRule(step=2, active_tools=("gone",)),)}, "controls.step_rules[0].active_tools"),
+    ({"stop_conditions": stop_at("gone")}, "controls.stop_conditions[0].tool"),
+    ({"stop_conditions": stop_at("look") * 101}, "controls.stop_conditions"),
+    ({"output_schema": {"type": "thing"}}, "controls.output_schema"),
+    ({"budget": Budget()}, "controls.budget"),
+    ({"budget": Budget(usd="0.00")}, "controls.budget.usd"),
+    ({"budget": Budget(usd="-1")}, "controls.budget.usd"),
+    ({"budget": Budget(usd="1e3")}, "controls.budget.usd"),
+    ({"budget": Budget(tokens=0)}, "controls.budget.tokens"),
+    ({"tool_context": {"token": "x" * 64_000}}, "controls.tool_context"),
+]
+
+
+@pytest.mark.parametrize(("given", "path"), BAD, ids=[f"{path} {n}" for n, (_, path) in enumerate(BAD)])
+async def test_controls_that_cannot_be_followed_are_refused_at_the_door(make_core: MakeCore, given, path):
+    """The field is named, for an agent as for a run, and nothing is taken in or left behind."""
+    stage = await set_stage(make_core, [], tools=[look, write])
+    with pytest.raises(InvalidInput) as refused:
+        await stage.send(**given)
+    assert refused.value.path == path
+    with pytest.raises(InvalidInput) as refused:
+        await stage.core.run_agent("assistant", inbound("Go", controls=Controls(**given)))
+    assert refused.value.path == path
+    with pytest.raises(InvalidInput) as refused:
+        await stage.core.agents.update("assistant", {"controls": given})
+    assert refused.value.path == path
+    assert len(await stage.log()) == 2
+    assert [session.id for session in (await stage.core.sessions()).items] == [stage.session]
+
+
+async def test_a_call_cannot_be_required_of_an_agent_without_tools(make_core: MakeCore):
+    """Where there is nothing to call, a call that must come is refused."""
+    stage = await set_stage(make_core, [])
+    with pytest.raises(InvalidInput, match="tool_choice"):
+        await stage.send(tool_choice="required")
