@@ -13,6 +13,8 @@ from agent_core import Clock, Core, SystemClock
 from app.settings import Settings
 from channels.ledger import Ledger
 from channels.slack.api import SlackApi, open_session
+from channels.slack.card_rows import CardRows
+from channels.slack.cards import Cards
 from channels.slack.failures import SlackFailure
 from channels.slack.listen import Listener
 from channels.slack.manifest import PROMPTS
@@ -57,10 +59,13 @@ async def running_slack(
         pacer = Pacer(clock)
         workspaces = Workspaces([api], pacer)
         threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=pacer.use)
-        receiver = Receiver(core, Places(threads, workspaces), People(clock), clock)
+        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, resumed=threads.resumed)
+        receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
         listener = Listener(receiver, workspaces, signing_secret=_text(settings.slack_signing_secret), api_url=url)
         await threads.start(alone=settings.postgres is None)
         stack.push_async_callback(threads.stop)
+        await cards.start(alone=settings.postgres is None)
+        stack.push_async_callback(cards.stop)
         stack.push_async_callback(receiver.close)
         await stack.enter_async_context(_meeting(workspaces))
         if socket and (token := _text(settings.slack_app_token)):

@@ -124,27 +124,34 @@ class Ledger:
         """Keep *place* for a while longer; raises `LostPlace`."""
         await self._database.write(lambda connection: self._hold(connection, place))
 
-    async def rest(self, place: Place, shown: int | None) -> Place | None:
+    async def rest(self, place: Place, shown: int | None, *, seen: int | None = None) -> Place | None:
         """Give *place* up, with all shown for good up to seq *shown*; None: what waits will change once more.
 
-        Returns the place as it is by then, still in the hands of this process, if something came since it was claimed.
-        Raises `LostPlace`.
+        It waits then for what comes behind *seen*, see `waiting`. Returns the place as it is by then, still in the
+        hands of this process, if something came since it was claimed. Raises `LostPlace`.
         """
 
         def work(connection: Connection) -> Place | None:
             row = self._hold(connection, place)
-            values: dict[str, Any] = {}
+            values: dict[str, Any] = {"waits_at": seen if shown is None else None}
             if shown is not None:
                 connection.execute(delete(_DELIVERY).where(_DELIVERY.c.place == place.key))
                 values["shown"] = shown
             if row.wanted_at == place.wanted_at:
                 values |= {"wanted_at": None, "owner": None, "until": 0}
-            if values:
-                change = update(_PLACE).where(_PLACE.c.key == place.key).values(values).returning(_PLACE)
-                row = connection.execute(change).one()
+            change = update(_PLACE).where(_PLACE.c.key == place.key).values(values).returning(_PLACE)
+            row = connection.execute(change).one()
             return None if row.wanted_at is None else _place(row)
 
         return await self._database.write(work)
+
+    async def waiting(self) -> dict[str, int]:
+        """Return the sessions of this channel that rest while their run waits, and up to which seq each was seen."""
+        resting = and_(_PLACE.c.channel == self._channel, _PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
+        asked = select(_PLACE.c.session, _PLACE.c.waits_at).where(resting)
+        return await self._database.read(
+            lambda connection: {row.session: row.waits_at for row in connection.execute(asked)}
+        )
 
     async def again(self, place: Place) -> Place:
         """Return *place* as it is by now; raises `LostPlace`."""

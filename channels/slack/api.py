@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 Blocks = Sequence[Json]
 
 # Slack takes no JSON body for these.
-_READS = frozenset({"conversations.replies", "users.info", "usergroups.users.list"})
+_READS = frozenset({"conversations.history", "conversations.replies", "users.info", "usergroups.users.list"})
 # Of a model's text Slack turns nothing into links, fetches nothing and shows nothing of other sites.
 _PLAIN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
 
@@ -39,7 +39,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """One page of a thread, its root first; *cursor* asks for the next one, None when there is none."""
+    """One page of a thread, its root first, or of a channel; *cursor* asks for the next one, if there is one."""
 
     messages: tuple[Json, ...]
     cursor: str | None
@@ -111,9 +111,14 @@ class SlackApi:
     ) -> Replies:
         """Read one page of the thread at *ts*, with the metadata of its messages."""
         fields = {"channel": channel, "ts": ts, "oldest": oldest, "cursor": cursor, "limit": limit}
-        found = await self._ask("conversations.replies", **fields, include_all_metadata=True)
-        metadata: Json = found.get("response_metadata") or {}
-        return Replies(tuple(found.get("messages") or ()), metadata.get("next_cursor") or None)
+        return _page(await self._ask("conversations.replies", **fields, include_all_metadata=True))
+
+    async def history(
+        self, channel: str, *, oldest: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> Replies:
+        """Read one page of what stands in a channel outside of threads, the newest first, with its metadata."""
+        fields = {"channel": channel, "oldest": oldest, "cursor": cursor, "limit": limit}
+        return _page(await self._ask("conversations.history", **fields, include_all_metadata=True))
 
     # ---- streams --------------------------------------------------------------------------------
 
@@ -211,3 +216,8 @@ class SlackApi:
         except (ValueError, LookupError, AttributeError):  # the SDK reading an answer that is not Slack's
             failure = Uncertain(method, "the answer is not Slack's")
         raise failure
+
+
+def _page(found: Json) -> Replies:
+    metadata: Json = found.get("response_metadata") or {}
+    return Replies(tuple(found.get("messages") or ()), metadata.get("next_cursor") or None)

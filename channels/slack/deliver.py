@@ -200,7 +200,7 @@ class ThreadScreen:
                 ref,
                 chunks=chunks or None,
                 blocks=wanted.rows() or None,
-                metadata=mark(entry),
+                metadata=mark(entry.id),
                 session_status=status,
             )
         except (f.Limited, f.NotSent) as error:
@@ -266,7 +266,7 @@ class ThreadScreen:
                     payload.text,
                     blocks=payload.blocks or None,
                     thread_ts=self._thread.root,
-                    metadata=mark(entry),
+                    metadata=mark(entry.id),
                 )
             except f.Uncertain as error:
                 await self._keep(entry, state="uncertain")
@@ -297,7 +297,7 @@ class ThreadScreen:
             try:
                 text = payload.text if not payload.blocks else payload.text[: limits.TEXT.value]
                 await self._api.update(
-                    self._thread.channel, ref, text, blocks=payload.blocks or None, metadata=mark(entry)
+                    self._thread.channel, ref, text, blocks=payload.blocks or None, metadata=mark(entry.id)
                 )
             except f.Streaming:
                 await self._end(ref, shown)

@@ -12,9 +12,9 @@ SKEW = 60
 """Seconds by which Slack's clock and ours may differ."""
 
 
-def mark(entry: Entry) -> dict[str, Any]:
-    """Return the metadata by which the message of *entry* is known."""
-    return {"event_type": EVENT_TYPE, "event_payload": {"id": entry.id}}
+def mark(delivery: str) -> dict[str, Any]:
+    """Return the metadata by which the message of *delivery* is known."""
+    return {"event_type": EVENT_TYPE, "event_payload": {"id": delivery}}
 
 
 async def find(
@@ -42,16 +42,16 @@ async def find(
             break
     # The thread's root is always among them, and of a slash command it is ours.
     ours = [each for each in messages if each.get("user") == user and each["ts"] != thread.root]
-    named = [each["ts"] for each in ours if _marked(each) == entry.id]
+    named = [each["ts"] for each in ours if marked(each) == entry.id]
     if named or entry.mode != "stream":
         return named[-1] if named else None
     nameless = [
-        each["ts"] for each in ours if _marked(each) is None and each["ts"] not in known and float(each["ts"]) >= since
+        each["ts"] for each in ours if marked(each) is None and each["ts"] not in known and float(each["ts"]) >= since
     ]
     return nameless[-1] if nameless else None
 
 
-def _marked(message: Json) -> str | None:
+def marked(message: Json) -> str | None:
     """Return the delivery that *message* says it is of."""
     match message.get("metadata"):
         case {"event_type": kind, "event_payload": {"id": str(found)}} if kind == EVENT_TYPE:

@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from channels.slack.api import Identity, Json
 from channels.slack.blocks import FEEDBACK, voted
+from channels.slack.card_blocks import ALWAYS, APPROVE, DENY, EDIT
+from channels.slack.card_forms import CardAt, kept
 from channels.slack.text import clean, unescape
 from channels.slack.thread import Thread
 
@@ -108,13 +110,37 @@ class Pointed:
 
 
 @dataclass(frozen=True, slots=True)
+class Pressed:
+    """Somebody pressed a button of a *card*: *what* is its `action_id`; *trigger* opens a form for three seconds."""
+
+    user: str
+    card: CardAt
+    what: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Somebody sent a form of a *card* off: *what* is its `callback_id`, *values* are by its blocks.
+
+    *digest* names the call that the form showed.
+    """
+
+    user: str
+    card: CardAt
+    what: str
+    digest: str
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """A payload that nothing is known to do about; *kind* names its like."""
 
     kind: str
 
 
-Asked = Said | Edited | Deleted | Stopped | Renamed | Opened | Voted | Commanded | Pointed | Unknown
+Asked = Said | Edited | Deleted | Stopped | Renamed | Opened | Voted | Commanded | Pointed | Pressed | Filled | Unknown
 Reading = Callable[[Json, Identity], Asked | None]
 
 
@@ -126,7 +152,7 @@ def read(payload: Json, me: Identity) -> Asked | None:
         return Unknown(f"{payload.get('type', 'payload')} {name}".strip()[:100])
     try:
         return reading(inner, me)
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return Unknown(f"{name}, of an unknown form")
 
 
@@ -170,6 +196,8 @@ def _sorted(payload: Json) -> tuple[Mapping[str, Reading], str, Json]:
             return _ACTIONS, name, payload
         case {"type": "message_action", "callback_id": str(name)}:
             return _SHORTCUTS, name, payload
+        case {"type": "view_submission", "view": {"callback_id": str(name)}}:
+            return _FORMS, name, payload
         case {"command": str()}:
             return _COMMANDS, "", payload
         case _:
@@ -239,6 +267,26 @@ def _pointed(payload: Json, me: Identity) -> Pointed:
     return Pointed(thread, message["ts"], message, payload["trigger_id"])
 
 
+def _pressed(payload: Json, _: Identity) -> Pressed:
+    action, at = payload["actions"][0], payload["container"]
+    card = CardAt(action["value"], at["channel_id"], at["message_ts"], at.get("thread_ts"))
+    return Pressed(payload["user"]["id"], card, action["action_id"], payload["trigger_id"])
+
+
+def _filled(payload: Json, _: Identity) -> Filled:
+    view: Json = payload["view"]
+    card, digest = kept(view["private_metadata"])
+    fields: Mapping[str, Json] = part(part(view, "state"), "values")
+    values = {block: _value(element) for block, field in fields.items() for element in field.values()}
+    return Filled(payload["user"]["id"], card, view["callback_id"], digest, values)
+
+
+def _value(element: Json) -> str | None:
+    """Return what somebody wrote into a field, or chose there."""
+    given = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
+    return None if given is None else str(given)
+
+
 def _thread(message: Json, me: Identity) -> Thread:
     """Return the thread of a message; one that is in none is the root of its own."""
     channel: str = message["channel"]
@@ -276,7 +324,9 @@ _EVENTS: Mapping[str, Reading] = MappingProxyType(
         "message": _message,
     }
 )
-# Approvals add theirs here.
-_ACTIONS: Mapping[str, Reading] = MappingProxyType({FEEDBACK: _voted})
+_ACTIONS: Mapping[str, Reading] = MappingProxyType(
+    {FEEDBACK: _voted, **dict.fromkeys((APPROVE, ALWAYS, EDIT, DENY), _pressed)}
+)
+_FORMS: Mapping[str, Reading] = MappingProxyType({EDIT: _filled, DENY: _filled})
 _SHORTCUTS: Mapping[str, Reading] = MappingProxyType({ASK_MESSAGE: _pointed})
 _COMMANDS: Mapping[str, Reading] = MappingProxyType({"": _commanded})

@@ -28,6 +28,7 @@ from starlette.responses import Response
 from agent_core import NotFound, ParleyError
 from channels.slack import intake
 from channels.slack.api import BASE_URL, Json
+from channels.slack.card_forms import notice
 from channels.slack.receive import Receiver
 from channels.slack.workspaces import Installation, Workspaces
 
@@ -108,7 +109,7 @@ class Listener:
         assert task is not None
         self._taking.add(task)
         try:
-            words = await self._asked(body)
+            said = await self._asked(body)
         except NotFound as error:
             self._receiver.note("slack.not_ours", error=str(error))
             return BoltResponse(status=200, body="")
@@ -116,17 +117,17 @@ class Listener:
             _log.warning("slack.not_taken", error=str(error))
             if body.get("type") == "event_callback":  # Slack sends it again
                 return BoltResponse(status=_UNAVAILABLE, body="")
-            words = AGAIN
+            said = AGAIN
         except Exception:  # noqa: BLE001 - the boundary: Slack may send it again, and the log says what is wrong
             _log.exception("slack.failed")
             return BoltResponse(status=_FAILED, body="")
         finally:
             self._taking.discard(task)
-        if words is None:
+        if said is None:
             return BoltResponse(status=200, body="")
-        return await _told(words, body, respond)
+        return await _told(said, body, respond) if isinstance(said, str) else _answered(said)
 
-    async def _asked(self, body: Json) -> str | None:
+    async def _asked(self, body: Json) -> str | Json | None:
         home: Installation = await self._workspaces.find(intake.team_of(body))
         asked = intake.read(body, home.me)
         return None if asked is None else await self._receiver.take(home, asked)
@@ -138,17 +139,23 @@ async def _authorize(team_id: str | None, enterprise_id: str | None) -> Authoriz
 
 
 async def _told(words: str, body: Json, respond: Respond) -> BoltResponse:
-    """Acknowledge with *words* that only the person who asked reads."""
+    """Acknowledge with *words* that only the person who asked reads, in the thread that they asked in."""
     if "command" in body:
-        said = json.dumps({"response_type": "ephemeral", "text": words})
-        return BoltResponse(status=200, body=said, headers={"content-type": "application/json"})
+        return _answered({"response_type": "ephemeral", "text": words})
+    if body.get("type") == "view_submission":
+        return _answered({"response_action": "update", "view": notice(words)})
     if body.get("response_url"):
+        root = intake.part(body, "container").get("thread_ts")
         try:
             async with asyncio.timeout(TELLING):
-                await respond(text=words, response_type="ephemeral", replace_original=False)
+                await respond(text=words, response_type="ephemeral", replace_original=False, thread_ts=root)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             _log.info("slack.not_told", error=type(error).__name__)
     return BoltResponse(status=200, body="")
+
+
+def _answered(said: Json) -> BoltResponse:
+    return BoltResponse(status=200, body=json.dumps(said), headers={"content-type": "application/json"})
 
 
 async def _renew(handler: AsyncSocketModeHandler) -> None:

@@ -24,9 +24,12 @@ from agent_core import (
 from channels.slack import failures as f
 from channels.slack import intake as i
 from channels.slack import limits
+from channels.slack.api import Json
 from channels.slack.asking import CLOSED, NOBODY, PATIENCE, Asking, Shows, actor, asked_by, own_name, refusal
+from channels.slack.clicks import Clicks, Shown
 from channels.slack.commands import commanded, pointed
 from channels.slack.context import Look, Watermark, at
+from channels.slack.groups import Groups
 from channels.slack.lately import Lately
 from channels.slack.pace import Lane
 from channels.slack.people import People, Person
@@ -42,14 +45,17 @@ _log = structlog.get_logger("parley.slack")
 class Receiver:
     """Takes in what people do in Slack."""
 
-    def __init__(self, core: Core, shows: Shows, people: People, clock: Clock, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, patience: float = PATIENCE
+    ) -> None:
         self._core, self._shows, self._people = core, shows, people
         self._asking = Asking(core, shows, people, patience=patience)
+        self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
         self._lately = Lately(clock)
         self._beside: set[asyncio.Task[None]] = set()
 
-    async def take(self, home: Installation, asked: i.Asked) -> str | None:
-        """Do what is *asked*, and return what only the person who asked reads, if there is something.
+    async def take(self, home: Installation, asked: i.Asked) -> str | Json | None:
+        """Do what is *asked*, and return what only the person who asked reads, or what becomes of their form.
 
         Raises a `ParleyError` when nothing was kept and the same may come again.
         """
@@ -71,13 +77,25 @@ class Receiver:
                     await self._core.feedback(asked.run, by=by, rating="up" if asked.good else "down")
             case i.Opened():
                 self._begin(self._shows.home(home.me.team, asked.user, asked.channel))
+            case i.Unknown():
+                self.note("slack.unknown", kind=asked.kind)
+            case _:
+                return await self._answered(home, asked)
+        return None
+
+    async def _answered(
+        self, home: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
+    ) -> str | Json | None:
+        """Do what somebody asked for who may be told something at once."""
+        match asked:
             case i.Commanded():
                 return await commanded(self._asking, home, asked)
             case i.Pointed():
                 return await pointed(self._asking, home, asked)
-            case i.Unknown():
-                self.note("slack.unknown", kind=asked.kind)
-        return None
+            case i.Pressed():
+                return await self._clicks.pressed(home, asked)
+            case i.Filled():
+                return await self._clicks.filled(home, asked)
 
     def note(self, event: str, **more: str) -> None:
         """Log *event* unless it was logged before."""

@@ -16,6 +16,7 @@ from channels.slack.deliver import Given, ThreadScreen
 from channels.slack.lifecycle import Sign
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspace
+from channels.waiting import told_or_after
 
 SWEEP = 2.0
 """Seconds between two looks for what nobody shows: a process that was killed, or that ended."""
@@ -96,6 +97,8 @@ class Threads:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
         self._share = share
         self._showing: dict[str, asyncio.Task[None]] = {}
+        self._resumed: set[str] = set()
+        self._news = asyncio.Event()
         self._sweep: asyncio.Task[None] | None = None
 
     async def start(self, *, alone: bool = False) -> None:
@@ -125,6 +128,12 @@ class Threads:
         if session not in self._showing and len(self._showing) < MOST:
             self._begin(session, None)
 
+    def resumed(self, session: str) -> None:
+        """Look at once for *session*, which goes on after a wait, and again if it is about to rest only now."""
+        if session in self._showing:
+            self._resumed.add(session)
+        self._news.set()
+
     def _begin(self, session: str, place: Place | None) -> None:
         before = self._showing.get(session)
         task = asyncio.create_task(self._guarded(session, place, before), name=f"parley-slack-{session}")
@@ -134,14 +143,21 @@ class Threads:
     def _forget(self, session: str, task: asyncio.Task[None]) -> None:
         if self._showing.get(session) is task:
             del self._showing[session]
+            if session in self._resumed:
+                self._resumed.discard(session)
+                self._news.set()
 
     async def _sweep_forever(self) -> None:
         away = False
         while True:
+            self._news.clear()
             try:
                 room = MOST - len(self._showing)
                 for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
                     self._begin(place.session, place)
+                if waiting := await self._ledger.waiting():  # somebody elsewhere may have let them go on
+                    for session in await self._core.beyond(waiting):
+                        self.show(session)
                 self._share(1 / await self._ledger.processes())
                 away = False
             except ParleyError as error:  # the database is away
@@ -150,7 +166,7 @@ class Threads:
                 away = True
             except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
                 _log.exception("slack.failed")
-            await self._clock.sleep(SWEEP)
+            await told_or_after(self._news, self._clock, SWEEP)
 
     async def _guarded(self, session: str, place: Place | None, before: asyncio.Task[None] | None) -> None:
         """Show a session, after *before*; whatever goes wrong, the sweep of some process takes it up again."""
@@ -197,7 +213,8 @@ class Threads:
             if relay.body.seq <= place.shown and self._is_fresh(place):
                 await self._clock.sleep(1.0)
                 return await self._ledger.again(place)
-            return await self._ledger.rest(place, None if waits else max(relay.body.seq, place.shown))
+            seq = max(relay.body.seq, place.shown)
+            return await self._ledger.rest(place, None if waits else seq, seen=seq)
 
     def _is_fresh(self, place: Place) -> bool:
         """Tell whether the message that *place* was wanted for may be on its way still."""

@@ -50,6 +50,11 @@ class Workspaces:
         """Return what this process has of workspace *team*; raises what `find` raises."""
         return (await self.find(team)).space
 
+    async def only(self) -> str | None:
+        """Return the workspace if there is just one; raises a `SlackFailure` while that is unsure."""
+        await self.meet()
+        return next(iter(self._known)) if len(self._known) == 1 else None
+
     async def meet(self) -> None:
         """Ask every token that was not asked yet whose it is; raises a `SlackFailure`."""
         async with self._asking:

@@ -82,7 +82,8 @@ class Drawing:
             case "carousel":
                 return [drawn for each in block["elements"] for drawn in self._block(each, block_id)]
             case "input":
-                return [node("field", self._text(block["label"]), block=block_id, element=block["element"])]
+                facts = {"element": block["element"], "hint": block.get("hint", {}).get("text")}
+                return [node("field", self._text(block["label"]), block=block_id, free=block.get("optional"), **facts)]
             case "rich_text":
                 return [drawn for each in block["elements"] for drawn in self._rich(each)]
             case "table" | "data_table":
@@ -142,6 +143,7 @@ class Drawing:
             for face in faces:
                 label = face.get("text", {}).get("text") or element["type"]
                 facts = {"action": element.get("action_id"), "value": face.get("value"), "block": block_id}
+                facts["confirm"] = _question(element.get("confirm"))
                 style = "icon" if element["type"] == "icon_button" else element.get("style")
                 yield node("button", [label], **facts, look=style, only=element.get("visible_to_user_ids"))
 
@@ -192,6 +194,8 @@ class Drawing:
                     drawn = self._link(each["url"], [each.get("text") or each["url"]])
                 case "user" | "usergroup" | "broadcast" | "channel":
                     drawn = self._mention(str(next(v for k, v in each.items() if k not in ("type", "style"))))
+                case "date":
+                    drawn = str(each.get("fallback") or each["timestamp"])
                 case kind:
                     drawn = f":{each.get('name', kind)}:"
             for name, tag in (("code", "code"), ("bold", "strong"), ("italic", "em"), ("strike", "s")):
@@ -255,3 +259,8 @@ class Drawing:
     @staticmethod
     def _link(url: str, children: list[Node]) -> Node:
         return node("a", children, href=url) if url.startswith(_SAFE) else node("span", children)
+
+
+def _question(confirm: Json | None) -> Json | None:
+    """Return the texts of the dialog that a button opens."""
+    return {name: confirm[name]["text"] for name in ("title", "text", "confirm", "deny")} if confirm else None

@@ -127,7 +127,9 @@ class Picture:
             "id": id,
             "title": text("title"),
             "submit": text("submit"),
+            "close": text("close"),
             "errors": view.get("errors", {}),
+            "state": view.get("state", {}).get("values", {}),
             "nodes": self._drawing.blocks(view.get("blocks", [])),
         }
 

@@ -14,7 +14,7 @@ _QUIET = ("!date",)
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button that can be pressed."""
+    """A button that can be pressed; one with a *confirm* asks that once more."""
 
     action_id: str
     text: str
@@ -22,6 +22,7 @@ class Button:
     block_id: str
     type: str = "button"
     visible_to: tuple[str, ...] = ()
+    confirm: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def _button(element: Json, face: Json, block_id: str) -> Button:
         block_id,
         str(element["type"]),
         tuple(element.get("visible_to_user_ids", ())),
+        str(element.get("confirm", {}).get("title", {}).get("text", "")),
     )
 
 
@@ -162,10 +164,13 @@ def _words(part: Any) -> str:
             return "\n".join(_words(each) for each in part["elements"])
         case "rich_text_list":
             return "\n".join(_words(each) for each in part["elements"])
-        case "user" | "usergroup" | "broadcast" | "emoji":
-            return str(part.get("user_id") or part.get("usergroup_id") or part.get("range") or part.get("name"))
+        case "user" | "usergroup" | "channel" | "broadcast" | "emoji":
+            names = ("user_id", "usergroup_id", "channel_id", "range", "name")
+            return str(next(part[name] for name in names if name in part))
         case "link":
             return str(part.get("text") or part["url"])
+        case "date":
+            return str(part.get("fallback") or part["timestamp"])
         case "mrkdwn":
             return plain(part["text"])
         case _:

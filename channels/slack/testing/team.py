@@ -5,17 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_core import Clock
-from channels.slack.testing import payloads
+from channels.slack.testing import forms, payloads
 from channels.slack.testing.deliveries import Courier, Delivery
+from channels.slack.testing.forms import NotPossible
 from channels.slack.testing.shown import Button, SessionShown, Shown, buttons, session_shown, shown
 from channels.slack.testing.tickets import Tickets
 from channels.slack.testing.world import Channel, Json, Message, User, View, Workspace
 
 _MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
-
-
-class NotPossible(Exception):
-    """A person cannot do this: it is not there to be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +112,19 @@ class Team:
         event = payloads.gone(self.workspace, place, message, before, place.stamp(self._clock.now()))
         return await self._tell(place, event, ts)
 
-    async def presses(self, user: str, channel: str, ts: str, action_id: str, value: str | None = None) -> Heard:
-        """Press a button of a message, the one with *value* where several share an action id."""
+    async def presses(
+        self, user: str, channel: str, ts: str, action_id: str, value: str | None = None, *, sure: bool = True
+    ) -> Heard:
+        """Press a button of a message, the one with *value* where several share an action id.
+
+        Whoever is not *sure* goes back when the button asks once more.
+        """
         place, message = self._message(channel, ts)
         button = self._button(message, action_id, value)
         if button.visible_to and user not in button.visible_to:
             raise NotPossible(f"{user} does not see the button {action_id}.")
+        if button.confirm and not sure:
+            return Heard(ts)
         now = place.stamp(self._clock.now())
         action: Json = {"type": button.type, "action_id": button.action_id, "block_id": button.block_id}
         action |= {"value": button.value, "action_ts": now, "text": {"type": "plain_text", "text": button.text}}
@@ -192,9 +196,13 @@ class Team:
         return await self._interact("message_action", user, more, place, message)
 
     async def submits(self, user: str, view_id: str, values: Json | None = None) -> Heard:
-        """Send a modal off; the app's `response_action` is carried out."""
+        """Send a modal off with what was written into its fields, by block; the app's `response_action` is carried out.
+
+        A field is given as text, or as Slack would have it; one that is left out has what stood there at first.
+        """
         view = self._view(user, view_id)
-        view.view["state"] = {"values": values or {}}
+        view.view.pop("errors", None)
+        view.view["state"] = {"values": forms.filled(view.view, values or {})}
         shown_view = payloads.view(self.workspace, view, self._courier.app.id)
         heard = await self._interact("view_submission", user, {"view": shown_view, "response_urls": []})
         self._tickets.after_submission(self.workspace, view, heard.deliveries[0])

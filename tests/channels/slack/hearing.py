@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 
 from fastapi import FastAPI
 
-from agent_core import Core, Definition, SessionObject, Slack, text_of
+from agent_core import Core, Definition, Hook, SessionObject, Slack, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
+from agent_core.tools.base import Tool
 from app.api.readers import Readers
 from app.server import Server, config, listening, url_of
 from app.slack import Places
 from channels.ledger import Ledger
 from channels.slack.api import SlackApi, open_session
 from channels.slack.asking import Shows
+from channels.slack.card_rows import CardRows
+from channels.slack.cards import Cards
 from channels.slack.listen import Listener
 from channels.slack.pace import Pacer
 from channels.slack.people import People
@@ -27,6 +30,8 @@ from channels.slack.workspaces import Workspaces
 from tests.conftest import MakeCore
 
 EVERYWHERE = Slack(default=True)
+HASTY = 1_000.0
+"""A part of Slack's rates with which nobody waits."""
 
 
 @dataclass
@@ -104,20 +109,24 @@ async def rigged(
     patience: float = 5.0,
     clock: FakeClock | None = None,
     shown: bool = False,
+    hasty: bool = False,
+    tools: tuple[Tool, ...] = (),
+    hooks: tuple[Hook, ...] = (),
 ) -> AsyncIterator[Rig]:
     """Let Slack be heard: by requests, or by a socket with *socket* seconds between its pings.
 
-    With *shown* answers are shown in their threads, at Slack's rates.
+    With *shown* answers and cards are shown, at Slack's rates, or as fast as can be if it is *hasty*.
     """
     clock = clock or FakeClock()
     model = ScriptedProvider(answer, clock=clock)
-    core = await make_core(model, clock=clock, definition={"slack": slack})
+    definition, given = {"slack": slack, "hooks": hooks}, {"tools": tools} if tools else {}
+    core = await make_core(model, clock=clock, definition=definition, **given)
     for each in agents:
         await core.agents.create(each)
     stand_in = SlackStandIn(
         clock=clock,
         workspaces=[Workspace.example(), Workspace.example("T0002", "Globex")],
-        rates="slack" if shown else None,
+        rates="slack" if shown and not hasty else None,
         ack_within=20.0,
         app=App(socket_mode=socket is not None),
     )
@@ -125,15 +134,21 @@ async def rigged(
         url = f"{await stack.enter_async_context(stand_in.serving())}api/"
         session = await stack.enter_async_context(open_session())
         apis = [SlackApi(team.bot_token, session=session, base_url=url) for team in stand_in.teams.values()]
-        pacer, people, shows = Pacer(clock), People(clock), Noted()
+        pacer, people, shows = Pacer(clock, share=HASTY if hasty else 1.0), People(clock), Noted()
         workspaces = Workspaces(apis, pacer)
         places: Shows = shows
+        resumed: Callable[[str], None] = shows.show
         if shown:
-            threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=pacer.use)
+            share = pacer.use if not hasty else lambda _: None
+            threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=share)
             await threads.start(alone=True)
             stack.push_async_callback(threads.stop)
-            places = Places(threads, workspaces)
-        receiver = Receiver(core, places, people, clock, patience=patience)
+            places, resumed = Places(threads, workspaces), threads.resumed
+        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, resumed=resumed)
+        if shown:
+            await cards.start(alone=True)
+            stack.push_async_callback(cards.stop)
+        receiver = Receiver(core, places, people, clock, cards, patience=patience)
         stack.push_async_callback(receiver.close)
         listener = Listener(receiver, workspaces, signing_secret=stand_in.app.signing_secret, api_url=url)
         made = Rig(stand_in, core, model, clock, shows, listener, receiver, people, workspaces)

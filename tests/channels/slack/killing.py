@@ -4,7 +4,7 @@ Time is virtual, as in a crowd. A killed process is one that reads, writes and a
 to Slack by then arrives, and what Slack answers is heard by nobody.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -84,9 +84,9 @@ class Mortal(Ledger):
         with self.life.writing("renew"):
             await super().renew(place)
 
-    async def rest(self, place: Place, shown: int | None) -> Place | None:
+    async def rest(self, *given: Any, **more: Any) -> Place | None:
         with self.life.writing("rest"):
-            return await super().rest(place, shown)
+            return await super().rest(*given, **more)
 
     async def again(self, place: Place) -> Place:
         with self.life.writing("again"):
@@ -147,6 +147,9 @@ class Story:
             if new := [event for event in batch if not isinstance(event, Fact) or event.seq > after]:
                 yield new
             await self.clock.sleep(self.scene.every)
+
+    async def beyond(self, _seen: Mapping[str, int]) -> set[str]:
+        return set()  # what rests goes on when the scene says so
 
     @property
     def is_over(self) -> bool:

@@ -1,0 +1,53 @@
+"""What a person writes into a modal, as Slack sends it: each field with its value, or with what stood there first."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from channels.slack import limits
+from channels.slack.testing.world import Json
+
+
+class NotPossible(Exception):
+    """A person cannot do this: it is not there to be done."""
+
+
+def filled(view: Json, values: Mapping[str, Any]) -> Json:
+    """Return the `state.values` of *view*; raises `NotPossible` where Slack does not let a person send it off."""
+    fields = dict(_fields(view))
+    if unknown := sorted(name for name in values if name not in fields):
+        raise NotPossible(f"The modal has no field {', '.join(unknown)}.")
+    return {name: _state(block, values.get(name)) for name, block in fields.items()}
+
+
+def _fields(view: Json) -> Iterator[tuple[str, Json]]:
+    for n, block in enumerate(view.get("blocks", [])):
+        if block.get("type") == "input":
+            yield str(block.get("block_id") or f"b{n}"), block
+
+
+def _state(block: Json, given: Any) -> Json:
+    if isinstance(given, Mapping):
+        return dict(cast("Json", given))
+    element: Json = block["element"]
+    choice = element["type"] == "static_select"
+    state = _chosen(element, given) if choice else _written(element, given)
+    if not block.get("optional") and not any(state.values()):
+        raise NotPossible(f"The field {block['label']['text']} has to be filled in.")
+    return {element.get("action_id", ""): {"type": element["type"], **state}}
+
+
+def _chosen(element: Json, given: str | None) -> Json:
+    if given is None:
+        return {"selected_option": element.get("initial_option")}
+    options = [each for each in element.get("options", []) if each["value"] == given]
+    if given and not options:
+        raise NotPossible(f"There is nothing to choose with the value {given}.")
+    return {"selected_option": options[0] if options else None}
+
+
+def _written(element: Json, given: str | None) -> Json:
+    value = element.get("initial_value") if given is None else given
+    most = element.get("max_length") or limits.INPUT_TEXT.value
+    if value is not None and len(value) > most:
+        raise NotPossible(f"A field holds at most {most} characters.")
+    return {"value": value or None}
