@@ -14,6 +14,7 @@ from typing import Protocol, TextIO
 from agent_core import (
     Actor,
     Clock,
+    Decision,
     Event,
     Inbound,
     InvalidInput,
@@ -37,8 +38,17 @@ STOPPING = 5.0
 """Seconds that an interrupted command gives a run to end and to show what it said."""
 
 
+class Desk(Protocol):
+    """Where questions to people are answered."""
+
+    async def decide(self, decision: Decision, /) -> object: ...
+
+
 class Port(relay.Port, Protocol):
     """What a conversation needs of the core, in this process or over HTTP."""
+
+    @property
+    def approvals(self) -> Desk: ...
 
     async def open_session(self, *, agent: str, actor: Actor) -> SessionObject: ...
     async def session(self, id: str) -> SessionObject: ...
@@ -132,6 +142,9 @@ async def _obey(port: Port, terminal: Terminal, lines: AsyncIterator[str], showi
                     await port.cancel(run.id, by=by)
                 case Stop():
                     terminal.tell(HELP)
+                case Decision() as vote:
+                    terminal.typed(line)
+                    await port.approvals.decide(vote)
                 case Inbound() as inbound:
                     terminal.typed(line)
                     await port.receive(session, inbound)

@@ -1,6 +1,6 @@
 """The core as a conversation needs it, over HTTP: what `parley chat` talks to while a server runs."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any, TypeVar
@@ -8,11 +8,13 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
+from msgspec.structs import replace
 
 from agent_core import (
     Actor,
     Clock,
     ConfigError,
+    Decision,
     Event,
     Fact,
     Inbound,
@@ -21,6 +23,7 @@ from agent_core import (
     Receipt,
     RunObject,
     SessionObject,
+    may_respond,
     new_id,
     text_of,
 )
@@ -49,16 +52,17 @@ class Remote:
 
     def __init__(self, http: httpx.AsyncClient, clock: Clock) -> None:
         self._http, self._clock = http, clock
+        self.approvals = Desk(self.call)
 
     async def open_session(self, *, agent: str, actor: Actor) -> SessionObject:
         """Open a session with *agent* (id or name)."""
         body = {"agent": agent, "actor": msgspec.to_builtins(actor)}
         # Not repeated: a lost answer would leave a session behind that nobody knows of.
-        return _object(SessionObject, await self._call("POST", "/v1/sessions", body, pauses=()))
+        return _object(SessionObject, await self.call("POST", "/v1/sessions", body, pauses=()))
 
     async def session(self, id: str) -> SessionObject:
         """Return a session."""
-        return _object(SessionObject, await self._call("GET", f"/v1/sessions/{_path(id)}"))
+        return _object(SessionObject, await self.call("GET", f"/v1/sessions/{_path(id)}"))
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Post a message; its key makes it safe to send again when the answer was lost."""
@@ -67,13 +71,13 @@ class Remote:
             "overlap": inbound.overlap,
             "idempotency_key": inbound.key or new_id("key"),
         }
-        found = await self._call("POST", f"/v1/sessions/{_path(session)}/messages", body)
+        found = await self.call("POST", f"/v1/sessions/{_path(session)}/messages", body)
         return Receipt(session=session, message=found["message_id"], run=found["run_id"], seq=found["seq"])
 
     async def cancel(self, run: str, *, by: Actor) -> RunObject:  # noqa: ARG002 - the server knows who holds the key
         """Stop a run."""
-        found = await self._call("POST", f"/v1/runs/{_path(run)}/cancel")
-        return _object(RunObject, {**found, **found["output"]})
+        found = await self.call("POST", f"/v1/runs/{_path(run)}/cancel")
+        return _object(RunObject, {"structured": None, **found, **found["output"]})
 
     def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*, over as many connections as it takes."""
@@ -83,7 +87,7 @@ class Remote:
         """Yield batches of the events of a run until it ends or waits."""
         return self._follow(f"/v1/runs/{_path(run)}/events", after, run)
 
-    async def _call(self, method: str, path: str, body: Any = None, *, pauses: Sequence[float] = PAUSES) -> Any:
+    async def call(self, method: str, path: str, body: Any = None, *, pauses: Sequence[float] = PAUSES) -> Any:
         """Return the answer's JSON; raise `Refused` with the server's own words, or `Unreachable`."""
         for pause in (*pauses, None):
             with suppress(httpx.TransportError):
@@ -128,6 +132,37 @@ class Remote:
                 events = [event for frame in frames.feed(chunk) if (event := read_frame(frame)) is not None]
                 if events:
                     yield events
+
+
+class _Asked(msgspec.Struct):
+    """What of an approval tells who may decide."""
+
+    responders: tuple[str, ...]
+    asker: Actor | None
+
+
+class Desk:
+    """Where questions to people are answered, as *call* reaches it."""
+
+    def __init__(self, call: Callable[[str, str, Any], Awaitable[Any]]) -> None:
+        self._call = call
+
+    async def decide(self, decision: Decision, /) -> None:
+        """Give a vote in the person's own name; as an operator, by the key, only where operators alone are asked."""
+        path, by = f"/v1/approvals/{_path(decision.approval)}", decision.by
+        asked = msgspec.convert(await self._call("GET", path, None), _Asked)
+        person = replace(by, is_operator=False)
+        may_by_key = may_respond(asked.responders, asked.asker, by)
+        named = may_respond(asked.responders, asked.asker, person) or not may_by_key
+        given = {
+            "approved": decision.approved,
+            "remember": decision.remember,
+            "surface": decision.surface,
+            "reason": decision.reason,
+            "arguments": decision.arguments,
+            "actor": msgspec.to_builtins(by.actor) if named else None,
+        }
+        await self._call("POST", path, given)
 
 
 async def running_server(settings: Settings) -> httpx.AsyncClient | None:

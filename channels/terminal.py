@@ -3,26 +3,23 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from agent_core import Actor, Inbound, Text, new_id
-from channels.base import Body, Entry, Limits, Ref, Run, Stop
+from msgspec.structs import replace
+
+from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
+from channels.base import Body, Entry, Limits, Question, Ref, Stop
+from channels.plain import asked, end_of, ended, harmless, keys, one_line, read_arguments
 
 ADDRESS = "terminal:1"
 _OPEN = ("requested", "running", "waiting")
-# What a terminal obeys, or what turns the direction of text, is shown as a sign: a model's words are no commands.
-_HARMLESS: dict[int, str | None] = {
-    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
-    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
-    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
-    **dict.fromkeys((0x0D, 0x7F)),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some text to print; a *note* is no part of the answer."""
+    """Some text to print; a *note* is no part of the answer, a *question* is the one that is answered first."""
 
     text: str
     note: bool = False
+    question: Question | None = None
 
 
 class Terminal:
@@ -39,12 +36,16 @@ class Terminal:
         self.actor = actor
         self._write, self._note, self._live, self._prompt = write, note, live, prompt
         self._typed: set[str] = set()
-        self._ref, self._plain, self._closed, self._asking = Ref(""), "", False, False
+        self._ref, self._plain, self._closed, self._asking, self._due = Ref(""), "", False, False, False
+        self._question: Question | None = None
 
-    def parse(self, line: str, /) -> Inbound | Stop | None:
-        if line.strip() == "/stop":
+    def parse(self, line: str, /) -> Inbound | Decision | Stop | None:
+        text = line.strip()
+        if text == "/stop":
             return Stop(self.actor)
-        return Inbound(parts=(Text(line.strip()),), actor=self.actor, key=new_id("key")) if line.strip() else None
+        if self._question and (vote := self._vote(self._question, *text.partition(" ")[::2])):
+            return vote
+        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key")) if text else None
 
     async def post(self, address: str, body: Body, _entry: Entry) -> Ref:
         if self._live and self._ref:
@@ -58,23 +59,42 @@ class Terminal:
             self._show(body)
 
     def typed(self, line: str) -> None:
-        """Remember that the person sees *line* already."""
+        """Remember that the person sees *line* already, and wants to be asked for the next one."""
         self._typed.add(line.strip())
-        self._asking = False
+        self._asking, self._due = False, True
 
     def tell(self, words: str) -> None:
         """Print a note and ask for the next line."""
         self._note(f"{words}\n{self._prompt}")
         self._asking = bool(self._prompt)
 
+    def _vote(self, question: Question, word: str, rest: str) -> Decision | None:
+        """Return the answer to *question* that the person typed, None when it is none; raises `InvalidInput`."""
+        by = Decider(actor=self.actor, is_present=True, is_operator=True)  # whoever sits here holds the keys
+        yes = Decision(approval=question.id, by=by, approved=True, surface="terminal")
+        match word.lower():
+            case "y" | "yes" if not rest:
+                return yes
+            case "no" if not rest:
+                return replace(yes, approved=False)
+            case "n":
+                return replace(yes, approved=False, reason=rest.strip() or None)
+            case "a" if question.remember and not rest:
+                return replace(yes, remember=True)
+            case "e" if question.edit:
+                return replace(yes, arguments=read_arguments(rest))
+            case _:
+                return None
+
     def _show(self, body: Body) -> None:
         spans = list(spans_of(body, self._typed))
         ends, self._closed = body.closed and not self._closed, body.closed
+        self._question = next((span.question for span in spans if span.question), None)
         if self._live:
             self._grow(spans)
-            if ends and self._prompt and any(said.text in self._typed for said in body.recent):
+            if ends and self._prompt and (self._due or any(said.text in self._typed for said in body.recent)):
                 self._write(f"\n{self._prompt}")
-                self._asking = True
+                self._asking, self._due = True, False
         elif ends:
             self._note("".join(span.text for span in spans if span.note).lstrip("\n"))
             self._write("".join(span.text for span in spans if not span.note).lstrip("\n"))
@@ -100,7 +120,7 @@ class Terminal:
 
 def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
     """Give the picture as text; nothing stands behind what still changes."""
-    gap = ""
+    gap, first = "", True
     for said in body.recent:
         if said.role == "user":
             if said.text and said.text not in typed:
@@ -116,34 +136,14 @@ def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
             yield Span("\n")
         for call in said.calls:
             yield Span(f"· {one_line(call.name)} … ", note=True)
-            if call.status in _OPEN and not body.closed:
+            if (question := call.question) and question.status == "open":
+                lines = ("asks", *asked(question), *(keys(question) if first else ()), "")
+                yield Span("\n".join(lines), note=True, question=question if first else None)
+                first = False
+            elif call.status in _OPEN and not question and not body.closed:
                 return
-            yield Span(f"{call.status}\n", note=True)
+            else:
+                yield Span(f"{ended(call)}\n", note=True)
             gap = "\n"
     if body.closed:
         yield from (Span(f"{words}\n", note=True) for run in body.runs if (words := end_of(run)))
-
-
-def end_of(run: Run) -> str | None:
-    """Return what a person should know about how *run* ended or why it waits."""
-    match run.status:
-        case "failed":
-            return f"! {one_line(run.error or 'The run failed.')}"
-        case "cancelled":
-            return "(stopped)"
-        case "waiting" | "requires_action":
-            return "(waits for somebody to decide or to finish a call)"
-        case "completed" if run.reason not in (None, "end_turn"):
-            return f"(ended: {one_line(run.reason.replace('_', ' '))})"
-        case _:
-            return None
-
-
-def harmless(text: str) -> str:
-    """Return *text* with nothing in it that a terminal obeys but line ends and tabs."""
-    return text.translate(_HARMLESS)
-
-
-def one_line(text: str) -> str:
-    """Return *text* harmless and on one line."""
-    return " ".join(harmless(text).split())

@@ -4,18 +4,29 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from hashlib import sha256
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
 from agent_core.failures import told
-from agent_core.testing import ScriptedProvider, fail, pause, say
-from app.chat import Lines, answer, converse
+from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
+from app.api.readers import Readers
+from app.chat import Lines, Port, answer, converse
+from app.compose import create_app
+from app.keys import ApiKey
+from app.remote import Remote
 from channels.terminal import Terminal
+from tests.agent_core.asking import Till, asks
+from tests.app.conftest import KEY
+from tests.app.served import served
 
 ANN = Actor("ann", "user", "Ann")
+PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -70,7 +81,7 @@ def typist() -> Typist:
     return Typist()
 
 
-def talk(core: Core, screen: Screen, typist: Typist, session: str) -> asyncio.Task[None]:
+def talk(core: Port, screen: Screen, typist: Typist, session: str) -> asyncio.Task[None]:
     """Begin a conversation."""
     talking = converse(core, screen.terminal, SystemClock(), aiter(typist), agent="assistant", session=session)
     return asyncio.create_task(talking)
@@ -186,6 +197,111 @@ async def test_a_lost_session_ends_the_conversation(make_core, screen, typist):
     core = await make_core()
     with pytest.raises(NotFound, match="ses_gone"):
         await talk(core, screen, typist, "ses_gone")
+
+
+@pytest.fixture(params=["own core", "server"])
+async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIterator[Callable[..., Awaitable[Till]]]:
+    """Begin a conversation with an agent that asks before it pays, with a core of its own or over HTTP."""
+    async with AsyncExitStack() as stack:
+
+        async def begin(**config) -> Till:
+            till = Till()
+            tools = till.tools()
+            definition = {"hooks": (asks(**config),), "tools": tuple(tool.spec.name for tool in tools)}
+            core = port = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
+            if request.param == "server":
+                readers, key = Readers(), ApiKey(sha256(KEY.encode()).digest())
+                app = create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
+                url = await stack.enter_async_context(served(app, readers))
+                http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, trust_env=False)
+                port = Remote(await stack.enter_async_context(http), SystemClock())
+            till.core, till.session = core, await opened(core)
+            talking = talk(port, screen, typist, till.session)
+            stack.push_async_callback(ended, talking, typist)
+            typist.type("Pay")
+            await screen.shows("y allows it")
+            return till
+
+        yield begin
+
+
+async def ended(talking: asyncio.Task[None], typist: Typist) -> None:
+    """Leave the conversation."""
+    typist.leave()
+    await talking
+
+
+async def test_a_person_at_the_terminal_decides(till, screen, typist):
+    """A question is shown whole; `y` lets the call run, in the person's own name, and the answer goes on."""
+    shop = await till()
+    assert "? May pay run? (apr_" in screen.text
+    assert "    amount: 5\n" in screen.text
+    typist.type("y")
+    await screen.shows("approved by Ann, done\n")
+    await screen.shows("Paid.\n")
+    assert shop.paid == [5]
+    (line,) = [each for each in await shop.core.approvals.audit() if each.kind == "approved"]
+    assert (line.surface, line.actor) == ("terminal", ANN)
+
+
+async def test_a_no_has_its_reason(till, screen, typist):
+    """`n` and a reason deny the call, which does not run."""
+    shop = await till()
+    typist.type("n too much")
+    await screen.shows("denied by Ann (too much)\n")
+    await screen.shows("Paid.\n")
+    assert shop.paid == []
+
+
+async def test_arguments_are_corrected_at_the_keyboard(till, screen, typist):
+    """What does not fit is refused with the field and the question stays; what fits is what runs."""
+    shop = await till(edit=True)
+    assert 'e {"amount": 5} allows it so' in screen.text
+    typist.type("e {")
+    await screen.shows("one JSON object")
+    typist.type('e {"amount": "much"}')
+    await screen.shows("arguments.amount")
+    typist.type('e {"amount": 3}')
+    await screen.shows('approved by Ann as {"amount": 3}, done\n')
+    assert shop.paid == [3]
+
+
+async def test_somebody_else_must_decide(till, screen, typist):
+    """Where the asker may not, the person is told so, whatever key the terminal holds."""
+    shop = await till(responders=["operators", "not_asker"])
+    typist.type("y")
+    await screen.shows("! ")
+    await screen.shows("not whoever asked")
+    assert shop.paid == []
+    assert [each.kind for each in await shop.core.approvals.audit()] == ["requested", "refused"]
+
+
+async def test_the_terminals_key_is_an_operators(till, screen, typist):
+    """Where operators are asked and nobody else, whoever holds the key decides."""
+    shop = await till(responders=["operators"])
+    typist.type("y")
+    await screen.shows(", done\n")
+    assert shop.paid == [5]
+
+
+async def test_words_during_a_question_are_a_message(till, screen, typist):
+    """What is no answer to the question is said: it waits its turn, and the question stays open."""
+    shop = await till()
+    typist.type("What is it for?")
+    typist.type("y")
+    await screen.shows("approved by Ann, done\n")
+    assert shop.paid[:1] == [5]
+    assert len((await shop.core.runs(session=shop.session)).items) == 2
+
+
+async def test_a_question_leaves_a_single_answer_unfinished(make_core, screen):
+    """One message whose run waits for people ends with the question on the screen, and the exit tells that."""
+    tools = Till().tools()
+    definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
+    core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
+    assert not await answer(core, screen.terminal, SystemClock(), await opened(core), "Pay")
+    assert "(waits for somebody to decide" in screen.text
+    assert "? May pay run? (apr_" in screen.text
 
 
 async def test_lines_come_from_a_descriptor_and_from_signals():

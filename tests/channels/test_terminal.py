@@ -1,5 +1,6 @@
 """What the terminal makes of typed lines and of pictures."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import channels.terminal
-from agent_core import Actor, Event, Inbound, Text
+from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
-from channels.base import Body, Call, Entry, Grown, Piece, Run, Said, Stop
+from channels.base import Body, Call, Entry, Grown, Piece, Question, Run, Said, Stop
+from channels.plain import asked, end_of, exact, harmless
 from channels.relay import Relay
-from channels.terminal import ADDRESS, Terminal, end_of, harmless
+from channels.terminal import ADDRESS, Terminal
 from tests.channels.logs import golden
 from tests.channels.toy import Feed
 
@@ -127,6 +129,161 @@ async def test_a_waiting_call_says_so():
     assert await paper.pictures(waits, bought) == (
         "· buy … waiting\n(waits for somebody to decide or to finish a call)\n\n↻\n· buy … done\n"
     )
+
+
+ASKED = Question(
+    id="apr_1",
+    title="May it pay?",
+    tool="pay",
+    arguments={"amount": 5, "to": "ann"},
+    responders=("asker", "operators"),
+    quorum=1,
+    until=1_767_607_200_000,
+    edit=True,
+    remember=True,
+)
+WAITS = Run("run_1", "waiting")
+
+
+def asking(question: Question = ASKED, status="waiting", **fields) -> Body:
+    """Return the picture of an answer whose call is asked about."""
+    return picture("Paying.", Call("c1", "pay", status, question=question), run=WAITS, closed=True, **fields)
+
+
+async def test_a_question_is_shown_whole():
+    """Title, tool, every argument, who may decide and what to type are printed; after the decision, who decided."""
+    waits = asking(replace(ASKED, detail="It is final."))
+    shown = await Paper(live=True).pictures(waits)
+    until = next(line for line in asked(ASKED) if "until" in line)
+    assert shown == (
+        'Paying.\n· pay … asks\n? May it pay? (apr_1)\n  It is final.\n  pay\n    amount: 5\n    to: "ann"\n'
+        f'{until}\n  y allows it · n [why] denies it · e {{"amount": 5, "to": "ann"}} allows it so · '
+        "a allows the tool for the rest of this conversation\n(waits for somebody to decide or to finish a call)\n"
+    )
+    assert "  for whoever asked, operators, until 2026-01-05" in until
+    decided = replace(ASKED, status="approved", by=ANN)
+    assert (await Paper(live=True).pictures(waits, asking(decided, "done"))).startswith(
+        f"{shown}\n↻\n· pay … approved by ann, done\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "words"),
+    [
+        (replace(ASKED, status="denied", by=ANN, reason="Too\nmuch."), "denied", "denied by ann (Too much.)"),
+        (replace(ASKED, status="expired"), "denied", "expired"),
+        (replace(ASKED, status="cancelled", by=ANN), "cancelled", "cancelled by ann"),
+        (replace(ASKED, status="approved", by=ANN), "waiting", "approved by ann"),
+        (
+            replace(ASKED, status="approved", by=ANN, edited=True, arguments={"amount": 3}),
+            "failed",
+            'approved by ann as {"amount": 3}, failed',
+        ),
+    ],
+)
+async def test_a_decision_is_told_in_words(question, status, words):
+    """Who decided what, with what arguments and why, stands where the question was."""
+    shown = await Paper(live=True).pictures(asking(question, status))
+    assert f"· pay … {words}\n" in shown
+
+
+async def test_a_quorum_counts_on_the_screen():
+    """Of several who must agree it is told how many did, and with what arguments."""
+    two = replace(ASKED, quorum=2, responders=("not_asker", "actor:cfo", "slack:S1"))
+    first = replace(two, yes=1, edited=True, arguments={"amount": 3})
+    shown = await Paper(live=True).pictures(asking(two), asking(first))
+    assert "for not whoever asked, cfo, slack:S1, until" in shown
+    assert "; 0 of 2 said yes\n" in shown
+    assert "  pay, corrected\n    amount: 3\n" in shown
+    assert "; 1 of 2 said yes\n" in shown
+
+
+def test_arguments_hide_nothing():
+    """What cannot be seen in an argument or in its name is escaped, and no value can look like another line."""
+    sly = {"to": "a\u200bb\n    amount: 1\x1b[2J\u202e\x9b", "x: 1, y": "Größe 🎈"}
+    lines = list(asked(replace(ASKED, arguments=sly)))
+    assert '    to: "a\\u200bb\\n    amount: 1\\u001b[2J\\u202e\\u009b"' in lines
+    assert '    "x: 1, y": "Größe 🎈"' in lines
+    assert all(line.isprintable() for line in lines)
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists)))
+def test_exact_text_can_be_read_back(value):
+    """Arguments as they are shown are the JSON of just these, all of it visible."""
+    assert exact(value).isprintable()
+    assert json.loads(exact(value)) == value
+
+
+async def test_a_typed_line_answers_the_question():
+    """While a question is open `y`, `n`, `e` and `a` decide; anything else is said, and without one so are they."""
+    paper = Paper(live=True)
+    await paper.pictures(asking())
+    lines = ("y", "YES", "n", "n too much ", "no", "a", 'e {"amount": 3}')
+    votes = [vote for line in lines if isinstance(vote := paper.terminal.parse(line), Decision)]
+    assert {(vote.approval, vote.surface, vote.by.actor.id) for vote in votes} == {("apr_1", "terminal", "ann")}
+    told = [(vote.approved, vote.reason, vote.remember, vote.arguments) for vote in votes]
+    assert told == [
+        (True, None, False, None),
+        (True, None, False, None),
+        (False, None, False, None),
+        (False, "too much", False, None),
+        (False, None, False, None),
+        (True, None, True, None),
+        (True, None, False, {"amount": 3}),
+    ]
+    for line in ("yes please", "no, too much", "why?", "a nice day"):
+        assert isinstance(paper.terminal.parse(line), Inbound)
+    for line in ("e", "e {", "e [1]", 'e "x"', "e " + "[" * 100_000):
+        with pytest.raises(InvalidInput, match="one JSON object"):
+            paper.terminal.parse(line)
+    await paper.terminal.edit(paper.terminal._ref, asking(replace(ASKED, status="denied")), Entry("dlv_1", 0))
+    assert isinstance(paper.terminal.parse("y"), Inbound)
+
+
+async def test_what_the_policy_does_not_offer_is_said():
+    """Where arguments may not be corrected, or a tool not be allowed for good, `e` and `a` are words."""
+    paper = Paper(live=True)
+    shown = await paper.pictures(asking(replace(ASKED, edit=False, remember=False)))
+    assert "  y allows it · n [why] denies it\n" in shown
+    assert all(isinstance(paper.terminal.parse(line), Inbound) for line in ("a", "e {}"))
+
+
+async def test_of_several_questions_the_first_is_answered():
+    """Two open questions are both shown, the keys belong to the first; once it is decided, to the second."""
+    paper = Paper(live=True)
+    two = replace(ASKED, id="apr_2", title="May it pay more?")
+    calls = (Call("c1", "pay", "waiting", question=ASKED), Call("c2", "pay", "waiting", question=two))
+    shown = await paper.pictures(picture("", *calls, run=WAITS, closed=True))
+    assert shown.count("y allows it") == 1
+    assert shown.index("May it pay?") < shown.index("y allows it") < shown.index("May it pay more?")
+    first = paper.terminal.parse("y")
+    assert isinstance(first, Decision)
+    assert first.approval == "apr_1"
+    done = replace(calls[0], question=replace(ASKED, status="approved", by=ANN))
+    await paper.terminal.edit(paper.terminal._ref, picture("", done, calls[1], run=WAITS, closed=True), Entry("d", 0))
+    assert paper.out.index("approved by ann") < paper.out.rindex("May it pay more?") < paper.out.rindex("y allows it")
+    second = paper.terminal.parse("n")
+    assert isinstance(second, Decision)
+    assert second.approval == "apr_2"
+
+
+async def test_a_question_that_is_not_on_the_screen_is_not_answered():
+    """Behind a call that still works a question is not shown yet, and `y` is a word."""
+    paper = Paper(live=True)
+    calls = (Call("c0", "look", "running"), Call("c1", "pay", "waiting", question=ASKED))
+    assert await paper.pictures(picture("", *calls)) == "· look … "
+    assert isinstance(paper.terminal.parse("y"), Inbound)
+
+
+async def test_a_decision_is_asked_for_and_then_the_next_line():
+    """Where a question waits the prompt comes behind it, and again behind the answer that follows the decision."""
+    paper = Paper(live=True, prompt="> ")
+    paper.terminal.typed("Pay")
+    await paper.pictures(asking())
+    assert paper.out.endswith("\n\n> ")
+    paper.terminal.typed("y")
+    await paper.pictures(picture("Done.", closed=True, run=Run("run_1", "completed")))
+    assert paper.out.endswith("> \nDone.\n\n> ")
 
 
 async def test_an_answer_that_begins_again_is_told_apart():

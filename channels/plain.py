@@ -1,0 +1,96 @@
+"""Plain text for places without markup: words that nothing obeys, and questions to people, whole and unmistakable."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from agent_core import InvalidInput
+from channels.base import Call, Question, Run
+
+# What a terminal obeys, or what turns the direction of text, is shown as a sign: a model's words are no commands.
+_HARMLESS: dict[int, str | None] = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
+    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+    **dict.fromkeys((0x0D, 0x7F)),
+}
+_PEOPLE = {
+    "asker": "whoever asked",
+    "operators": "operators",
+    "anyone": "anyone here",
+    "not_asker": "not whoever asked",
+}
+
+
+def harmless(text: str) -> str:
+    """Return *text* with nothing in it that a terminal obeys but line ends and tabs."""
+    return text.translate(_HARMLESS)
+
+
+def one_line(text: str) -> str:
+    """Return *text* harmless and on one line."""
+    return " ".join(harmless(text).split())
+
+
+def exact(value: Any) -> str:
+    """Return *value* as JSON on one line in which every sign can be seen: what cannot is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def asked(question: Question) -> Iterator[str]:
+    """Give the lines of an open question: what may run, who may decide of it, and until when."""
+    yield f"? {one_line(question.title)} ({question.id})"
+    if question.detail:
+        yield f"  {one_line(question.detail)}"
+    yield f"  {one_line(question.tool)}{', corrected' if question.edited else ''}"
+    for name, value in question.arguments.items():
+        yield f"    {name if name.isidentifier() else exact(name)}: {exact(value)}"
+    who = ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
+    votes = f"; {question.yes} of {question.quorum} said yes" if question.quorum > 1 else ""
+    yield f"  for {who}, until {datetime.fromtimestamp(question.until / 1000).astimezone():%Y-%m-%d %H:%M}{votes}"
+
+
+def keys(question: Question) -> Iterator[str]:
+    """Give the lines that say how an answer to *question* is typed."""
+    edit = f" · e {exact(question.arguments)} allows it so" if question.edit else ""
+    remember = " · a allows the tool for the rest of this conversation" if question.remember else ""
+    yield f"  y allows it · n [why] denies it{edit}{remember}"
+
+
+def ended(call: Call) -> str:
+    """Say how *call* stands, and what people said to it."""
+    question = call.question
+    if question is None or question.status == "open":
+        return call.status
+    by = f" by {one_line(question.by.name or question.by.id)}" if question.by else ""
+    why = f" ({one_line(question.reason)})" if question.reason else ""
+    with_what = f" as {exact(question.arguments)}" if question.edited and question.status == "approved" else ""
+    same = question.status in (call.status, "cancelled") or call.status in ("denied", "waiting")
+    return f"{question.status}{by}{with_what}{why}" + ("" if same else f", {call.status}")
+
+
+def end_of(run: Run) -> str | None:
+    """Return what a person should know about how *run* ended or why it waits."""
+    match run.status:
+        case "failed":
+            return f"! {one_line(run.error or 'The run failed.')}"
+        case "cancelled":
+            return "(stopped)"
+        case "waiting" | "requires_action":
+            return "(waits for somebody to decide or to finish a call)"
+        case "completed" if run.reason not in (None, "end_turn"):
+            return f"(ended: {one_line(run.reason.replace('_', ' '))})"
+        case _:
+            return None
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that somebody typed; raises `InvalidInput`."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        raise InvalidInput("arguments", "write `e` and behind it all of them, as one JSON object.") from None
