@@ -18,7 +18,7 @@ from agent_core.hooks.sealing import PURPOSE
 from agent_core.net import Fetch
 from agent_core.store.secrets import Secrets
 from agent_core.testing import FakeClock
-from tests.agent_core.net_stage import Site, last, moved, ok, serving
+from tests.agent_core.net_stage import Site, Write, last, moved, ok, serving
 from tests.conftest import SECRETS
 
 SECRET = "whsec-0123456789abcdef"
@@ -145,7 +145,7 @@ async def test_the_delivery_is_known_again(asker: Asker, site: Site):
 
 
 HUGE = b'{"decision": "allow", "reason": "' + b"x" * MAX_ANSWER + b'"}'
-RUBBISH: dict[str, tuple[bytes, str]] = {
+RUBBISH: dict[str, tuple[bytes | Write, str]] = {
     "nothing": (ok(b""), "no JSON"),
     "a page": (ok(b"<html>Sign in</html>", "Content-Type: text/html"), "no JSON"),
     "a list": (ok(b'["allow"]'), "Expected `object`, got `array`"),
@@ -215,7 +215,9 @@ async def test_a_slow_answer(asker: Asker, site: Site):
         await never.wait()
 
     site.answers["/hook"] = wait
-    for config, seconds in (({}, 5), ({"timeout_s": 0.5}, 0.5)):
+    configs: tuple[dict[str, Any], ...] = ({}, {"timeout_s": 0.5})
+    for config in configs:
+        seconds = config.get("timeout_s", 5)
         asking = asyncio.create_task(asker(on_error="deny", **config))
         await heard.wait()
         asker.clock.advance(seconds - 0.1)

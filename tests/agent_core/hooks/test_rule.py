@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from agent_core import Actor, InvalidInput
 from agent_core.hooks import patterns
 from agent_core.hooks.base import Allow, Deny, Occasion
-from agent_core.hooks.definition import Condition, HookEvent, RuleConfig
+from agent_core.hooks.definition import Condition, HookEvent, Operator, RuleConfig
 from agent_core.hooks.rule import MAX_VALUES, check_rule, rule
 
 ANN = Actor("U1", "user", "Ann")
@@ -25,7 +25,7 @@ def about(arguments: dict[str, Any] | None = None, event: HookEvent = "PreToolUs
 
 
 def of(*conditions: tuple[str, str, Any], decision: Literal["allow", "deny"] = "deny", **options: Any) -> RuleConfig:
-    made: Any = tuple(Condition(*each) for each in conditions)
+    made = tuple(Condition(field, cast("Operator", operator), value) for field, operator, value in conditions)
     return RuleConfig(conditions=made, decision=decision, **options)
 
 
