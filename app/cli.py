@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli_approvals import approvals
+from app.cli_printing import connect, row, short, show
+
 if TYPE_CHECKING:
     from app.client import Client
     from app.settings import Settings
@@ -27,6 +30,7 @@ sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
 slack = typer.Typer(help="Hear Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
 app.add_typer(agents, name="agents")
 app.add_typer(runs, name="runs")
+app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
 
@@ -116,8 +120,8 @@ def chat(
 @agents.command("list")
 def list_agents() -> None:
     """List the agents."""
-    for agent in _client().every("/v1/agents"):
-        _row(agent["id"], agent["name"], f"v{agent['version']}", agent["source"], agent["model"] or "-")
+    for agent in connect().every("/v1/agents"):
+        row(agent["id"], agent["name"], f"v{agent['version']}", agent["source"], agent["model"] or "-")
 
 
 @agents.command("apply")
@@ -131,13 +135,13 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or folder; name the agent's YAML.")
     files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-    client, definitions = _client(), [read_agent(file) for file in files]
+    client, definitions = connect(), [read_agent(file) for file in files]
     for definition in definitions:
         # A file says everything: what it leaves out goes back to its default, which absent would not do.
         given = msgspec.to_builtins(definition)
         controls = {**dict.fromkeys(Controls.__struct_fields__), **given["controls"]}
         agent = _apply(client, {**given, "controls": controls})
-        _row(agent["id"], agent["name"], f"v{agent['version']}")
+        row(agent["id"], agent["name"], f"v{agent['version']}")
 
 
 @runs.command("list")
@@ -146,29 +150,29 @@ def list_runs(
 ) -> None:
     """List runs, the latest first, with what they cost where that is known."""
     query = {"agent": agent, "session": session, "status": status, "limit": limit}
-    for run in _client().call("GET", "/v1/runs", **query)["items"]:
+    for run in connect().call("GET", "/v1/runs", **query)["items"]:
         cost = f"${run['cost']}" if run["cost"] else "-"
-        _row(run["id"], run["status"], run["session"], run["created_at"], cost, _short(run["output"]["text"]))
+        row(run["id"], run["status"], run["session"], run["created_at"], cost, short(run["output"]["text"]))
 
 
 @runs.command("show")
 def show_run(id: str) -> None:
     """Show a run as JSON; `error.detail` says what to do about one that failed."""
-    _show(_client().call("GET", f"/v1/runs/{id}"))
+    show(connect().call("GET", f"/v1/runs/{id}"))
 
 
 @runs.command("cancel")
 def cancel_run(id: str) -> None:
     """Stop a run; what it said so far is kept."""
-    run = _client().call("POST", f"/v1/runs/{id}/cancel")
-    _row(run["id"], run["status"])
+    run = connect().call("POST", f"/v1/runs/{id}/cancel")
+    row(run["id"], run["status"])
 
 
 @runs.command("tail")
 def tail_run(id: str) -> None:
     """Print a run's events until it ends or waits."""
-    for seq, kind, data in _client().events(f"/v1/runs/{id}/events"):
-        _row(str(seq or "-"), kind, json.dumps(data, ensure_ascii=False))
+    for seq, kind, data in connect().events(f"/v1/runs/{id}/events"):
+        row(str(seq or "-"), kind, json.dumps(data, ensure_ascii=False))
         sys.stdout.flush()
 
 
@@ -178,16 +182,16 @@ def list_sessions(
 ) -> None:
     """List sessions, the newest first."""
     query = {"actor": actor, "agent": agent, "status": status, "limit": limit}
-    for session in _client().call("GET", "/v1/sessions", **query)["items"]:
-        title = _short(session["title"] or "-")
-        _row(session["id"], session["status"], session["actor"]["id"], session["last_activity_at"], title)
+    for session in connect().call("GET", "/v1/sessions", **query)["items"]:
+        title = short(session["title"] or "-")
+        row(session["id"], session["status"], session["actor"]["id"], session["last_activity_at"], title)
 
 
 @sessions.command("show")
 def show_session(id: str) -> None:
     """Show a session and its messages."""
-    client = _client()
-    _show(client.call("GET", f"/v1/sessions/{id}"))
+    client = connect()
+    show(client.call("GET", f"/v1/sessions/{id}"))
     for message in client.every(f"/v1/sessions/{id}/messages"):
         text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
         print(f"\n{message['role']}: {text}")
@@ -214,7 +218,7 @@ def slack_manifest() -> None:
     from channels.slack.manifest import manifest
 
     settings = load_settings(serving=False)
-    _show(manifest(None if settings.slack_app_token else settings.public_url))
+    show(manifest(None if settings.slack_app_token else settings.public_url))
 
 
 @slack.command("simulate", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -241,13 +245,6 @@ def _beginning() -> "Settings":
     return settings
 
 
-def _client() -> "Client":
-    from app.client import Client
-    from app.settings import load_settings
-
-    return Client(load_settings(serving=False))
-
-
 def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
     from app.client import Refused
 
@@ -257,19 +254,6 @@ def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
         if refused.status != 404:  # noqa: PLR2004 - HTTP's own number
             raise
     return client.call("POST", "/v1/agents", body=definition)
-
-
-def _row(*cells: str) -> None:
-    print("  ".join(cells))
-
-
-def _show(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _short(text: str, width: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 if __name__ == "__main__":

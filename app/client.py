@@ -53,19 +53,37 @@ class Client:
             if cursor is None:
                 return
 
+    def lines(self, path: str, **query: str | int | None) -> Iterator[dict[str, Any]]:
+        """Give the lines of JSON of an answer as they come."""
+        params = {name: value for name, value in query.items() if value is not None}
+        try:
+            with self._http.stream("GET", path, params=params) as found:
+                _check(found)
+                rest = b""
+                for chunk in found.iter_bytes():  # cut as bytes: text may hold signs that Python calls line ends
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    yield from map(json.loads, whole)
+        except httpx.TransportError:
+            raise nobody(self._settings) from None
+
     def events(self, path: str) -> Iterator[tuple[int | None, str, dict[str, Any]]]:
         """Give the frames of a stream as seq, type and data, until it ends."""
         try:
             with self._http.stream("GET", path, timeout=httpx.Timeout(30.0, read=60.0)) as found:
-                if found.is_error:
-                    found.read()
-                    raise Refused(found.status_code, detail_of(found))
+                _check(found)
                 frames = Frames()
                 for chunk in found.iter_bytes():
                     for frame in frames.feed(chunk):
                         yield frame.id, frame.type, json.loads(frame.data)
         except httpx.TransportError:
             raise nobody(self._settings) from None
+
+
+def _check(found: httpx.Response) -> None:
+    """Raise `Refused` when a stream that was asked for is a refusal."""
+    if found.is_error:
+        found.read()
+        raise Refused(found.status_code, detail_of(found))
 
 
 def server_url(settings: Settings) -> str:
