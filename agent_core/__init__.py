@@ -98,7 +98,7 @@ from agent_core.objects import (
     SessionStatus,
     Vote,
 )
-from agent_core.outputs import ToolOutput
+from agent_core.outputs import Changes, ToolOutput
 from agent_core.places import Clash, Slack, conflicts, route
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
@@ -118,6 +118,7 @@ __all__ = [
     "AuditKind",
     "Budget",
     "CallOutcome",
+    "Changes",
     "Clash",
     "Clock",
     "ConfigError",

@@ -34,7 +34,7 @@ from agent_core.objects import (
     SessionStatus,
 )
 from agent_core.opening import Opened, Openings, Reach
-from agent_core.outputs import Outputs, ToolOutput
+from agent_core.outputs import Changes, Outputs, ToolOutput
 from agent_core.providers.base import Provider, named
 from agent_core.ringing import Ringing
 from agent_core.roster import Roster, cursor_key
@@ -279,12 +279,13 @@ class Core:
         await self._ringing.follow_up(Cancelled([], running=done.running))
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
-    async def submit(self, run: str, outputs: Sequence[ToolOutput]) -> RunObject:
+    async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
         """Let client calls of *run* end with *outputs*, all or none; it goes on once none of them is open.
 
-        Raises `NotFound`, `InvalidInput` for a call that it does not wait for, `AlreadyDecided` for one that has ended.
+        *changes* are to what it may do from then on. Raises `NotFound`, `InvalidInput` for a call that it does not wait
+        for or controls that cannot be followed, `AlreadyDecided` for a call that has ended.
         """
-        await self._outputs.submit(run, outputs)
+        await self._outputs.submit(run, outputs, changes)
         return await self.run(run)
 
     async def correct(

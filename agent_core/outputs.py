@@ -1,11 +1,15 @@
 """Outputs: what a client sends for the calls that it executes itself."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agent_core import events as e
+from agent_core.agents import Agent
+from agent_core.control_checks import check
+from agent_core.controls import Controls, Defaults, Override, StepRule
 from agent_core.errors import InvalidInput
 from agent_core.homes import Homes
 from agent_core.messages import Text, clean
@@ -26,31 +30,66 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What whoever resumes a run changes of what it may do.
+
+    *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all that come. The
+    *tool_context*, in the place of the one that the run brought, is handed to its tools and shown to nobody.
+    """
+
+    next: Override | None = None
+    rules: tuple[StepRule, ...] | None = None
+    defaults: Defaults | None = None
+    tool_context: dict[str, Any] | None = None
+
+    def check(self, tools: Collection[str]) -> None:
+        """Raise `InvalidInput` when a run with *tools* cannot follow them."""
+        if self.rules is not None and self.defaults is not None and self.defaults.step_rules is not None:
+            raise InvalidInput("step_rules", "they are in `defaults` too; give them once.")
+        if self.next is not None:
+            check(self.next, tools, at="")
+        if self.defaults is not None:
+            check(self.defaults, tools, at="defaults.")
+        check(Controls(step_rules=self.rules, tool_context=self.tool_context), tools, at="")
+
+    @property
+    def facts(self) -> Sequence[e.FactBody]:
+        """What the log tells of them."""
+        defaults = self.defaults
+        if self.rules is not None:
+            defaults = replace(defaults or Defaults(), step_rules=self.rules)
+        return [e.ControlsChanged(next=self.next, defaults=defaults)] if self.next or defaults else []
+
+    def __repr__(self) -> str:
+        return f"Changes({self.facts})"
+
+
+NO_CHANGES = Changes()
+
+
 class Outputs:
     """Takes outputs in."""
 
     def __init__(self, store: Store, homes: Homes, segments: Segments) -> None:
         self._store, self._homes, self._segments = store, homes, segments
 
-    async def submit(self, run: str, outputs: Sequence[ToolOutput], also: Sequence[e.FactBody] = ()) -> None:
-        """Let the calls of *run* end with *outputs*, all of them or none; it goes on once no client call is open.
-
-        *also* are facts that the run is told with them. Raises `NotFound`, `InvalidInput` for a call that the run does
-        not wait for, `AlreadyDecided` for one that has its output.
-        """
+    async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> None:
+        """Let the calls of *run* end with *outputs*, all of them or none; see `Core.submit`."""
         if not 1 <= len(outputs) <= MAX_OUTPUTS:
             raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
         ref, calls = await self._store.read(lambda connection: _calls(connection, run))
         open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
-        ends = [await self._end(ref, open_calls.get(given.call), given) for given in outputs]
-        await self._store.submit(run, ends, also)
+        agent = await self._segments.agent_of(ref, await self._homes.get(ref.session_id))
+        changes = changes or NO_CHANGES
+        changes.check(agent.tools)
+        ends = [await self._end(ref, agent, open_calls.get(given.call), given) for given in outputs]
+        await self._store.submit(run, ends, changes.facts, changes.tool_context)
 
-    async def _end(self, run: RunRef, call: Call | None, given: ToolOutput) -> Sequence[e.FactBody]:
+    async def _end(self, run: RunRef, agent: Agent, call: Call | None, given: ToolOutput) -> Sequence[e.FactBody]:
         parts = (Text(_text(given)),)
         outcome = "done" if given.error is None else "failed"
         if call is None:  # the transaction says what is wrong with it
             return [e.ToolCompleted(call=given.call, outcome=outcome, parts=parts, truncated=False)]
-        agent = await self._segments.agent_of(run, await self._homes.get(run.session_id))
         return await self._segments.calls(run, agent).result(agent.tools[call.name], call, outcome, parts)
 
 

@@ -1,22 +1,24 @@
 """Deciding: what comes from outside for a run that waits. Each function is one transaction's work."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from agent_core import events as e
 from agent_core.errors import AlreadyDecided, InvalidInput
 from agent_core.events import Fact, FactBody
 from agent_core.hooks.approval import Decider, Decision, may_respond
 from agent_core.hooks.definition import ApprovalConfig
+from agent_core.inbound import RunOptions
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, Vote
 from agent_core.state import RunState, replay
-from agent_core.store import approvals, due, log, runs
+from agent_core.store import approvals, audit, due, log, runs
 from agent_core.store.approvals import Held
-from agent_core.store.log import Place, RunRef
+from agent_core.store.log import RUN, Place, RunRef
 
 
 class Ruled(msgspec.Struct, frozen=True):
@@ -51,13 +53,13 @@ def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
     if seen.status == "open" and seen.expires_at <= now:
         facts = approvals.expire(connection, run, now)
         late = approvals.find(connection, id).object
-        approvals.note(connection, late, "late", now=now, actor=decision.by.actor, surface=decision.surface)
+        _note(connection, late, "late", decision, now)
         return Ruled(late, facts, late=True, run=_woken(connection, run, now))
     if seen.status != "open":
-        approvals.note(connection, seen, "late", now=now, actor=decision.by.actor, surface=decision.surface)
+        _note(connection, seen, "late", decision, now)
         return Ruled(seen, late=True)
     if not may_respond(seen.responders, seen.asker, decision.by):
-        approvals.note(connection, seen, "refused", now=now, actor=decision.by.actor, surface=decision.surface)
+        _note(connection, seen, "refused", decision, now)
         return Ruled(seen, refused=True)
     _check(seen, decision)
     held = _voted(held, decision, now)
@@ -75,10 +77,17 @@ def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
 
 
 def submit(
-    connection: Connection, run: str, ends: Sequence[Sequence[FactBody]], also: Sequence[FactBody], now: int
+    connection: Connection,
+    run: str,
+    ends: Sequence[Sequence[FactBody]],
+    also: Sequence[FactBody],
+    tool_context: dict[str, Any] | None,
+    *,
+    now: int,
 ) -> Submitted:
     """Take the outputs of a run's client calls: *ends* are the facts of each, *also* what the run is told with them.
 
+    From then on the run's tools are handed *tool_context*, if there is one; it is in no fact.
     Nothing is written when one of them is unknown (`InvalidInput`) or answered (`AlreadyDecided`). The run goes on once
     no client call is open. Raises `NotFound`.
     """
@@ -89,6 +98,8 @@ def submit(
     done = [fact.call for facts in ends for fact in facts if isinstance(fact, e.ToolCompleted)]
     ended = {fact.body.call for fact in own if isinstance(fact.body, e.ToolCompleted)}
     _check_calls(state, ended, done)
+    if tool_context is not None:
+        _hand(connection, ref, tool_context)
     bodies = [*(fact for facts in ends for fact in facts), *also]
     first = log.take_seqs(connection, ref.session, len(bodies))
     facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
@@ -114,9 +125,25 @@ def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
     return approvals.find(connection, id), run
 
 
+def _hand(connection: Connection, run: RunRef, tool_context: dict[str, Any]) -> None:
+    """Keep what the tools of *run* are handed from now on."""
+    options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
+    changed = replace(options, controls=replace(options.controls, tool_context=tool_context))
+    connection.execute(update(RUN).where(RUN.c.key == run.key).values(options=msgspec.json.encode(changed)))
+
+
 def _woken(connection: Connection, run: RunRef, now: int) -> int | None:
     """Let *run* go on if it waits, and return it: somebody is to ring."""
     return run.key if due.wake(connection, run.key, now) else None
+
+
+def _note(
+    connection: Connection, seen: ApprovalObject, kind: Literal["late", "refused"], decision: Decision, now: int
+) -> None:
+    """Put on record what did not count, once for each person and surface: a loop of clicks adds nothing."""
+    by, surface = decision.by.actor, decision.surface
+    if not audit.has(connection, seen.id, kind, actor=by, surface=surface, place=None):
+        approvals.note(connection, seen, kind, now=now, actor=by, surface=surface)
 
 
 def _check(seen: ApprovalObject, decision: Decision) -> None:
@@ -133,7 +160,7 @@ def _voted(held: Held, decision: Decision, now: int) -> Held:
     seen, by = held.object, decision.by
     others = tuple(x for x in seen.votes if (x.actor.id, x.actor.kind) != (by.actor.id, by.actor.kind))
     arguments = seen.arguments if decision.arguments is None else decision.arguments
-    if arguments != seen.arguments:
+    if approvals.digest(seen.tool, arguments) != seen.digest:
         others = ()
     vote = Vote(
         actor=by.actor,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -209,11 +209,17 @@ class Store:
             lambda done: self._tell(done.facts, done.run),
         )
 
-    async def submit(self, run: str, ends: Sequence[Sequence[FactBody]], also: Sequence[FactBody]) -> Submitted:
+    async def submit(
+        self,
+        run: str,
+        ends: Sequence[Sequence[FactBody]],
+        also: Sequence[FactBody],
+        tool_context: dict[str, Any] | None,
+    ) -> Submitted:
         """Take outputs of client calls, see `deciding.submit`."""
         now = self.clock.now()
         return await self.database.write(
-            lambda connection: deciding.submit(connection, run, ends, also, now),
+            lambda connection: deciding.submit(connection, run, ends, also, tool_context, now=now),
             lambda done: self._tell(done.facts, done.run),
         )
 

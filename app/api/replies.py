@@ -6,10 +6,11 @@ import msgspec
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticKnownError
 
-from agent_core import ToolOutput
+from agent_core import Changes, ToolOutput
+from agent_core.control_checks import MAX_STEPS
 from agent_core.desk import MAX_REASON
 from agent_core.outputs import MAX_OUTPUTS
-from app.api.bodies import AnyActor, Body, Id, Words
+from app.api.bodies import AnyActor, Body, DefaultsBody, Id, OverrideBody, Shallow, StepRuleBody, Words
 from app.api.problems import NOT_BLANK
 
 MAX_ARGUMENTS = 100_000
@@ -25,8 +26,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _small(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    if value is not None and len(msgspec.json.encode(_plain(value))) > MAX_ARGUMENTS:
+def _small(value: dict[str, Any]) -> dict[str, Any]:
+    if len(msgspec.json.encode(_plain(value))) > MAX_ARGUMENTS:
         raise PydanticKnownError("string_too_long", {"max_length": MAX_ARGUMENTS})
     return value
 
@@ -39,7 +40,7 @@ class DecisionBody(Body):
 
     approved: bool
     reason: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REASON, pattern=NOT_BLANK)] | None = None
-    arguments: Annotated[dict[str, Any], AfterValidator(_small)] | None = None
+    arguments: Annotated[Shallow, AfterValidator(_small)] | None = None
     remember: bool = False
     actor: AnyActor | None = None
     surface: Literal["api", "terminal"] = "api"
@@ -65,7 +66,23 @@ class OutputBody(Body):
         return ToolOutput(call=self.call, output=self.output, error=self.error)
 
 
-class OutputsBody(Body):
-    """Outputs of a run's client calls: all of them are taken, or none."""
+class OutputsBody(OverrideBody):
+    """Outputs of a run's client calls: all of them are taken, or none.
+
+    `tool_choice` and `active_tools` are for the next step alone, `step_rules` for the steps that they name and
+    `defaults` for all that come; `tool_context` is handed to the tools and shown to nobody.
+    """
 
     outputs: list[OutputBody] = Field(min_length=1, max_length=MAX_OUTPUTS)
+    step_rules: list[StepRuleBody] | None = Field(default=None, max_length=MAX_STEPS)
+    defaults: DefaultsBody | None = None
+    tool_context: Shallow | None = None
+
+    def changes(self) -> Changes | None:
+        """Return the core's value of what changes with the outputs; None without such."""
+        given = self.model_dump(exclude={"outputs"}, exclude_none=True)
+        if not given:
+            return None
+        next_step = {name: given.pop(name) for name in OverrideBody.model_fields if name in given}
+        rules = given.pop("step_rules", None)
+        return msgspec.convert({**given, "rules": rules, "next": next_step or None}, Changes)

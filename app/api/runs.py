@@ -129,10 +129,13 @@ async def cancel_run(wired: Wired, principal: Caller, run: OwnRun, show: Show) -
 
 
 @router.post("/v1/runs/{id}/tool-outputs", responses=answers(Run, 400, 401, 403, 404, 409, 413, 422))
-async def take_outputs(wired: Wired, run: OwnRun, show: Show, body: OutputsBody) -> Response:
+async def take_outputs(wired: Wired, principal: Caller, run: OwnRun, show: Show, body: OutputsBody) -> Response:
     """Take the outputs of calls that the client executes; the run goes on once it waits for none of them."""
+    changes = body.changes()
+    if principal.visitor and changes is not None:
+        raise Forbidden("Controls are the operator's: a visitor sends `outputs` alone.")
     outputs = [output.value() for output in body.outputs]
-    return answer(run_wire(await wired.core.submit(run.id, outputs), show))
+    return answer(run_wire(await wired.core.submit(run.id, outputs, changes), show))
 
 
 @router.post(

@@ -6,9 +6,9 @@ import pytest
 
 from agent_core import (
     Budget,
+    Changes,
     ContextAdded,
     Controls,
-    ControlsChanged,
     Core,
     DeclaredTool,
     Defaults,
@@ -28,6 +28,7 @@ from agent_core import (
 )
 from agent_core.controls import UNABLE
 from agent_core.testing import ScriptedProvider, call, fail, finish, say, usage
+from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
 from tests.agent_core.asking import Till, asks, open_approvals
 from tests.agent_core.laws import check_log
@@ -275,12 +276,12 @@ async def test_an_answer_within_its_step_is_no_matter_of_the_budget(make_core: M
     assert (await stage.play(budget=Budget(tokens=1))).stop_reason == "end_turn"
 
 
-async def resumed(make_core: MakeCore, script: Any, change: ControlsChanged, **controls: Any) -> Stage:
+async def resumed(make_core: MakeCore, script: Any, change: Changes, **controls: Any) -> Stage:
     """Have a run wait for the client, and let it go on with a *change*."""
     stage = await set_stage(make_core, [(call("pick"),), *script], tools=[look, write], declared=[PICK])
     run = await stage.play(**controls)
     assert run.status == "requires_action"
-    await stage.core._outputs.submit(run.id, [ToolOutput(call=run.pending[0].call, output="that")], [change])
+    await stage.core.submit(run.id, [ToolOutput(call=run.pending[0].call, output="that")], change)
     await stage.done(run.id)
     check_log(await stage.log())
     return stage
@@ -289,19 +290,68 @@ async def resumed(make_core: MakeCore, script: Any, change: ControlsChanged, **c
 async def test_an_override_is_for_the_next_step_alone(make_core: MakeCore):
     """It holds for all tries of that step, and for no later one."""
     script = [(fail("network", retry_after=0),), (call("look"),), (say("Done."),)]
-    stage = await resumed(make_core, script, ControlsChanged(next=Override(tool_choice=NamedTool("look"))))
+    stage = await resumed(make_core, script, Changes(next=Override(tool_choice=NamedTool("look"))))
     assert choices(stage) == ["auto", NamedTool("look"), NamedTool("look"), "auto"]
 
 
 async def test_defaults_of_a_resume_are_for_the_rest_of_the_run(make_core: MakeCore):
     """They go before what the run and the agent say, and the next run knows nothing of them."""
-    change = ControlsChanged(defaults=Defaults(active_tools=("look",), max_output_tokens=9))
+    change = Changes(defaults=Defaults(active_tools=("look",), max_output_tokens=9))
     script = [(call("write", text="x"),), (say("Done."),), (say("Again."),)]
     stage = await resumed(make_core, script, change, max_output_tokens=5, active_tools=("pick", "write"))
     assert [request.controls.max_output_tokens for request in stage.provider.requests] == [5, 9, 9]
     assert [ended.outcome for ended in await stage.said(ToolCompleted)] == ["done", "denied"]
     await stage.play()
     assert stage.provider.requests[-1].controls.max_output_tokens is None
+
+
+async def test_rules_of_a_resume_are_for_the_steps_that_they_name(make_core: MakeCore):
+    """Steps are counted from the run's first; the rules go before the agent's own, and with other defaults."""
+    rules = (StepRule(step=3, tool_choice="none"),)
+    changes = Changes(rules=rules, defaults=Defaults(max_output_tokens=9))
+    stage = await resumed(make_core, [(call("look"),), (say("Done."),)], changes)
+    assert choices(stage) == ["auto", "auto", "none"]
+    assert [request.controls.max_output_tokens for request in stage.provider.requests] == [None, 9, 9]
+
+
+async def test_the_context_of_a_resume_is_handed_to_the_tools(make_core: MakeCore):
+    """It takes the place of what the run brought, without which that is handed on; it is in no fact."""
+
+    @tool
+    async def ask(context: CallContext) -> str:
+        """Tell the context's token."""
+        tokens.append(context.context.get("token"))
+        return "asked"
+
+    tokens: list[Any] = []
+    for changes, token in ((None, "s3cret-1"), (Changes(tool_context={"token": "s3cret-2"}), "s3cret-2")):
+        script = [(call("ask"), call("pick")), (call("ask"),), (say("Done."),)]
+        stage = await set_stage(make_core, script, tools=[ask], declared=[PICK])
+        run = await stage.play(tool_context={"token": "s3cret-1"})
+        await stage.core.submit(run.id, [ToolOutput(call=run.pending[0].call, output="that")], changes)
+        await stage.done(run.id)
+        assert tokens[-2:] == ["s3cret-1", token]
+        assert not any(b"s3cret" in fact.raw for fact in await stage.log())
+        assert "s3cret" not in repr(changes)
+
+
+async def test_changes_that_cannot_be_followed_leave_a_run_as_it_is(make_core: MakeCore):
+    """The field is named, no output is taken, and the run still waits."""
+    stage = await set_stage(make_core, [(call("pick"),), (say("Done."),)], tools=[look], declared=[PICK])
+    run = await stage.play()
+    rule = StepRule(step=2, tool_choice="none")
+    for changes, path in (
+        (Changes(next=Override(tool_choice=NamedTool("gone"))), "tool_choice.tool"),
+        (Changes(next=Override(active_tools=("gone",))), "active_tools"),
+        (Changes(rules=(rule, rule)), "step_rules[1].step"),
+        (Changes(defaults=Defaults(max_steps=0)), "defaults.max_steps"),
+        (Changes(rules=(rule,), defaults=Defaults(step_rules=(rule,))), "step_rules"),
+        (Changes(tool_context={"token": "x" * 64_000}), "tool_context"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await stage.core.submit(run.id, [ToolOutput(call=run.pending[0].call, output="that")], changes)
+        assert refused.value.path == path
+    assert (await stage.core.run(run.id)).pending == run.pending
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

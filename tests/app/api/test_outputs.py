@@ -1,6 +1,6 @@
 """Outputs of the calls that a client executes, and streams of runs that wait."""
 
-from tests.app.api.shop import LOOKS, WHERE, Open, Shop, open_one
+from tests.app.api.shop import LOOKS, WHERE, Open, Shop, asked, events, open_one
 from tests.app.frames import frames
 
 PATH = "/v1/agents/assistant/runs"
@@ -70,6 +70,68 @@ async def test_what_is_no_output_is_refused(shop: Open):
         answer = await here.operator.post(f"{run}/tool-outputs", json=body)
         assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, path), body
     assert (await here.operator.post("/v1/runs/run_none/tool-outputs", json={"outputs": [good]})).status_code == 404
+
+
+async def test_outputs_bring_changes_of_controls(shop: Open):
+    """What the next step, the named ones and the rest may do comes with the outputs; the log has it but for secrets."""
+    here = await shop(LOOKS, declared=(WHERE,))
+    run, (first, second) = await waiting(here)
+    changes = {
+        "tool_choice": "none",
+        "active_tools": ["look"],
+        "step_rules": [{"step": 3, "tool_choice": "auto"}],
+        "defaults": {"max_output_tokens": 99, "effort": "low"},
+        "tool_context": {"token": "s3cret"},
+    }
+    outputs = [{"call": first, "output": 1}, {"call": second, "output": 2}]
+    taken = await here.operator.post(f"{run}/tool-outputs", json={"outputs": outputs, **changes})
+    assert taken.status_code == 200, taken.text
+    told = frames((await here.operator.get(f"{run}/events")).text)
+    changed = next(frame.data for frame in told if frame.event == "controls.changed")
+    assert changed["next"] == {"tool_choice": "none", "active_tools": ["look"]}
+    assert changed["defaults"] == {"max_output_tokens": 99, "effort": "low", "step_rules": changes["step_rules"]}
+    step = [frame.data["controls"] for frame in told if frame.event == "step.started"][-1]
+    assert (step["tool_choice"], step["max_output_tokens"]) == ("none", 99)
+    assert not any("s3cret" in str(frame.data) for frame in told)
+    assert "s3cret" not in taken.text
+
+
+async def test_changes_that_cannot_be_followed_are_refused(shop: Open):
+    """They answer 422 with the field, and no output is taken."""
+    here = await shop(LOOKS, declared=(WHERE,))
+    run, (first, _) = await waiting(here)
+    good, rule = [{"call": first, "output": 1}], {"step": 2, "tool_choice": "none"}
+    stop = {"type": "has_tool_call", "tool": "gone"}
+    for changes, path in (
+        ({"tool_choice": {"tool": "gone"}}, "tool_choice.tool"),
+        ({"tool_choice": "maybe"}, "tool_choice"),
+        ({"active_tools": ["gone"]}, "active_tools"),
+        ({"step_rules": [{"step": 0, "tool_choice": "none"}]}, "step_rules.0.step"),
+        ({"step_rules": [rule], "defaults": {"step_rules": [rule]}}, "step_rules"),
+        ({"defaults": {"max_steps": 0}}, "defaults.max_steps"),
+        ({"defaults": {"model": "scripted:other"}}, "defaults.model"),
+        (
+            {"defaults": {"stop_conditions": [stop]}},
+            "defaults.stop_conditions[0].tool",
+        ),
+        ({"tool_context": {"token": "x" * 64_000}}, "tool_context"),
+    ):
+        answer = await here.operator.post(f"{run}/tool-outputs", json={"outputs": good, **changes})
+        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, path), changes
+    assert len((await here.operator.get(run)).json()["pending"]) == 2
+
+
+async def test_controls_are_the_operators(shop: Open):
+    """A visitor who sends more than outputs gets 403, and nothing is taken."""
+    here = await shop(LOOKS, declared=(WHERE,))
+    ada = await here.visitor()
+    session, run = await asked(ada)
+    calls = [frame.data["call"] for frame in await events(ada, session) if frame.event == "tool.pending"]
+    for more in ({"tool_choice": "none"}, {"defaults": {}}, {"tool_context": {"user": "root"}}):
+        body = {"outputs": [{"call": calls[0], "output": 1}], **more}
+        answer = await ada.post(f"{run}/tool-outputs", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert len((await here.operator.get(run)).json()["pending"]) == 2
 
 
 async def test_a_run_that_ended_takes_no_outputs(shop: Open):
