@@ -127,7 +127,7 @@ class Calls:
 
     async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Let the tool work within its timeout; one that will not stop is left behind."""
-        spec = tool.spec
+        spec = self._agent.tools.get(call.name, tool.spec)
         work = asyncio.ensure_future(tool.call(call.arguments, context))
         try:
             await asyncio.wait((work,), timeout=spec.timeout)

@@ -28,22 +28,20 @@ class RunDesk:
 
     def __init__(self, store: Store, run: RunRef) -> None:
         self._store, self._run = store, run
-        self._about: About | None = None
 
     async def about(self) -> About:
-        """Return whose run it is."""
-        if self._about is None:
-            address, asker, question = await self._store.read(lambda connection: readings.about(connection, self._run))
-            self._about = About(address.partition(":")[0] if address else "api", asker, question)
-        return self._about
+        """Return whose run it is by now: people may join it."""
+        address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
+        channel = address.partition(":")[0] if address else "api"
+        return About(channel, speakers[-1] if speakers else None, question, speakers)
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
         """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
         if not config.remember:
             return False
-        asker, session = (await self.about()).asker, self._run.session
+        speakers, session = (await self.about()).speakers, self._run.session
         return await self._store.read(
-            lambda connection: deciding.is_granted(connection, session, hook, tool, config, asker)
+            lambda connection: deciding.is_granted(connection, session, (hook, tool), config, speakers)
         )
 
 
@@ -143,7 +141,7 @@ class Approvals:
             return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
 
         seen, schema = await self._store.read(work)
-        if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by):
+        if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
             return
         faults = problems(schema or {}, arguments)
         if faults:

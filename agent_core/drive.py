@@ -238,10 +238,12 @@ class Driver:
         """Let the hooks see what the model says before the log does; of what a cancel cut nothing is kept."""
         found: list[FactBody] = []
         for fact in facts:
-            if isinstance(fact, MessageCompleted) and (text := text_of(fact.parts)):
-                rulings, changed = ((), "") if fact.partial else await self._ports.hooks.before_answer(text)
+            if isinstance(fact, MessageCompleted):
+                text = "" if fact.partial else text_of(fact.parts)
+                rulings, changed = await self._ports.hooks.before_answer(text) if text else ((), None)
                 found += rulings
-                fact = fact if changed is None else saying(fact, changed)  # noqa: PLW2901 - the same fact, ruled
+                # Thinking and the model's own items were seen by no hook, whatever it says of the text.
+                fact = saying(fact, text if changed is None else changed)  # noqa: PLW2901 - the same fact, ruled
             found.append(fact)
         return found
 

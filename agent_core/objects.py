@@ -158,6 +158,7 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
     deliver_to: tuple[str, ...]
     on_timeout: Literal["deny", "fail"]
     asker: Actor | None
+    speakers: tuple[Actor, ...]
     requested_at: int
     expires_at: int
     decided_by: Actor | None = None
@@ -166,7 +167,12 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_edited(self) -> bool:
-        return self.arguments != self.asked
+        return _canonical(self.arguments) != _canonical(self.asked)
+
+
+def _canonical(arguments: dict[str, Any]) -> bytes:
+    """Return what tells arguments apart: to Python 1 and true are the same."""
+    return msgspec.json.encode(arguments, order="deterministic")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from agent_core.controls import ABLE, Abilities
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.check import check as check_hooks
-from agent_core.hooks.definition import Hook
+from agent_core.hooks.definition import Hook, chain
 from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider, named
 from agent_core.schemas import schema_problem
@@ -168,7 +168,7 @@ class Roster:
         overrides: Controls,
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
-        tools = {spec.name: self._today(spec) for spec in snapshot.tools}
+        tools = {spec.name: _guarded(self._today(spec), definition) for spec in snapshot.tools}
         return Agent(
             id=id,
             version=version,
@@ -246,6 +246,12 @@ def _shown(agent: AgentObject) -> AgentObject:
     if not agent.definition.hooks:
         return agent
     return replace(agent, definition=replace(agent.definition, hooks=sealing.masked(agent.definition.hooks)))
+
+
+def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
+    """Return *spec* as one that writes when people are asked about it: what they approve once runs once."""
+    hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
+    return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,10 @@ class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds."""
+    """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds.
+
+    *by* is the asker, *speakers* are others who had a say in the run.
+    """
 
     type: ClassVar[str] = "approval.requested"
     approval: str
@@ -53,6 +56,7 @@ class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
     remember: bool = False
     deliver_to: tuple[str, ...] = ()
     by: Actor | None = None
+    speakers: tuple[Actor, ...] = ()
 
 
 class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,8 +30,8 @@ RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
 class Call(msgspec.Struct, frozen=True):
     """One use of a tool: *epoch* is the run's when it was started, *repeat* how often it came in a row.
 
-    *ruled* are the hooks that let these *arguments* pass, *approved* those for which people did; *approval* is the
-    question that is open, or was; *denied* says why it will not run.
+    *ruled* are the hooks that let these *arguments* pass, *approved* those for which people did, *amended* those that
+    changed them; *approval* is the question that is open, or was; *denied* says why it will not run.
     """
 
     call: str
@@ -47,6 +47,7 @@ class Call(msgspec.Struct, frozen=True):
     outcome: CallOutcome | None = None
     ruled: tuple[str, ...] = ()
     approved: tuple[str, ...] = ()
+    amended: tuple[str, ...] = ()
     approval: e.ApprovalRequested | None = None
     denied: str | None = None
 
@@ -332,7 +333,7 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
 
 
 def _fold_ruling(s: RunState, body: e.HookRuled) -> RunState:
-    """Let arguments that a hook changed be approved anew: what people said yes to was another call."""
+    """Let arguments that a hook changed be ruled on anew: what others, people too, let pass was another call."""
     if body.call is None:
         blocked = s.blocked or body.ruling == "deny"
         return replace(s, ruled=(*s.ruled, body.hook) if body.event == "OnRunStart" else s.ruled, blocked=blocked)
@@ -343,8 +344,9 @@ def _fold_ruling(s: RunState, body: e.HookRuled) -> RunState:
         case "deny":
             return _with_call(s, body.call, denied=body.reason or NOT_ALLOWED)
         case "modify":
-            changes = {"arguments": body.arguments or {}, "approved": ()}
-            return _with_call(s, body.call, ruled=(*call.ruled, body.hook), **changes)
+            amended = (*call.amended, body.hook)  # all others are asked about what it is now
+            changes = {"arguments": body.arguments or {}, "approved": (), "amended": amended}
+            return _with_call(s, body.call, ruled=amended, **changes)
         case "allow":
             return _with_call(s, body.call, ruled=(*call.ruled, body.hook))
         case "hold":
@@ -360,7 +362,9 @@ def _fold_approval(s: RunState, body: e.ApprovalRequested | e.ApprovalDecided) -
     asked, freed = call.approval, {"status": "requested", "on": None}
     match body.status:
         case "approved" if body.edited:  # the other hooks have not seen these arguments
-            return _with_call(s, body.call, arguments=body.arguments, ruled=(), approved=(asked.hook,), **freed)
+            return _with_call(
+                s, body.call, arguments=body.arguments, ruled=(), amended=(), approved=(asked.hook,), **freed
+            )
         case "approved":
             return _with_call(s, body.call, approved=(*call.approved, asked.hook), **freed)
         case "denied":

@@ -45,14 +45,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     remember: bool = False
 
 
-def may_respond(responders: Sequence[str], asker: Actor | None, decider: Decider) -> bool:
+def may_respond(
+    responders: Sequence[str], asker: Actor | None, decider: Decider, speakers: Sequence[Actor] = ()
+) -> bool:
     """Tell whether *decider* may vote on what *asker* wants.
 
-    `not_asker` takes the asker out; alone it lets in everybody else who can see the question. Without an asker nobody
-    is known to be another than the asker.
+    `not_asker` takes the asker out, and all *speakers* who had a say in it; alone it lets in everybody else who can see
+    the question. Without an asker nobody is known to be another than the asker.
     """
-    is_asker = asker is not None and (asker.id, asker.kind) == (decider.actor.id, decider.actor.kind)
-    if "not_asker" in responders and (asker is None or is_asker):
+    own = (decider.actor.id, decider.actor.kind)
+    is_asker = asker is not None and (asker.id, asker.kind) == own
+    had_a_say = is_asker or any((each.id, each.kind) == own for each in speakers)
+    if "not_asker" in responders and (asker is None or had_a_say):
         return False
     wanted = [name for name in responders if name != "not_asker"] or ["anyone"]
     return any(_is(name, decider, is_asker=is_asker) for name in wanted)
@@ -95,6 +99,9 @@ def check_approval(path: str, config: ApprovalConfig) -> None:
         raise InvalidInput(f"{path}.quorum", f"between 1 and {MAX_QUORUM}.")
     if config.quorum > 1 and set(config.responders) == {"asker"}:
         raise InvalidInput(f"{path}.quorum", "the asker is one person; name more `responders`.")
+    if config.quorum > 1 and config.edit:
+        why = "what several people approve is one call: none of them can correct it; deny it with a reason instead."
+        raise InvalidInput(f"{path}.edit", why)
     if not 1 <= config.timeout_s <= LONGEST:
         raise InvalidInput(f"{path}.timeout_s", f"between 1 and {LONGEST:.0f} seconds (30 days).")
     for place in config.deliver_to:

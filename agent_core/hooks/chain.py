@@ -22,11 +22,12 @@ _log = structlog.get_logger("parley.hooks")
 
 
 class About(msgspec.Struct, frozen=True):
-    """Whose run it is: the kind of place its session is in, who asked, and what."""
+    """Whose run it is: the kind of place its session is in, who asked last, and what; *speakers* is everybody."""
 
     channel: str
     asker: Actor | None
     question: str
+    speakers: tuple[Actor, ...] = ()
 
 
 class Rulers(Protocol):
@@ -76,7 +77,7 @@ class Hooks:
                 continue
             if isinstance(named.config, ApprovalConfig):
                 if not await self._desk.is_granted(named.name, call.name, named.config):
-                    return [*facts, *self._held(named, named.config, call, (await self._of()).asker)]
+                    return [*facts, *self._held(named, named.config, call, await self._desk.about())]
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
                 answer = await self._ask(named, "PreToolUse", tool=call.name, call=call.call, arguments=call.arguments)
@@ -87,10 +88,8 @@ class Hooks:
             facts.append(_ruled(named, "PreToolUse", answer, call.call))
             if isinstance(answer, Deny):
                 return facts
-            if isinstance(answer, Amend):
-                call = replace(call, arguments=answer.arguments or {})
-                if call.approved:  # people said yes to another call: they are asked again
-                    return facts
+            if isinstance(answer, Amend):  # it is another call now: the others are asked about that
+                return facts
         return facts
 
     async def after_call(self, call: Call, result: str) -> tuple[Sequence[e.FactBody], str | None]:
@@ -161,7 +160,7 @@ class Hooks:
         """Return what counts when the answer of a hook makes no sense."""
         return Deny(error=error) if getattr(named.config, "on_error", "deny") == "deny" else Allow(error=error)
 
-    def _held(self, named: Named, config: ApprovalConfig, call: Call, asker: Actor | None) -> Sequence[e.FactBody]:
+    def _held(self, named: Named, config: ApprovalConfig, call: Call, about: About) -> Sequence[e.FactBody]:
         approval = new_id("apr")
         return [
             e.HookRuled(hook=named.name, event="PreToolUse", ruling="hold", reason=None, call=call.call),
@@ -182,7 +181,8 @@ class Hooks:
                 edit=config.edit,
                 remember=config.remember,
                 deliver_to=config.deliver_to,
-                by=asker,
+                by=about.asker,
+                speakers=tuple(each for each in about.speakers if each != about.asker),
             ),
             e.ToolPending(call=call.call, on="approval", approval=approval),
         ]

@@ -330,6 +330,7 @@ def _held(row: Any) -> Held:
         deliver_to=asked.deliver_to,
         on_timeout=asked.on_timeout,
         asker=asked.by,
+        speakers=asked.speakers,
         requested_at=row.requested_at,
         expires_at=row.expires_at,
         decided_by=msgspec.json.decode(row.decided_by, type=Actor) if row.decided_by else None,

@@ -1,7 +1,7 @@
 """Deciding: what comes from outside for a run that waits. Each function is one transaction's work."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -58,7 +58,7 @@ def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
     if seen.status != "open":
         _note(connection, seen, "late", decision, now)
         return Ruled(seen, late=True)
-    if not may_respond(seen.responders, seen.asker, decision.by):
+    if not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
         _note(connection, seen, "refused", decision, now)
         return Ruled(seen, refused=True)
     _check(seen, decision)
@@ -108,11 +108,17 @@ def submit(
 
 
 def is_granted(
-    connection: Connection, session: int, hook: str, tool: str, config: ApprovalConfig, asker: Actor | None
+    connection: Connection, session: int, named: tuple[str, str], config: ApprovalConfig, speakers: Sequence[Actor]
 ) -> bool:
-    """Tell whether enough of those who may decide for *asker* allowed *tool* for the rest of a session."""
+    """Tell whether enough of those who may decide allowed a tool for the rest of a session.
+
+    *named* are hook and tool; *speakers* spoke in the run, the asker last.
+    """
+    (hook, tool), asker = named, speakers[-1] if speakers else None
     for votes in approvals.grants(connection, session, hook, tool):
-        yes = [vote for vote in votes if vote.approved and may_respond(config.responders, asker, _decider(vote))]
+        yes = [
+            vote for vote in votes if vote.approved and may_respond(config.responders, asker, _decider(vote), speakers)
+        ]
         if len(yes) >= config.quorum:
             return True
     return False

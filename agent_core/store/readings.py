@@ -156,13 +156,16 @@ def _object(connection: Connection, row: Any) -> RunObject:
     )
 
 
-def about(connection: Connection, run: RunRef) -> tuple[str | None, Actor | None, str]:
-    """Return the address of a run's session, who asked for the run, and what."""
+def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
+    """Return the address of a run's session, who had a say in the run, the newest last, and what it began with."""
     place = Place(run.session, run.session_id)
     facts = log.facts_of_run(connection, place, run.id, run.first_seq, None)
     address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()
     asked = _asked(connection, place, facts)
-    return address, next((said.actor for said in asked), None), "\n\n".join(text_of(said.parts) for said in asked)
+    own = [fact.body for fact in facts if isinstance(fact.body, e.MessageReceived)]
+    said = [*asked, *(each for each in own if each not in asked)]
+    speakers = tuple(dict.fromkeys(each.actor for each in reversed(said)))[::-1]
+    return address, speakers, "\n\n".join(text_of(each.parts) for each in asked)
 
 
 def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:

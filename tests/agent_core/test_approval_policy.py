@@ -68,6 +68,7 @@ def test_without_an_asker_nobody_is_known_to_be_another() -> None:
         ({"responders": ("actor:",)}, "responders"),
         ({"quorum": 0}, "quorum"),
         ({"quorum": 2, "responders": ("asker",)}, "quorum"),
+        ({"quorum": 2, "responders": ("anyone",), "edit": True}, "edit"),
         ({"timeout_s": 0}, "timeout_s"),
         ({"timeout_s": 1e9}, "timeout_s"),
         ({"deliver_to": ("somewhere",)}, "deliver_to"),
@@ -104,7 +105,7 @@ async def test_no_clicks_of_outsiders_cause_an_execution(
     if set(responders) == {"asker"}:
         quorum = 1
     till = Till()
-    hook = asks(responders=responders, quorum=quorum, edit=True, remember=True)
+    hook = asks(responders=responders, quorum=quorum, edit=quorum == 1, remember=True)
     with fresh() as open_database:
         async with begin(open_database(), ScriptedProvider(PAYS), till.tools(), (hook,)) as stage:
             run = await stage.play()
@@ -122,7 +123,7 @@ async def test_no_clicks_of_outsiders_cause_an_execution(
 
 async def _click(stage: Stage, by: Decider, *, approved: bool, how: str, surface: str) -> None:
     for asked in await open_approvals(stage):
-        edits = {"amount": 7} if how in ("edit", "both") and approved else None
+        edits = {"amount": 7} if how in ("edit", "both") and approved and asked.edit else None
         vote = Decision(
             approval=asked.id,
             by=by,

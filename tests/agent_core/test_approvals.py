@@ -1,5 +1,7 @@
 """Approvals: the right person sees the exact call, says yes or no once, and it runs at most once."""
 
+import asyncio
+
 import pytest
 
 from agent_core import (
@@ -16,7 +18,8 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
-from agent_core.testing import FakeClock, by_step, call, say
+from agent_core.testing import FakeClock, by_step, call, pause, say
+from agent_core.tools.function import tool
 from tests.agent_core.asking import BOB, EVE, OPERATOR, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, results, set_stage
 from tests.conftest import MakeCore
@@ -283,3 +286,37 @@ async def test_a_channel_hears_what_is_asked_voted_and_decided(make_core: MakeCo
     assert (spec.name, spec.effect, list(spec.parameters["properties"])) == ("pay", "write", ["amount"])
     with pytest.raises(NotFound):
         await stage.core.approvals.tool("apr_nothing")
+
+
+async def test_who_joins_a_run_has_a_say_in_what_it_wants(make_core: MakeCore) -> None:
+    """Nobody who spoke in a run is somebody else for `not_asker`; the asker is whoever spoke last."""
+    till, gate = Till(), asyncio.Event()
+    script = [(say("Let me "), pause(gate), call("look", what="it")), (call("pay", amount=7),), (say("Done."),)]
+    hook = asks(responders=["anyone", "not_asker"])
+    stage = await set_stage(make_core, script, tools=till.tools(), hooks=(hook,))
+    run = await stage.send("Pay")
+    await stage.asked(1)
+    await stage.send("and pay me 7", overlap="steer", actor=BOB)
+    gate.set()
+    assert (await stage.done(run)).status == "waiting"
+    (asked,) = await open_approvals(stage)
+    assert (asked.asker, asked.speakers) == (BOB, (ANN,))
+    for each in (ANN, BOB):
+        with pytest.raises(NotAnApprover):
+            await stage.core.approvals.decide(yes(asked.id, each))
+    await stage.core.approvals.decide(yes(asked.id, EVE))
+    await stage.done(run)
+    assert till.paid == [7]
+
+
+async def test_what_people_approve_once_runs_once(make_core: MakeCore) -> None:
+    """A call that people are asked about counts as one that writes, whatever its author says of the tool."""
+
+    @tool
+    async def send(amount: int) -> str:
+        """Send money; nobody said that this writes."""
+        return f"Sent {amount}"
+
+    stage = await set_stage(make_core, [(say("Hello."),)], tools=[send], hooks=(asks("send"),))
+    home = await stage.core._homes.get(stage.session)
+    assert home.agent.tools["send"].effect == "write"

@@ -201,6 +201,24 @@ async def test_the_rules_see_what_people_corrected(make_core: MakeCore) -> None:
     assert (till.paid, results(stage.provider.requests[1])[0].outcome) == ([], "denied")
 
 
+async def test_rules_see_what_a_hook_made_of_the_call(make_core: MakeCore) -> None:
+    """What a hook changes passes the same rules as the model's own arguments, those that had let it pass too."""
+    till = Till()
+
+    def answer(occasion: Occasion) -> Answer | None:
+        if occasion.hook == "changes":
+            return Amend(arguments={"amount": 9000})
+        return Deny("Too much.") if (occasion.arguments or {})["amount"] > 100 else None
+
+    hooks = (hook("PreToolUse", name="bounds"), hook("PreToolUse", name="changes", order=1))
+    stage = await _stage(make_core, Ruler(answer), *hooks, till=till)
+    await stage.play()
+    assert (till.paid, results(stage.provider.requests[1])[0].outcome) == ([], "denied")
+    assert [(ruled.hook, ruled.ruling) for ruled in await stage.said(HookRuled)] == [
+        ("bounds", "allow"), ("changes", "modify"), ("bounds", "deny"),
+    ]  # fmt: skip
+
+
 async def test_a_call_that_cannot_run_is_nobodys_question(make_core: MakeCore) -> None:
     """Nobody is asked about arguments that do not fit, or about tools that are not there."""
     script = by_step((call("pay", amount="much"), call("nothing")), (say("Done."),))

@@ -162,7 +162,8 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, strings: S
     const why = approval.reason ? ` ${approval.reason}` : "";
     return [`${words.status[approval.status]}${who}${when}.${edited}${why}`];
   }
-  if (deciding?.problem && !deciding.problem.errors.length) return [h("span", { class: "wrong" }, explain(deciding.problem, strings))];
+  const placed = deciding?.problem?.errors.length && deciding.problem.errors.every(({ path }) => path.startsWith("arguments."));
+  if (deciding?.problem && !placed) return [h("span", { class: "wrong" }, explain(deciding.problem, strings))];
   if (deciding?.sending) return [strings.sending];
   const votes = approval.quorum > 1 ? `${approval.yes} / ${approval.quorum} ${words.votes} · ` : "";
   return [`${votes}${words.until} ${clock(approval.until)}`];
