@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import cast
 
 from agent_core.testing.models.asked import Asked
-from agent_core.testing.models.failing import Refused
+from agent_core.testing.models.failing import FORCED_THINKING, Refused
 from agent_core.testing.models.prefix import THINKING, Json, Position, blocks, dicts
 
 _KNOWN = """
@@ -28,6 +28,7 @@ def check(asked: Asked, positions: Sequence[Position], *, counting: bool = False
     body = asked.body
     _check_fields(body, asked.headers.get("anthropic-version", ""), counting=counting)
     _check_tools(body)
+    _check_choice(body)
     _check_texts(positions)
     _check_marks(body, positions)
     messages = dicts(body.get("messages"))
@@ -65,6 +66,16 @@ def _check_tools(body: Json) -> None:
         own = tool.get("type") in (None, "custom")
         if own and (not isinstance(schema, dict) or cast("Json", schema).get("type") != "object"):
             raise Refused(f"tools.{n}.custom.input_schema.type: Input should be 'object'")
+
+
+def _check_choice(body: Json) -> None:
+    """Refuse a choice of a tool that is not there, and one that forces a call from a model that thinks."""
+    choice, thinking = cast("Json", body.get("tool_choice") or {}), cast("Json", body.get("thinking") or {})
+    names = [tool.get("name") for tool in dicts(body.get("tools"))]
+    if choice.get("type") == "tool" and choice.get("name") not in names:
+        raise Refused(f"tool_choice.name: Tool '{choice.get('name')}' not found in provided tools")
+    if choice.get("type") in ("any", "tool") and thinking.get("type", "disabled") != "disabled":
+        raise Refused(FORCED_THINKING, kind="controls_refused")
 
 
 def _check_texts(positions: Sequence[Position]) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from agent_core import (
+    Changes,
     Controls,
-    ControlsChanged,
     DeclaredTool,
     Defaults,
     Override,
@@ -28,7 +28,7 @@ from tests.agent_core.stage import Stage
 ANTHROPIC, OPENAI, COMPATIBLE = MESSAGES.name, RESPONSES.name, CHAT.name
 EVERYWHERE = ("agent", "run", "rule", "defaults", "next")
 OF_RUNS = ("agent", "run", "defaults")
-FROM_THE_START = ("agent", "run")
+RESUMED = ("defaults", "next")
 SECRET = "tok-3141592653589793"
 SCHEMA = {
     "type": "object",
@@ -171,10 +171,8 @@ ROWS = {
         },
         {COMPATIBLE: "one JSON value that fits this JSON Schema"},
     ),
-    "budget": Row(
-        {"budget": {"tokens": 100_000}}, OF_RUNS, {"budget": {"tokens": 100_000}}
-    ),
-    "tool_context": Row({"tool_context": {"token": SECRET}}, FROM_THE_START, {"tool_context": None}),
+    "budget": Row({"budget": {"tokens": 100_000}}, OF_RUNS, {"budget": {"tokens": 100_000}}),
+    "tool_context": Row({"tool_context": {"token": SECRET}}, OF_RUNS, {"tool_context": None}),
 }
 CASES = [(name, level) for name, row in ROWS.items() for level in row.levels]
 
@@ -183,7 +181,7 @@ class Model:
     """Lets the person pick first where a resume is to come, and then does what it is made to."""
 
     def __init__(self, level: str) -> None:
-        self.resumed, self.calls = level in ("defaults", "next"), 0
+        self.resumed, self.calls = level in RESUMED, 0
 
     def __call__(self, asked: Any) -> list[Any]:
         self.calls += 1
@@ -211,13 +209,16 @@ async def play(scene: Any, wire: Wire, level: str, given: Mapping[str, Any]) -> 
     run = {"run": given, "rule": {"step_rules": [{"step": 1, **given}]}}.get(level, {})
     options = msgspec.convert(run, Controls)
     done = await stage.play("Go", **msgspec.structs.asdict(options))
-    if level in ("defaults", "next"):
+    if level in RESUMED:
         (waits,) = done.pending
-        change = ControlsChanged(
-            defaults=msgspec.convert(given, Defaults) if level == "defaults" else None,
-            next=msgspec.convert(given, Override) if level == "next" else None,
+        context = {name: given[name] for name in ("tool_context",) if name in given}
+        rest = {name: given[name] for name in given if name not in context}
+        change = Changes(
+            defaults=msgspec.convert(rest, Defaults) if level == "defaults" else None,
+            next=msgspec.convert(rest, Override) if level == "next" else None,
+            **context,
         )
-        await stage.core._outputs.submit(done.id, [ToolOutput(call=waits.call, output="this")], [change])
+        await stage.core.submit(done.id, [ToolOutput(call=waits.call, output="this")], change)
         await stage.done(done.id)
     return stage, seen
 
@@ -233,7 +234,7 @@ async def test_a_row_is_in_the_log_and_on_the_wire(scene, wire: Wire, name: str,
     """Whoever sets a row, `step.started` says so, and the request has it, or its newest message where that is dear."""
     row = ROWS[name]
     stage, _ = await play(scene, wire, level, row.given)
-    n = 2 if level in ("defaults", "next") else 1
+    n = 2 if level in RESUMED else 1
     found = await controls_of(stage, n)
     assert {key: found.get(key) for key in row.logged} == dict(row.logged)
     asked = stage.line.models.asked[n - 1]
@@ -268,8 +269,8 @@ async def test_the_last_step_is_without_tools(scene, wire: Wire, level: str):
     assert (b"Call no tools" in asked.raw) == (wire is MESSAGES)
 
 
-@pytest.mark.parametrize("level", FROM_THE_START)
-async def test_a_tool_context_is_for_the_tools_alone(scene, wire: Wire, level: str, caplog):
+@pytest.mark.parametrize("level", OF_RUNS)
+async def test_a_tool_context_is_for_the_tools_alone(scene, wire: Wire, level: str, caplog, capsys):
     """Tools are handed the context; no fact, no request and no log line has a word of it."""
     stage, seen = await play(scene, wire, level, {"tool_context": {"token": SECRET}, "tool_choice": "required"})
     assert seen
@@ -277,7 +278,7 @@ async def test_a_tool_context_is_for_the_tools_alone(scene, wire: Wire, level: s
     kept = [fact.raw for fact in await stage.log()] + [asked.raw for asked in stage.line.models.asked]
     assert kept
     assert not [raw for raw in kept if SECRET.encode() in raw]
-    assert SECRET not in caplog.text
+    assert SECRET not in "".join((caplog.text, *capsys.readouterr()))
     assert SECRET not in repr(Controls(tool_context={"token": SECRET}))
 
 

@@ -87,6 +87,8 @@ async def test_messages_have_an_order(messages, said):
         ({"thinking": {"type": "on"}}, "thinking: Input tag"),
         ({"tools": [TOOL, TOOL]}, "Tool names must be unique"),
         ({"tools": [{"name": "now"}]}, "input_schema.type: Input should be 'object'"),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "then"}}, "Tool 'then' not found"),
+        ({"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}}, "Thinking may not"),
         ({"system": [{"type": "text", "text": ""}]}, "system: text content blocks must be non-empty"),
     ],
 )
