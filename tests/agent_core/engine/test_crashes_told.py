@@ -1,0 +1,20 @@
+"""The crash test with DBOS launched and told of each run at once: processes are killed, at one transaction each."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent_core.engine.falling import fallen
+from tests.agent_core.test_crash import SCENARIOS, Scenario
+from tests.postgres import Server
+
+EVERY = 3
+"""One of so many transactions is enough here: `make chaos` has all of them."""
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_a_kill_at_a_transaction(postgres: Server, tmp_path: Path, scenario: Scenario):
+    """A worker that is killed before or after the commit of a transaction changes neither answers nor writes."""
+    killed, told = await fallen(postgres, scenario, tmp_path, every=EVERY)
+    assert killed > 1
+    assert told > 0
