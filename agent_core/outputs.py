@@ -1,5 +1,6 @@
 """Outputs: what a client sends for the calls that it executes itself."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -82,7 +83,9 @@ class Outputs:
         agent = await self._segments.agent_of(ref, await self._homes.get(ref.session_id))
         changes = changes or NO_CHANGES
         changes.check(agent.tools)
-        ends = [await self._end(ref, agent, open_calls.get(given.call), given) for given in outputs]
+        known = all(given.call in open_calls for given in outputs)  # else nothing is kept: the transaction says why
+        asked = (self._end(ref, agent, open_calls[given.call] if known else None, given) for given in outputs)
+        ends = await asyncio.gather(*asked)
         await self._store.submit(run, ends, changes.facts, changes.tool_context)
 
     async def _end(self, run: RunRef, agent: Agent, call: Call | None, given: ToolOutput) -> Sequence[e.FactBody]:

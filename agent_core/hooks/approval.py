@@ -53,9 +53,11 @@ def may_respond(
     `not_asker` takes the asker out, and all *speakers* who had a say in it; alone it lets in everybody else who can see
     the question. Without an asker nobody is known to be another than the asker.
     """
-    own = (decider.actor.id, decider.actor.kind)
-    is_asker = asker is not None and (asker.id, asker.kind) == own
-    had_a_say = is_asker or any((each.id, each.kind) == own for each in speakers)
+    own = decider.actor
+    is_asker = asker is not None and (asker.id, asker.kind) == (own.id, own.kind)
+    had_a_say = any(
+        each is not None and each.id == own.id for each in (asker, *speakers)
+    )  # under whatever kind of name
     if "not_asker" in responders and (asker is None or had_a_say):
         return False
     wanted = [name for name in responders if name != "not_asker"] or ["anyone"]

@@ -65,7 +65,8 @@ async def list_approvals(
     found = await wired.core.approvals.list(
         status=status, session=session, run=run, owner=owner, limit=limit, cursor=cursor
     )
-    return page(found, lambda approval: _wire(approval, principal, show))
+    seen = tuple(each for each in found.items if _is_shown(each, principal, show))
+    return page(Page(seen, found.next_cursor), lambda approval: _wire(approval, principal, show))
 
 
 @router.get("/audit", response_class=Response, responses=answers(AuditLine, 400, 401, 403, 422, media=NDJSON))
@@ -83,6 +84,8 @@ async def read_audit(
 @router.get("/{id}", responses=answers(Approval, 401, 403, 404, 422))
 async def get_approval(wired: Wired, principal: Caller, show: Show, approval: OwnApproval) -> Response:
     """Return an approval; that a visitor has opened it is put on record."""
+    if not _is_shown(approval, principal, show):
+        raise NotFound("approval", approval.id)
     if principal.visitor and approval.status == "open":
         await wired.core.approvals.note(approval.id, "opened", surface="web", by=principal.actor)
     return answer(_wire(approval, principal, show))
@@ -113,6 +116,11 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
             raise NotAnApprover("You may not decide of this; somebody else was asked.") from None
         raise
     return answer(_wire(decided, principal, show))
+
+
+def _is_shown(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> bool:
+    """Tell whether *principal* is shown that people are asked; of hidden tools only those are who may decide."""
+    return show != "none" or may_respond(approval.responders, approval.asker, decider(principal, approval.asker))
 
 
 def _wire(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> Any:

@@ -48,7 +48,7 @@ PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_
 ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
 APPROVAL_OPERATORS = ("hook", "deliver_to")
 # Left out of an approval, unless the visitor may decide of it or sees everything of tools.
-APPROVAL_CONTENTS = ("arguments", "asked", "digest")
+APPROVAL_CONTENTS = ("arguments", "asked", "digest", "votes")
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
 SESSION_OPERATORS = ("metadata",)

@@ -228,11 +228,12 @@ async def test_a_long_record_comes_whole(shop: Open, monkeypatch):
     here = await shop()
     await asked(await here.visitor())
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
-    for _ in range(6):
-        await here.operator.post(path, json={"approved": False})
+    for n in range(6):
+        await here.operator.post(path, json={"approved": False, **({"actor": f"late-{n}"} if n else {})})
+        await here.operator.post(path, json={"approved": False, **({"actor": f"late-{n}"} if n else {})})
     lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
-    assert [line["kind"] for line in lines] == ["requested", "denied", *["late"] * 5]
-    assert len({line["seq"] for line in lines}) == 7
+    assert [line["kind"] for line in lines] == ["requested", "denied", *["late"] * 6], "once for each"
+    assert len({line["seq"] for line in lines}) == 8
 
 
 async def test_one_decides_though_many_press(shop: Open):

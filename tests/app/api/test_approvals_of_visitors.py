@@ -76,9 +76,13 @@ async def test_who_is_not_asked_sees_and_does_nothing(shop: Open, responders, sh
         answer = await ada.post(path, json=body)
         assert (answer.status_code, answer.json()["code"]) == (403, "not_an_approver")
         assert not any(name in answer.text for name in ("bob", "slack:"))
-    found = (await ada.get(path)).json()
-    assert found["may_decide"] is False
-    assert bool(SEEN & set(found)) == (show == "full")
+    seen = await ada.get(path)
+    assert (seen.status_code == 404) == (show == "none")
+    if show == "none":  # that anybody was asked is not shown at all
+        assert (await ada.get("/v1/approvals")).json()["items"] == []
+    else:
+        assert seen.json()["may_decide"] is False
+        assert bool(SEEN & set(seen.json())) == (show == "full")
     assert (await here.operator.post(path, json={"approved": False, "actor": "bob"})).status_code == 200
     stream = await events(ada, session)
     told = [frame for frame in stream if frame.event.startswith("approval.")]
