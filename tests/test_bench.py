@@ -24,7 +24,7 @@ FIGURES = {
     "database bytes per exchange": 1,
     "the same, exchanges 31 to 60": 1,
     "process start to first text": 2,
-    "memory, idle": 1,
+    "memory, idle": 2,
     "memory per open stream": 1,
 }
 

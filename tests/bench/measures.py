@@ -18,6 +18,9 @@ SLOW = Exchange(deltas=30, rate=20)
 # While other streams are busy, so many conversations ask short questions with so long a pause.
 PROBES = 2
 PAUSE = 0.03
+# A server is at rest when its memory is about the same (bytes) after REST; one that is not in REST_LIMIT never will be.
+STILL = 64 * 1024
+REST, REST_LIMIT = 1.0, 30.0
 
 
 class Stream:
@@ -233,8 +236,18 @@ def size(database: Path) -> int:
     return database.stat().st_size
 
 
-async def memory(side: Side, *, count: int) -> tuple[float, float]:
-    """Return the bytes that an idle server holds, and how many more per stream with an answer under way."""
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The bytes that a server holds when nobody has asked it yet, having answered once, and more per open stream."""
+
+    unasked: float
+    idle: float
+    per_stream: float
+
+
+async def memory(side: Side, *, count: int) -> Memory:
+    """Measure the memory of a server that was just started, and with *count* answers under way."""
+    unasked = await _at_rest(side)
     async with streams(side, 1) as (stream,):
         await stream.run(SHORT)
     idle = side.memory()
@@ -244,7 +257,17 @@ async def memory(side: Side, *, count: int) -> tuple[float, float]:
         busy = side.memory()
         assert not any(answer.finished for answer in answers), "Not all streams were open together."
         await asyncio.gather(*(answer.until() for answer in answers))
-    return idle, (busy - idle) / count
+    return Memory(unasked, idle, (busy - idle) / count)
+
+
+async def _at_rest(side: Side) -> int:
+    """Return the bytes that *side* holds once what it still prepares when it listens already is over."""
+    before, found = 0, side.memory()
+    async with asyncio.timeout(REST_LIMIT):
+        while abs(found - before) > STILL:
+            await asyncio.sleep(REST)
+            before, found = found, side.memory()
+    return found
 
 
 async def start(starting: AbstractAsyncContextManager[Side]) -> float:
