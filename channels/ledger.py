@@ -67,7 +67,7 @@ class Ledger:
         now = self._clock.now()
         free = and_(
             _PLACE.c.channel == self._channel,
-            _PLACE.c.wanted_at.is_not(None),
+            _PLACE.c.wanted_at <= now,
             or_(_PLACE.c.owner.is_(None), _PLACE.c.until < now),
         )
         if session is not None:
@@ -87,9 +87,10 @@ class Ledger:
         return await self._database.write(work)
 
     async def claim_again(self, session: str) -> Place | None:
-        """Take *session* for a message that was just taken in, though its place may rest again by now."""
+        """Take *session* for a message that was just taken in, though its place may rest by now, or be postponed."""
         now = self._clock.now()
-        resting = and_(_PLACE.c.session == session, _PLACE.c.wanted_at.is_(None))
+        later = or_(_PLACE.c.wanted_at.is_(None), _PLACE.c.wanted_at > now)
+        resting = and_(_PLACE.c.session == session, later)
         await self._database.write(
             lambda connection: connection.execute(update(_PLACE).where(resting).values(wanted_at=now)) and None
         )
@@ -152,6 +153,18 @@ class Ledger:
         return await self._database.read(
             lambda connection: {row.session: row.waits_at for row in connection.execute(asked)}
         )
+
+    async def postpone(self, place: Place, seconds: float) -> None:
+        """Let nobody show *place* for *seconds*, unless something new comes there meanwhile; raises `LostPlace`."""
+
+        def work(connection: Connection) -> None:
+            row = self._hold(connection, place)
+            values: dict[str, Any] = {"owner": None, "until": 0}
+            if row.wanted_at == place.wanted_at:
+                values["wanted_at"] = self._clock.now() + round(seconds * 1000)
+            connection.execute(update(_PLACE).where(_PLACE.c.key == place.key).values(values))
+
+        await self._database.write(work)
 
     async def again(self, place: Place) -> Place:
         """Return *place* as it is by now; raises `LostPlace`."""

@@ -15,10 +15,15 @@ from agent_core import Clock, Event, new_id
 from channels.base import Body, Entry, Grown, Limits, NotShown, Piece, Ref, Run, Said, Screen
 from channels.fences import fence_at
 from channels.view import EMPTY, view
+from channels.waiting import told_or_after
 
 _LINE_END = "\n"
 _SPLITS = ("\n\n", _LINE_END, " ")
 _ENDS = frozenset({"run.waiting", "run.completed", "run.failed", "run.cancelled"})
+
+
+class Passed(NotShown):
+    """An edit lets others go first; the end of a run, which does not, need not wait for the next one."""
 
 
 class Port(Protocol):
@@ -164,7 +169,8 @@ class Relay:
                 return
             if failed is not None:
                 self._news.set()
-                await self._clock.sleep(max(failed.retry_after, self._screen.limits.edit_every))
+                pause = max(failed.retry_after, self._screen.limits.edit_every)
+                await (self._within(self._hurry, pause) if isinstance(failed, Passed) else self._clock.sleep(pause))
             elif not over:
                 await self._pause()
 
@@ -175,14 +181,8 @@ class Relay:
         """Return when *event* is set, or after *seconds*."""
         if seconds is None or event.is_set():
             await event.wait()
-            return
-        beat = asyncio.create_task(self._clock.sleep(seconds))
-        told = asyncio.create_task(event.wait())
-        try:
-            await asyncio.wait((beat, told), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            beat.cancel()
-            told.cancel()
+        else:
+            await told_or_after(event, self._clock, seconds)
 
     def _to_live(self) -> float | None:
         """Return the seconds until the last message has grown as old as it may; None when it does not age, or has."""

@@ -104,6 +104,12 @@ async def look(
     return Look((*told[:opening], note, *told[opening:]), newest)
 
 
+async def behind(home: Installation, thread: Thread, ts: str) -> list[Json]:
+    """Return the newest messages of *thread* that were written after the one at *ts*; raises a `SlackFailure`."""
+    found, _ = await _read(home, thread, ts)
+    return [each for each in found if at(each["ts"]) > at(ts)]
+
+
 async def tell(home: Installation, people: People, messages: Sequence[Json], *, until: float) -> tuple[Context, ...]:
     """Return *messages* of Slack's as what the model is told, with the names that are known by *until*."""
     names = await people.names(home, _people_in(messages), until=until)

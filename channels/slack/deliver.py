@@ -15,7 +15,7 @@ import structlog
 
 from agent_core import Clock, ParleyError
 from channels.base import Body, Entry, Limits, NotShown, Ref
-from channels.relay import Sheet
+from channels.relay import Passed, Sheet
 from channels.slack import failures as f
 from channels.slack import limits
 from channels.slack.blocks import Payload, plainer
@@ -145,7 +145,7 @@ class ThreadScreen:
         """Begin a stream and return its `ts`; None when there is to be none here."""
         chunks = tail((), wanted.items)
         if not chunks:
-            raise NotShown("Nothing of it is whole yet.")
+            raise Passed("Nothing of it is whole yet.")
         thread = self._thread
         user = None if thread.is_dm else thread.user
         team = None if thread.is_dm else thread.user_team
@@ -288,7 +288,7 @@ class ThreadScreen:
         lane = Lane.FINAL if wanted.closed or state == "repaired" else Lane.EDIT
         since = (self._clock.now() - shown.at) / 1000
         if lane is Lane.EDIT and since < limits.EDIT_EVERY.value:
-            raise NotShown("Edits come slower.", retry_after=limits.EDIT_EVERY.value - since)
+            raise Passed("Edits come slower.", retry_after=limits.EDIT_EVERY.value - since)
         payload = self._payload(wanted)
         entry.began_at = None
         while True:
@@ -372,7 +372,7 @@ class ThreadScreen:
         if lane is not Lane.EDIT:
             await self._pacer.admit(method, team, channel, lane, thread=thread)
         elif wait := self._pacer.offer(method, team, channel, thread=thread):
-            raise NotShown("Others edit, too.", retry_after=wait)
+            raise Passed("Others edit, too.", retry_after=wait)
 
     async def _keep(self, entry: Entry, **values: Any) -> None:
         for name, value in values.items():

@@ -64,10 +64,11 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """Somebody gave the thread's session another *title*."""
+    """Somebody gave the thread's session another *title* at *at*."""
 
     thread: Thread
     title: str
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _stopped(event: Json, me: Identity) -> Stopped:
 
 
 def _renamed(event: Json, me: Identity) -> Renamed:
-    return Renamed(_thread({**event, "ts": event["thread_ts"]}, me), event["title"])
+    return Renamed(_thread({**event, "ts": event["thread_ts"]}, me), event["title"], event["event_ts"])
 
 
 def _opened(event: Json, _: Identity) -> Opened | None:

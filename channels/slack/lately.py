@@ -1,4 +1,4 @@
-"""lately: what happened within a day, as far as this process remembers: so that nobody is told the same all day."""
+"""lately: what happened, as far as this process remembers: so that nobody is told the same all day, and order stays."""
 
 from collections import OrderedDict
 
@@ -28,3 +28,20 @@ class Lately:
         while len(self._known) > SIZE:
             self._known.popitem(last=False)
         return True
+
+
+class Newest:
+    """When the newest of what happens to something happened, as far as this process remembers."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def covers(self, what: str, at: tuple[int, int]) -> bool:
+        """Tell whether something newer happened to *what* than that which did *at*; remember it if not."""
+        if self._known.get(what, at) > at:
+            return True
+        self._known[what] = at
+        self._known.move_to_end(what)
+        while len(self._known) > SIZE:
+            self._known.popitem(last=False)
+        return False

@@ -28,9 +28,9 @@ from channels.slack.api import Json
 from channels.slack.asking import CLOSED, NOBODY, PATIENCE, Asking, Shows, actor, asked_by, own_name, refusal
 from channels.slack.clicks import Clicks, Shown
 from channels.slack.commands import commanded, pointed
-from channels.slack.context import Look, Watermark, at
+from channels.slack.context import Look, Watermark, at, behind, tell
 from channels.slack.groups import Groups
-from channels.slack.lately import Lately
+from channels.slack.lately import Lately, Newest
 from channels.slack.pace import Lane
 from channels.slack.people import People, Person
 from channels.slack.thread import Thread
@@ -38,7 +38,12 @@ from channels.slack.workspaces import Installation
 
 LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
 """Seconds by which a message may come behind its own edit: Slack sends again what it could not deliver."""
+IN_TIME = 2_000
+"""Milliseconds after which a message that calls the agent comes late: replies to it may have come before it."""
+PAUSES = (2.0, 10.0, 60.0)
+"""Seconds between two tries to read a thread for what came too early."""
 OPEN = ("queued", "running", "waiting", "requires_action")
+_EDITED = Context(text="A message of this thread that was quoted before was edited. Now it says:", source="note")
 _log = structlog.get_logger("parley.slack")
 
 
@@ -51,7 +56,7 @@ class Receiver:
         self._core, self._shows, self._people = core, shows, people
         self._asking = Asking(core, shows, people, patience=patience)
         self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
-        self._lately = Lately(clock)
+        self._clock, self._lately, self._renames = clock, Lately(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
 
     async def take(self, home: Installation, asked: i.Asked) -> str | Json | None:
@@ -69,8 +74,7 @@ class Receiver:
             case i.Stopped():
                 await self._stopped(home, asked)
             case i.Renamed():
-                if (session := await self._core.find_session(asked.thread.address)) is not None:
-                    await self._core.rename_session(session.id, asked.title)
+                await self._renamed(asked)
             case i.Voted():
                 with suppress(NotFound):
                     by = self._actor(home, asked.user)
@@ -136,6 +140,27 @@ class Receiver:
             except SessionClosed:
                 self._whisper(home, said, CLOSED, scope=thread.address)
                 self._begin(_show_closed(home, thread))
+        late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
+        if session is None and late and not thread.is_dm:
+            self._begin(self._catch_up(home, said))
+
+    async def _catch_up(self, home: Installation, said: i.Said) -> None:
+        """Take in the replies that came before the late message which they reply to, and so to nobody."""
+        for message in await self._behind(home, said):
+            event = {**message, "type": "message", "channel": said.thread.channel}
+            match i.read({"type": "event_callback", "event": event}, home.me):
+                case i.Said() as reply:
+                    await self._said(home, reply)
+                case _:
+                    continue
+
+    async def _behind(self, home: Installation, said: i.Said) -> list[Json]:
+        for pause in PAUSES:
+            try:
+                return await behind(home, said.thread, said.ts)
+            except (f.Uncertain, f.NotSent, f.Limited):
+                await self._clock.sleep(pause)
+        return await behind(home, said.thread, said.ts)
 
     async def _take_in(
         self,
@@ -186,10 +211,21 @@ class Receiver:
                 order, key = seconds * 1_000_000 + micros, f"edit:{said.ts}:{edited.at}"
                 await self._core.correct(session.id, _key(said.ts), parts, key=key, order=order)
                 return
+            if mark.covers(said.ts) and not said.thread.is_dm:
+                await self._quote_anew(home, session, edited)
+                return
         # An edit may come before its message, which is then answered as it stands now; the other is a repetition.
         late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest
         if late and (said.addressed or session is not None):
             await self._said(home, said)
+
+    async def _quote_anew(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
+        """Tell of a message that others wrote and that was quoted already: it says something else now."""
+        said = edited.said
+        message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
+        told = await tell(home, self._people, (message,), until=self._asking.until())
+        with suppress(SessionClosed):
+            await self._core.add_context(session.id, (_EDITED, *told), key=f"edit:{said.ts}:{edited.at}")
 
     async def _deleted(self, home: Installation, deleted: i.Deleted) -> None:
         session = await self._core.find_session(deleted.thread.address)
@@ -218,6 +254,12 @@ class Receiver:
         """Return the session's open root runs, the newest first."""
         found = (await self._core.runs(session=session, limit=100)).items
         return [run for run in found if run.status in OPEN and run.parent_run is None]
+
+    async def _renamed(self, renamed: i.Renamed) -> None:
+        address = renamed.thread.address
+        session = await self._core.find_session(address)
+        if session is not None and not self._renames.covers(address, at(renamed.at)):
+            await self._core.rename_session(session.id, renamed.title)
 
     def _actor(self, home: Installation, user: str) -> Actor:
         person = self._people.known(home, user)

@@ -26,6 +26,8 @@ SETTLE = 3.0
 """Seconds that a call to Slack has which is on its way when this process ends."""
 ON_ITS_WAY = 5_000
 """Milliseconds for which a message may be on its way that a place is wanted for."""
+PAUSE, LONGEST, LONGEST_AFTER_BUG = 15.0, 60.0, 3_600.0
+"""Seconds for which a session is left alone that could not be shown: at first, and at the most."""
 _log = structlog.get_logger("parley.slack")
 
 
@@ -97,6 +99,7 @@ class Threads:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
         self._share = share
         self._showing: dict[str, asyncio.Task[None]] = {}
+        self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
         self._news = asyncio.Event()
         self._sweep: asyncio.Task[None] | None = None
@@ -177,12 +180,23 @@ class Threads:
                 place = await self._ledger.claim_again(session)
             while place is not None:
                 place = await self._show(place)
+            self._failed.pop(session, None)
         except LostPlace:
             _log.info("slack.shown_elsewhere", session=session)
-        except ParleyError as error:
-            _log.warning("slack.not_shown", session=session, error=str(error))
-        except Exception:  # noqa: BLE001 - the boundary of a task: one thread's fault is no other's
-            _log.exception("slack.failed", session=session)
+        except Exception as error:  # noqa: BLE001 - the boundary of a task: one thread's fault is no other's
+            await self._postpone(session, place, error)
+
+    async def _postpone(self, session: str, place: Place | None, error: Exception) -> None:
+        """Try again later, and the later the oftener it failed: what is wrong may be there to stay."""
+        tries = self._failed[session] = self._failed.get(session, 0) + 1
+        is_bug = not isinstance(error, ParleyError)
+        pause = min(PAUSE * 2.0 ** (tries - 1), LONGEST_AFTER_BUG if is_bug else LONGEST)
+        write = _log.error if is_bug else _log.warning
+        trace = error if is_bug and tries == 1 else None
+        write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, exc_info=trace)
+        if place is not None:
+            with suppress(LostPlace, Unavailable):  # else its lease ends by itself
+                await self._ledger.postpone(place, pause)
 
     async def _show(self, place: Place) -> Place | None:
         """Show what there is until nothing works in the session; return the place if more is wanted by then."""

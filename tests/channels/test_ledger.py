@@ -124,3 +124,32 @@ async def test_who_is_alone_waits_for_no_lease(database: Database, clock: FakeCl
     following = Ledger(database, clock, "slack")
     await following.vacate()
     assert await following.claim(session)
+
+
+async def test_what_is_postponed_nobody_shows_until_then(
+    database: Database, clock: FakeClock, ledger: Ledger, session: str
+):
+    """A place that could not be shown is left alone for a while by every process, unless something new comes."""
+    other = Ledger(database, clock, "slack")
+    await ledger.want(session, "slack:1", {})
+    (place,) = await ledger.claim()
+    await ledger.postpone(place, 60)
+    with pytest.raises(LostPlace):
+        await ledger.put(place, Entry("dlv_1", 0))
+    clock.advance(59)
+    assert await other.claim() == []
+    clock.advance(1)
+    (place,) = await other.claim()
+    await other.postpone(place, 60)
+    assert await ledger.claim_again(session)
+
+
+async def test_what_comes_meanwhile_is_not_postponed(clock: FakeClock, ledger: Ledger, session: str):
+    """A message that comes while a place fails to be shown has it tried again at once."""
+    await ledger.want(session, "slack:1", {})
+    (place,) = await ledger.claim()
+    clock.advance(1)
+    await ledger.want(session, "slack:1", {"n": 2})
+    await ledger.postpone(place, 60)
+    (again,) = await ledger.claim()
+    assert again.data == {"n": 2}

@@ -72,7 +72,8 @@ def gone(workspace: Workspace, channel: Channel, said: Message, before: Json, ts
 
 def mention(event: Json) -> Json:
     """Return the `app_mention` that goes with the event of a message."""
-    kept = ("user", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team", "user_team", "blocks")
+    kept = ("user", "bot_id", "app_id", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team")
+    kept += ("user_team", "blocks")
     return {"type": "app_mention", **{name: event[name] for name in kept if name in event}}
 
 

@@ -22,8 +22,7 @@ def auth_test(desk: Desk, _: Arguments) -> Json:
 
 def replies(desk: Desk, given: Arguments) -> Json:
     """`conversations.replies`: the root, then the answers; metadata only where it is asked for."""
-    channel = desk.channel(given.need("channel"))
-    desk.need_scope(f"{_KINDS[channel.kind]}:history")
+    channel = _readable(desk, given)
     ts = given.need("ts")
     if (asked := channel.messages.get(ts)) is None and not channel.replies(ts):
         raise Refused("thread_not_found")
@@ -38,8 +37,7 @@ def replies(desk: Desk, given: Arguments) -> Json:
 
 def history(desk: Desk, given: Arguments) -> Json:
     """`conversations.history`: the newest first, no answers of threads."""
-    channel = desk.channel(given.need("channel"))
-    desk.need_scope(f"{_KINDS[channel.kind]}:history")
+    channel = _readable(desk, given)
     within = [m for m in channel.messages.values() if m.root == m.ts and _within(given, m.ts)]
     return _page(desk, given, within[::-1])
 
@@ -118,6 +116,15 @@ def channel_json(workspace: Workspace, channel: Channel) -> Json:
         "num_members": len(channel.members),
         **({"user": person} if channel.kind == "im" else {}),
     }
+
+
+def _readable(desk: Desk, given: Arguments) -> Channel:
+    """Return a channel whose messages the app may read: one that it is in."""
+    channel = desk.channel(given.need("channel"))
+    desk.need_scope(f"{_KINDS[channel.kind]}:history")
+    if desk.workspace.bot.id not in channel.members:
+        raise Refused("not_in_channel")
+    return channel
 
 
 def _within(given: Arguments, ts: str) -> bool:

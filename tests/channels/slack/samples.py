@@ -133,3 +133,5 @@ SAMPLES: dict[str, Json] = {
 }
 WITHOUT_TYPE = frozenset({"data_visualization"})
 """Kinds that @slack/types does not know yet."""
+UNTYPED_FIELDS = frozenset({"visible_to_user_ids"})
+"""Fields that @slack/types does not know yet."""

@@ -55,6 +55,25 @@ async def test_later_it_is_told_of_what_is_new(rig: Rig):
     assert last.count("| ") == after.count("| ")
 
 
+async def test_what_was_edited_since_is_told_again(rig: Rig):
+    """A message that was quoted and then edited comes again with the next call, once, behind all that was there."""
+    heard = await rig.team.says("UBEN", "CGENERAL", "Sales are down")
+    root = heard.ts
+    reply = await rig.team.says("UCLEO", "CGENERAL", "by 10%", root)
+    before = await called(rig, root, "why?")
+    rig.stand_in.fault(Fault("duplicate", on="message"))
+    await rig.team.edits("UCLEO", "CGENERAL", reply.ts, "by 12%, sorry")
+    await rig.team.unfurls("CGENERAL", root)
+    later = await rig.team.says("UCLEO", "CGENERAL", "tomorw", root)
+    await rig.team.edits("UCLEO", "CGENERAL", later.ts, "tomorrow")
+    after = await called(rig, root, "and now?")
+    assert after.startswith(before)
+    quoted = [line for line in after[len(before) :].splitlines() if line.startswith("| ")]
+    assert quoted == ["| Cleo Marsh: by 12%, sorry", "| Cleo Marsh: tomorrow"]
+    assert after.index("was edited") < after.index("by 12%")
+    assert (await called(rig, root, "well?")).count("12%") == 1
+
+
 async def test_what_slack_does_not_tell_in_time_is_told_with_the_next_call(rig: Rig):
     """The message goes ahead without what was said before; the next call makes up for it and tells nothing twice."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts

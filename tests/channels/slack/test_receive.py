@@ -287,6 +287,24 @@ async def test_slack_may_tell_of_a_message_twice_late_or_out_of_order(rig: Rig, 
     assert sorted(await rig.said("DANN", first.ts)) == ["hello", "more"]
 
 
+async def test_a_reply_may_come_before_what_it_replies_to(rig: Rig):
+    """When a mention comes late, the replies that were for nobody until then are answered behind it, each once."""
+    rig.stand_in.fault(Fault("late", times=2, seconds=60))
+    rig.stand_in.fault(Fault("server_error", on="conversations.replies"))
+    heard = await rig.team.mentions("UANN", "CGENERAL", "hello")
+    rig.clock.advance(5)
+    for user in ("UBEN", "UBUILD"):
+        assert (await rig.team.says(user, "CGENERAL", f"and {user}", heard.ts)).acked
+    assert (await rig.core.sessions()).items == ()
+    rig.clock.advance(60)
+    await heard.finished()
+    await rig.stand_in.until(lambda: rig.stand_in.called("conversations.replies"))
+    rig.clock.advance(5)
+    await rig.model.asked(2)
+    await rig.ended("CGENERAL", heard.ts)
+    assert await rig.said("CGENERAL", heard.ts) == ["hello", "and UBEN"]
+
+
 async def test_two_workspaces_share_nothing(rig: Rig):
     """The same ids in two workspaces are two conversations with two people."""
     globex = rig.stand_in.team("T0002")
@@ -332,12 +350,13 @@ async def test_a_shortcut_asks_about_a_message(rig: Rig):
     assert len(await rig.said("CGENERAL", alert.ts)) == 2
 
 
-async def test_a_shortcut_where_the_app_is_not_says_so(rig: Rig):
-    """Whoever asks about a message in a channel without the app is told to invite it."""
+@pytest.mark.parametrize("channel", ["CQUIET", "GHIDDEN"])
+async def test_a_shortcut_where_the_app_is_not_says_so(rig: Rig, channel: str):
+    """Whoever asks about a message in a channel without the app, public or private, is told to invite it."""
     rig.team.workspace.add(Channel("GHIDDEN", "hidden", "group", members={"UANN"}))
-    said = await rig.team.says("UANN", "GHIDDEN", "look at this")
-    await rig.team.shortcut("UANN", "ask_message", "GHIDDEN", said.ts)
-    assert [each.text for each in rig.team.top("GHIDDEN", user="UANN")] == ["look at this", ABSENT]
+    said = await rig.team.says("UANN", channel, "look at this")
+    await rig.team.shortcut("UANN", "ask_message", channel, said.ts)
+    assert [each.text for each in rig.team.top(channel, user="UANN")] == ["look at this", ABSENT]
     assert (await rig.core.sessions()).items == ()
 
 

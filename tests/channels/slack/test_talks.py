@@ -1,23 +1,23 @@
 """Whole conversations through slack-bolt and slack-sdk, by requests and by Socket Mode, at Slack's rates."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
-from agent_core import Core, Definition
-from agent_core.providers.base import Request
-from agent_core.testing import Answer, FakeClock, say, sleep
+from agent_core.testing import Answer
+from channels.ledger import Place
 from channels.slack import limits
-from channels.slack.testing import Shown, Team
-from tests.channels.slack.crowding import Held, Leaping, leap
-from tests.channels.slack.hearing import Rig, rigged, texts
+from channels.slack.threads import Threads
+from tests.channels.slack.hearing import Rig, texts
 from tests.channels.slack.showing import words
+from tests.channels.slack.talking import Play, converse, done, spoken
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
 
-Play = Callable[[Rig], Awaitable[None]]
 Talk = Callable[[Play, Callable[[str], Answer]], None]
 LONG = [f"Sentence number {n} is here. " + ("\n\n" if n % 7 == 0 else "") for n in range(1_450)]
 SLOW = [f"Part {n} of it. " for n in range(14)]
@@ -25,57 +25,13 @@ SLOW = [f"Part {n} of it. " for n in range(14)]
 
 @pytest.fixture(params=["requests", "socket"])
 def talk(fresh: Fresh, request: pytest.FixtureRequest) -> Talk:
-    """Let people talk to an agent that answers the last thing it was told, by a clock that leaps."""
+    """Let people talk to an agent that answers the last thing it was told."""
     socket = 5.0 if request.param == "socket" else None
 
     def on(play: Play, answer: Callable[[str], Answer]) -> None:
-        def answered(asked: Request) -> Answer:
-            return answer(texts(asked)[-1])
-
-        async def played(clock: FakeClock, leaping: Leaping) -> None:
-            with fresh() as open_database:
-                cores: list[Core] = []
-
-                async def make(model, *, clock: FakeClock, definition: dict) -> Core:
-                    core = Core(
-                        Held(open_database(), leaping),
-                        providers={model.name: model},
-                        tools={},
-                        default_model=model.name,
-                        clock=clock,
-                    )
-                    cores.append(core)
-                    await core.start()
-                    core._segments.pressure.stop()
-                    await core.agents.create(Definition(name="assistant", instructions="", **definition))
-                    return core
-
-                try:
-                    async with rigged(make, answer=answered, socket=socket, clock=clock, shown=True) as rig:
-                        await play(rig)
-                finally:
-                    await cores[0].stop()
-
-        leap(played)
+        converse(fresh, play, lambda asked: answer(texts(asked)[-1]), socket=socket)
 
     return on
-
-
-async def done(rig: Rig, team: Team, root: str, n: int = 1, channel: str = "CGENERAL") -> Sequence[Shown]:
-    """Return the *n* answers, or more, of a thread once nothing is open there."""
-
-    def is_done() -> bool:
-        answers, session = team.answers(channel, root), team.session(channel, root)
-        is_quiet = session is not None and session.status == "active"
-        return is_quiet and len(answers) >= n and not any(each.streaming for each in answers)
-
-    await rig.stand_in.until(is_done, timeout=60)
-    return team.answers(channel, root)
-
-
-def spoken(pieces: Sequence[str], every: float) -> Answer:
-    """Say *pieces*, with *every* seconds behind each."""
-    return [item for piece in pieces for item in (say(piece), sleep(every))]
 
 
 def test_a_conversation(talk: Talk):
@@ -147,3 +103,30 @@ def test_two_workspaces_at_once(talk: Talk):
             assert len(rig.stand_in.called("chat.startStream", team.id)) == 1
 
     talk(play, lambda asked: spoken([f"You said {asked}", " and I ", "heard it."], 2.0))
+
+
+def test_what_always_fails_is_tried_less_and_less(talk: Talk, monkeypatch: pytest.MonkeyPatch):
+    """A bug that one thread meets is logged whole once, costs ever fewer tries, and loses nothing once it is mended."""
+    show, tries = Threads._show, list[int]()
+
+    async def broken(threads: Threads, place: Place) -> Place | None:
+        tries.append(threads._clock.now())
+        if len(tries) <= 6:
+            raise RuntimeError("a bug")
+        return await show(threads, place)
+
+    async def play(rig: Rig) -> None:
+        monkeypatch.setattr(Threads, "_show", broken)
+        with capture_logs() as logs:
+            first = (await rig.team.mentions("UANN", "CGENERAL", "hello")).ts
+            await rig.clock.sleep(600)
+        # The second event of a mention may ask for one try more at once.
+        assert [round((after - before) / 15_000) for before, after in pairwise(tries)][1:] == [2, 4, 8, 16]
+        told = [each for each in logs if each["event"] == "slack.not_shown"]
+        assert [each["tries"] for each in told] == [1, 2, 3, 4, 5, 6]
+        assert [bool(each["exc_info"]) for each in told] == [True, False, False, False, False, False]
+        await rig.team.says("UANN", "CGENERAL", "again", first)  # is shown at once
+        answers = await done(rig, rig.team, first, 2)
+        assert [each.text for each in answers] == ["You said hello", "You said again"]
+
+    talk(play, lambda asked: spoken([f"You said {asked}"], 1.0))

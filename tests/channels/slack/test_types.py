@@ -1,32 +1,19 @@
-"""The payloads of the suite have the types that Slack publishes for them."""
-
-import hashlib
-import json
-import os
-import re
-import subprocess
-from pathlib import Path
+"""The payloads of the suite have the types that Slack publishes for them; `conftest.py` sees to all that is sent."""
 
 import pytest
 
 from channels.slack.blocks import payloads, plainer
 from channels.slack.testing.blocks import check
-from tests.channels.slack.samples import SAMPLES, WITHOUT_TYPE
+from tests.channels.slack.samples import SAMPLES, UNTYPED_FIELDS, WITHOUT_TYPE
+from tests.channels.slack.typed import compiled, forms, install, refused, untyped
 
-ROOT = Path(__file__).parents[3]
-TYPES = Path(__file__).parent / "types"
-STAMP = TYPES / "node_modules/.parley-lock"
 MARKDOWN = "# Title\n\nSome **words**, `code` and [a link](https://a.example).\n\n- one\n- two\n\n```py\nx = 1\n```"
 
 
 @pytest.fixture(scope="module")
 def installed() -> None:
-    """The types and their compiler, fetched once per lock file."""
-    lock = hashlib.sha256((TYPES / "package-lock.json").read_bytes()).hexdigest()
-    if not STAMP.exists() or STAMP.read_text("utf-8") != lock:
-        done = npm("ci", "--no-audit", "--no-fund", seconds=300)
-        assert done.returncode == 0, done.stdout
-        STAMP.write_text(lock, "utf-8")
+    """The types and their compiler."""
+    install()
 
 
 def typical() -> list[dict]:
@@ -61,37 +48,31 @@ def test_a_wrong_payload_has_not(installed: None):
 
 
 def test_what_has_no_type_yet_is_named(installed: None):
-    """These kinds are left out for a reason: the day the types know them, this fails."""
-    done = compiled([SAMPLES[kind] for kind in sorted(WITHOUT_TYPE)], "unknown")
-    assert refused(done.stdout) == set(range(len(WITHOUT_TYPE))), done.stdout
+    """These kinds and fields are left out for a reason: the day the types know them, this fails."""
+    button = {"type": "button", "text": {"type": "plain_text", "text": "x"}}
+    rows = [{"type": "actions", "elements": [{**button, field: ["x"]}]} for field in sorted(UNTYPED_FIELDS)]
+    unknown = [*(SAMPLES[kind] for kind in sorted(WITHOUT_TYPE)), *rows]
+    done = compiled(unknown, "unknown")
+    assert refused(done.stdout) == set(range(len(unknown))), done.stdout
 
 
-def refused(output: str) -> set[int]:
-    """Return which blocks, each on a line below the first, the compiler complains about."""
-    return {int(line) - 2 for line in re.findall(r"\.ts\((\d+),\d+\): error TS", output)}
+def test_a_form_is_what_a_type_tells_apart():
+    """Words and numbers are no part of a form, styles are; each item of a list is looked at by itself."""
+    button = {"type": "button", "text": {"type": "plain_text", "text": "Allow"}, "style": "primary"}
+    image = {"type": "image", "alt_text": "a", "image_url": "https://a.example/a.png"}
+    row = {"type": "actions", "block_id": "1", "elements": [button, {**button, "text": "Deny"}, image]}
+    found = forms(row)
+    assert forms({**row, "block_id": "2"}) == found
+    assert [form["elements"] for form in found] == [
+        [{"type": "button", "text": {"type": "plain_text", "text": "x"}, "style": "primary"}],
+        [{"type": "button", "text": "x", "style": "primary"}],
+        [{"type": "image", "alt_text": "x", "image_url": "x"}],
+    ]
 
 
-def compiled(blocks: list[dict], name: str) -> subprocess.CompletedProcess[str]:
-    """Compile a file that says of each of *blocks*, on a line of its own, that it is a block."""
-    source = TYPES / "node_modules" / f".{name}-{os.getpid()}.ts"
-    lines = ['import type { KnownBlock } from "@slack/types";']
-    lines += [f"export const block{n}: KnownBlock = {json.dumps(block)};" for n, block in enumerate(blocks)]
-    source.write_text("\n".join(lines), "utf-8")
-    options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--types", "")
-    try:
-        return npm("exec", "--no", "--", "tsc", *options, str(source), seconds=120)
-    finally:
-        source.unlink()
-
-
-def npm(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run npm in the folder of the types with the node of .venv."""
-    return subprocess.run(
-        [str(ROOT / "scripts/npm"), "--prefix", str(TYPES), *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+def test_what_a_test_sends_is_held_against_the_types(installed: None):
+    """A form that has no such type is named, however much else was sent with it."""
+    wrong = {"type": "markdown", "text": "x", "styled": "boldly"}
+    said = untyped([{"type": "divider"}, wrong])
+    assert '"styled": "boldly"' in said
+    assert "divider" not in said.splitlines()[1]

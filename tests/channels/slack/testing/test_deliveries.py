@@ -24,6 +24,13 @@ async def test_a_mention_arrives_twice_and_signed(team: Team, listener: Listener
     assert {(each.payload["team_id"], each.event["channel"]) for each in listener.told} == {("T0001", "CGENERAL")}
 
 
+async def test_a_mention_by_a_bot_says_so(team: Team, listener: Listener):
+    """Both events of a message that another bot wrote name that bot."""
+    await team.mentions("UBUILD", "CGENERAL", "hello")
+    assert sorted(kinds(listener)) == ["app_mention", "message"]
+    assert {each["bot_id"] for each in listener.events} == {"BBUILD"}
+
+
 async def test_a_wrong_secret_is_noticed(stand_in: SlackStandIn, team: Team):
     """An app with another secret refuses what comes, and the person's action says so."""
     async with Listener("another secret") as listening:

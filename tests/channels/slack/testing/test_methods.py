@@ -76,6 +76,14 @@ async def test_threads_are_read_in_pages(team: Team, slack: Slack):
     assert [each["text"] for each in (await slack.conversations_history(channel="CGENERAL"))["messages"]] == ["0"]
 
 
+async def test_only_who_is_in_a_channel_reads_it(team: Team, slack: Slack):
+    """A public channel without the app exists for it, and its messages do not."""
+    root = (await team.says("UANN", "CQUIET", "hello")).ts
+    assert (await slack.conversations_info(channel="CQUIET"))["channel"]["is_member"] is False
+    assert await code(slack.conversations_replies(channel="CQUIET", ts=root)) == "not_in_channel"
+    assert await code(slack.conversations_history(channel="CQUIET")) == "not_in_channel"
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -1,0 +1,128 @@
+"""Slack's own types of blocks, the npm package @slack/types: what the stand-in was sent is compiled against them."""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.channels.slack.samples import UNTYPED_FIELDS, WITHOUT_TYPE
+
+ROOT = Path(__file__).parents[3]
+TYPES = Path(__file__).parent / "types"
+STAMP = TYPES / "node_modules/.parley-lock"
+KNOWN = TYPES / "node_modules/.parley-forms"
+"""The forms that have the types: each is compiled once on a machine."""
+WORDS = frozenset({
+    *("accessibility_label", "alt_text", "caption", "image_url", "label", "name", "text", "title", "url", "value"),
+    *("action_id", "block_id", "callback_id", "channel_id", "external_id", "id", "task_id", "user_id", "usergroup_id"),
+})  # fmt: skip
+"""Fields that may say anything; what other fields say is part of the form."""
+Json = dict[str, Any]
+
+
+def forms(value: Any, name: str = "") -> list[Any]:
+    """Return the forms of *value*: without its words and numbers, each list of it with one item at a time.
+
+    What stands beside an item of a list makes no difference to its type; so there are few of them. Fields that have no
+    type yet are left out.
+    """
+    match value:
+        case list():
+            return _distinct([form] for each in value for form in forms(each, name)) or [[]]
+        case dict():
+            parts = {key: forms(each, key) for key, each in value.items() if key not in UNTYPED_FIELDS}
+            first = {key: found[0] for key, found in parts.items()}
+            return [first, *({**first, key: form} for key, found in parts.items() for form in found[1:])]
+        case str():
+            return ["x" if name in WORDS else value]
+        case bool() | None:
+            return [value]
+        case _:
+            return [1]
+
+
+def _distinct(found: Iterator[Any]) -> list[Any]:
+    return list({written(each): each for each in found}.values())
+
+
+def written(form: Any) -> str:
+    """Return *form* as text."""
+    return json.dumps(form, sort_keys=True)
+
+
+def untyped(taken: Sequence[Json]) -> str:
+    """Return what the compiler has against the forms *taken*, nothing if they have Slack's types."""
+    with _alone():
+        known = set(KNOWN.read_text("utf-8").splitlines()) if KNOWN.exists() else set[str]()
+        new = [form for form in taken if form["type"] not in WITHOUT_TYPE and written(form) not in known]
+        if not new:
+            return ""
+        _install()
+        done = compiled(new, "taken")
+        if done.returncode:
+            bad = [written(new[n]) for n in sorted(refused(done.stdout))]
+            return "\n".join(("@slack/types knows no such block:", *bad, done.stdout))
+        with KNOWN.open("a", encoding="utf-8") as file:
+            file.writelines(f"{written(form)}\n" for form in new)
+        return ""
+
+
+def install() -> None:
+    """Fetch the types and their compiler, once per lock file."""
+    with _alone():
+        _install()
+
+
+def _install() -> None:
+    lock = hashlib.sha256((TYPES / "package-lock.json").read_bytes()).hexdigest()
+    if not STAMP.exists() or STAMP.read_text("utf-8") != lock:
+        done = npm("ci", "--no-audit", "--no-fund", seconds=300)
+        assert done.returncode == 0, done.stdout
+        STAMP.write_text(lock, "utf-8")
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let one process at a time fetch or note something."""
+    place = hashlib.sha256(str(TYPES).encode()).hexdigest()[:12]
+    with (Path(tempfile.gettempdir()) / f"parley-types-{place}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def refused(output: str) -> set[int]:
+    """Return which blocks, each on a line below the first, the compiler complains about."""
+    return {int(line) - 2 for line in re.findall(r"\.ts\((\d+),\d+\): error TS", output)}
+
+
+def compiled(blocks: Sequence[Json], name: str) -> subprocess.CompletedProcess[str]:
+    """Compile a file that says of each of *blocks*, on a line of its own, that it is a block."""
+    source = TYPES / "node_modules" / f".{name}-{os.getpid()}.ts"
+    lines = ['import type { KnownBlock } from "@slack/types";']
+    lines += [f"export const block{n}: KnownBlock = {json.dumps(block)};" for n, block in enumerate(blocks)]
+    source.write_text("\n".join(lines), "utf-8")
+    options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--types", "")
+    try:
+        return npm("exec", "--no", "--", "tsc", *options, str(source), seconds=120)
+    finally:
+        source.unlink()
+
+
+def npm(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run npm in the folder of the types with the node of .venv."""
+    return subprocess.run(
+        [str(ROOT / "scripts/npm"), "--prefix", str(TYPES), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
