@@ -139,6 +139,7 @@ class _Asked(msgspec.Struct):
 
     responders: tuple[str, ...]
     asker: Actor | None
+    speakers: tuple[Actor, ...]
 
 
 class Desk:
@@ -152,8 +153,8 @@ class Desk:
         path, by = f"/v1/approvals/{_path(decision.approval)}", decision.by
         asked = msgspec.convert(await self._call("GET", path, None), _Asked)
         person = replace(by, is_operator=False)
-        may_by_key = may_respond(asked.responders, asked.asker, by)
-        named = may_respond(asked.responders, asked.asker, person) or not may_by_key
+        may_by_key = may_respond(asked.responders, asked.asker, by, asked.speakers)
+        named = not may_by_key or may_respond(asked.responders, asked.asker, person, asked.speakers)
         given = {
             "approved": decision.approved,
             "remember": decision.remember,

@@ -46,7 +46,7 @@ def asked(question: Question) -> Iterator[str]:
     yield f"? {one_line(question.title)} ({question.id})"
     if question.detail:
         yield f"  {one_line(question.detail)}"
-    yield f"  {one_line(question.tool)}{', corrected' if question.edited else ''}"
+    yield f"  {one_line(question.tool)}"
     for name, value in question.arguments.items():
         yield f"    {name if name.isidentifier() else exact(name)}: {exact(value)}"
     who = ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)

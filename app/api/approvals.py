@@ -20,11 +20,10 @@ from agent_core import (
     NotAnApprover,
     NotFound,
     Page,
-    may_respond,
 )
 from agent_core.store.approvals import Owner
 from app.api.bodies import actor_of
-from app.api.deciders import decider
+from app.api.deciders import decider, may_decide
 from app.api.deps import MAX_SEQ, PERSONS, Caller, Cursor, Limit, Name, Operator, Show, Wired, owns
 from app.api.problems import answers, problem
 from app.api.replies import DecisionBody
@@ -120,12 +119,15 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
 
 def _is_shown(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> bool:
     """Tell whether *principal* is shown that people are asked; of hidden tools only those are who may decide."""
-    return show != "none" or may_respond(approval.responders, approval.asker, decider(principal, approval.asker))
+    return show != "none" or _may_decide(approval, principal)
+
+
+def _may_decide(approval: ApprovalObject, principal: Principal) -> bool:
+    return may_decide(principal, approval.responders, approval.asker, approval.speakers)
 
 
 def _wire(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> Any:
-    may = may_respond(approval.responders, approval.asker, decider(principal, approval.asker))
-    return approval_wire(approval, show, may_decide=may)
+    return approval_wire(approval, show, may_decide=_may_decide(approval, principal))
 
 
 async def _lines(core: Core, batch: Sequence[AuditEntry], approval: str | None) -> AsyncIterator[bytes]:

@@ -1,9 +1,10 @@
 """Who decides over HTTP: in whose name a caller votes, and of which approvals a visitor may."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from fastapi import Depends
+from msgspec.structs import replace
 
 from agent_core import (
     Actor,
@@ -38,11 +39,16 @@ def decider(principal: Principal, asker: Actor | None, named: Actor | None = Non
     return Decider(actor=_person(named, asker), is_present=True)
 
 
+def may_decide(principal: Principal, responders: Sequence[str], asker: Actor | None, speakers: Sequence[Actor]) -> bool:
+    """Tell whether *principal*, in nobody else's name, may vote on what *asker* wants, and others had a say in."""
+    return may_respond(responders, asker, decider(principal, asker), speakers)
+
+
 def _person(actor: Actor, asker: Actor | None) -> Actor:
-    """Return *asker* if *actor* is the same person: the embedding site's user is the visitor with that id."""
-    if asker is None or asker.id != actor.id:
+    """Return *actor* as the kind of person that *asker* is, if they are one: a site's user is its visitor too."""
+    if asker is None or asker.id != actor.id or not {asker.kind, actor.kind} <= PERSONS:
         return actor
-    return asker if {asker.kind, actor.kind} <= PERSONS else actor
+    return replace(actor, kind=asker.kind, name=actor.name or asker.name)
 
 
 class Mine:
@@ -56,8 +62,8 @@ class Mine:
         """Find out about the approvals that *events* are about."""
         for event in events:
             match event.body if event.type in ASKING else None:
-                case ApprovalRequested(approval=id, responders=responders, by=asker):
-                    self._known[id] = self._may(responders, asker)
+                case ApprovalRequested(approval=id) as asked:
+                    self._known[id] = may_decide(self._visitor, asked.responders, asked.by, asked.speakers)
                 case ApprovalVoted(approval=id) | ApprovalDecided(approval=id) if id not in self._known:
                     self._known[id] = await self._find(id)
                 case _:
@@ -76,10 +82,7 @@ class Mine:
             asked = await self._core.approvals.get(id)
         except NotFound:  # its session is being deleted
             return False
-        return self._may(asked.responders, asked.asker)
-
-    def _may(self, responders: Iterable[str], asker: Actor | None) -> bool:
-        return may_respond(tuple(responders), asker, decider(self._visitor, asker))
+        return may_decide(self._visitor, asked.responders, asked.asker, asked.speakers)
 
 
 async def mine_of(wired: Wired, principal: Caller) -> Mine | None:

@@ -52,7 +52,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """A question to people about one exact call.
 
     *arguments* are those that run after a yes, *asked* those of the model; *digest* is the hash of the tool's name and
-    *arguments*. *edit* and *remember* tell what a decision may bring, *may_decide* whether the caller may give one.
+    *arguments*. *speakers* are those who had a say in it beside the *asker*. *edit* and *remember* tell what a decision
+    may bring, *may_decide* whether the caller may give one.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     remember: bool
     on_timeout: Literal["deny", "fail"]
     asker: Actor | None
+    speakers: tuple[Actor, ...]
     requested_at: str
     expires_at: str
     decided_by: Actor | None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import httpx
 
@@ -52,43 +53,47 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
 
 
 async def test_approvals_are_decided_from_the_command_line(serving: Serving):
-    """Open questions are listed, decided as oneself or as another, and on record; a refusal is one line."""
-    shell, hook = serving.shell, {"event": "PreToolUse", "type": "approval", "config": {"edit": True, "quorum": 2}}
-    hook["config"] |= {"responders": ["operators", "actor:bob"]}
-    agent = {"name": "careful", "instructions": "Be careful.", "tools": ["calculate"], "hooks": [hook]}
-    headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
-        assert (await client.post("/v1/agents", json=agent)).status_code == 201
-        run = (await client.post("/v1/agents/careful/runs", json={"input": "What is 12 * 7?", "actor": "ann"})).json()
-    (pending,) = run["pending"]
-    id = pending["approval"]
+    """Open questions are listed, corrected, decided as oneself or another, and on record; a refusal is one line."""
+    shell, (id, two) = serving.shell, await asking(serving, {"edit": True}, {"quorum": 2})
     listed, lines, none, *refused = await asyncio.gather(
         shell.said("approvals", "list"),
-        shell.said("approvals", "list", "--json", "--session", run["session"]),
+        shell.said("approvals", "list", "--json"),
         shell.said("approvals", "list", "--status", "denied"),
         shell.refused("approvals", "decide", id, "--approve", "--as", "eve"),
         shell.refused("approvals", "decide", id, "--approve", "--arguments", "[1]"),
         shell.refused("approvals", "decide", id, "--approve", "--arguments", '{"expression": 1}'),
         shell.refused("approvals", "decide", "apr_none", "--deny"),
     )
-    assert listed.split()[:3] == [id, "open", "0/2"]
+    assert [line.split()[:3] for line in listed.splitlines()] == [[id, "open", "0/1"], [two, "open", "0/2"]]
     assert 'ann  calculate {"expression": "12 * 7"}' in listed
-    assert (json.loads(lines)["id"], none) == (id, "")
+    assert ([json.loads(line)["id"] for line in lines.splitlines()], none) == ([id, two], "")
     told = ("`eve` may not decide", "one JSON object", "arguments.expression", "apr_none")
     assert all(words in line for words, line in zip(told, refused, strict=True))
-    corrected = '{"expression": "12 * 8"}'
-    assert await shell.said("approvals", "decide", id, "--approve", "--arguments", corrected) == (
-        f"{id}  open  1 of 2 said yes\n"
-    )
-    assert await shell.said("approvals", "decide", id, "--approve", "--as", "bob") == f"{id}  approved\n"
+    assert await shell.said("approvals", "decide", two, "--approve") == f"{two}  open  1 of 2 said yes\n"
+    corrected = ("--arguments", '{"expression": "12 * 8"}', "--as", "bob")
+    assert await shell.said("approvals", "decide", id, "--approve", *corrected) == f"{id}  approved\n"
     late = await shell.refused("approvals", "decide", id, "--deny", "--reason", "No.")
     assert "approved already by bob" in late
-    assert "96" in await shell.said("runs", "tail", run["id"])
-    record = [json.loads(line) for line in (await shell.said("approvals", "audit")).splitlines()]
-    assert [line["kind"] for line in record] == ["requested", "refused", "voted", "approved", "late"]
+    record = [json.loads(line) for line in (await shell.said("approvals", "audit", "--approval", id)).splitlines()]
+    assert [line["kind"] for line in record] == ["requested", "refused", "approved", "late"]
     assert {line["surface"] for line in record[1:]} == {"terminal"}
-    rest = await shell.said("approvals", "audit", "--after", str(record[2]["seq"]), "--approval", id)
-    assert [json.loads(line) for line in rest.splitlines()] == record[3:]
+    rest = await shell.said("approvals", "audit", "--after", str(record[1]["seq"]), "--approval", id)
+    assert [json.loads(line) for line in rest.splitlines()] == record[2:]
+
+
+async def asking(serving: Serving, *policies: dict[str, Any]) -> list[str]:
+    """Make an agent for each of *policies*, have it ask for a sum, and return the approvals."""
+    asked = []
+    async with httpx.AsyncClient(base_url=serving.url, headers={"Authorization": f"Bearer {serving.key}"}) as client:
+        for n, policy in enumerate(policies):
+            config = {"responders": ["operators", "actor:bob"], **policy}
+            hook = {"event": "PreToolUse", "type": "approval", "config": config}
+            agent = {"name": f"careful-{n}", "instructions": "Ask.", "tools": ["calculate"], "hooks": [hook]}
+            assert (await client.post("/v1/agents", json=agent)).status_code == 201
+            body = {"input": "What is 12 * 7?", "actor": "ann"}
+            run = (await client.post(f"/v1/agents/careful-{n}/runs", json=body)).json()
+            asked.append(run["pending"][0]["approval"])
+    return asked
 
 
 async def test_agents_are_applied_from_files(serving: Serving, tmp_path):
