@@ -199,13 +199,20 @@ async def test_a_lost_session_ends_the_conversation(make_core, screen, typist):
         await talk(core, screen, typist, "ses_gone")
 
 
+class Shop(Till):
+    """A till, and the conversation in which it is asked for."""
+
+    core: Core
+    session: str
+
+
 @pytest.fixture(params=["own core", "server"])
 async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIterator[Callable[..., Awaitable[Till]]]:
     """Begin a conversation with an agent that asks before it pays, with a core of its own or over HTTP."""
     async with AsyncExitStack() as stack:
 
-        async def begin(**config) -> Till:
-            till = Till()
+        async def begin(**config) -> Shop:
+            till = Shop()
             tools = till.tools()
             definition = {"hooks": (asks(**config),), "tools": tuple(tool.spec.name for tool in tools)}
             core = port = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)

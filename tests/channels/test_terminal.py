@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import channels.terminal
 from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
-from channels.base import Body, Call, Entry, Grown, Piece, Question, Run, Said, Stop
+from channels.base import Body, Call, CallStatus, Entry, Grown, Piece, Question, Run, Said, Stop
 from channels.plain import asked, end_of, exact, harmless
 from channels.relay import Relay
 from channels.terminal import ADDRESS, Terminal
@@ -145,7 +145,7 @@ ASKED = Question(
 WAITS = Run("run_1", "waiting")
 
 
-def asking(question: Question = ASKED, status="waiting", **fields) -> Body:
+def asking(question: Question = ASKED, status: CallStatus = "waiting", **fields) -> Body:
     """Return the picture of an answer whose call is asked about."""
     return picture("Paying.", Call("c1", "pay", status, question=question), run=WAITS, closed=True, **fields)
 
