@@ -307,8 +307,7 @@ async def test_defaults_of_a_resume_are_for_the_rest_of_the_run(make_core: MakeC
 
 async def test_rules_of_a_resume_are_for_the_steps_that_they_name(make_core: MakeCore):
     """Steps are counted from the run's first; the rules go before the agent's own, and with other defaults."""
-    rules = (StepRule(step=3, tool_choice="none"),)
-    changes = Changes(rules=rules, defaults=Defaults(max_output_tokens=9))
+    changes = Changes(rules=(StepRule(step=3, tool_choice="none"),), defaults=Defaults(max_output_tokens=9))
     stage = await resumed(make_core, [(call("look"),), (say("Done."),)], changes)
     assert choices(stage) == ["auto", "auto", "none"]
     assert [request.controls.max_output_tokens for request in stage.provider.requests] == [None, 9, 9]
