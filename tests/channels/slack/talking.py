@@ -5,7 +5,8 @@ from typing import Any
 
 from agent_core import Core, Definition
 from agent_core.providers.base import Request
-from agent_core.testing import Answer, FakeClock, say, sleep
+from agent_core.testing import Answer, FakeClock, say
+from agent_core.testing import sleep as lasting
 from agent_core.tools.base import Tool
 from channels.slack.testing import Shown, Team
 from tests.channels.slack.crowding import Held, Leaping, leap
@@ -51,7 +52,7 @@ def converse(
 
 def spoken(pieces: Sequence[str], every: float) -> Answer:
     """Say *pieces*, with *every* seconds behind each."""
-    return [item for piece in pieces for item in (say(piece), sleep(every))]
+    return [item for piece in pieces for item in (say(piece), lasting(every))]
 
 
 def is_done(team: Team, channel: str, root: str, n: int = 1) -> bool:
