@@ -165,8 +165,7 @@ def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -
 
 
 def allowed(scope: Scope, routes: Sequence[BaseRoute]) -> list[str]:
-    """Return every method that some route takes at the path of *scope*; a path of its own is nobody's parameter."""
-    routes = [route for route in routes if getattr(route, "path", None) == scope["path"]] or routes
+    """Return every method that some route takes at the path of *scope*."""
     found = [
         method
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
