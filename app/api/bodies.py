@@ -183,7 +183,7 @@ class ToolBody(Body):
     name: Id
     kind: Literal["client", "none"]
     description: Words
-    parameters: dict[str, Any]
+    parameters: Shallow
 
 
 AnyTool = Annotated[
@@ -199,7 +199,7 @@ class HookBody(Body):
     type: HookType
     matcher: Id | None = None
     order: int = Field(default=0, ge=-1_000_000, le=1_000_000)
-    config: dict[str, Any] = Field(default_factory=dict)
+    config: Shallow = Field(default_factory=dict)
     name: Id | None = None
 
 

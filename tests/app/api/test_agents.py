@@ -107,6 +107,64 @@ async def test_lists_come_in_pages(client: httpx.AsyncClient):
     assert second["next_cursor"] is None
 
 
+WHERE = {"name": "where", "kind": "client", "description": "Where?", "parameters": {"type": "object"}}
+
+
+async def test_hooks_and_tools_of_others_are_fields_of_an_agent(client: httpx.AsyncClient):
+    """Names and declared tools stand side by side, hooks have their defaults; a change replaces a list whole."""
+    asks = {"event": "PreToolUse", "type": "approval", "matcher": "calculate", "config": {"quorum": 2}}
+    made = await client.post("/v1/agents", json={**NEW, "tools": ["calculate", WHERE], "hooks": [asks]})
+    assert made.status_code == 201, made.text
+    assert made.json()["tools"] == ["calculate", WHERE]
+    assert made.json()["hooks"] == [{**asks, "order": 0, "name": None}]
+    assert (await client.get("/v1/agents/scout")).json() == made.json()
+    kept = (await client.patch("/v1/agents/scout", json={"instructions": "Look twice."})).json()
+    assert (kept["tools"], kept["hooks"]) == (made.json()["tools"], made.json()["hooks"])
+    changed = (await client.patch("/v1/agents/scout", json={"tools": [{**WHERE, "kind": "none"}], "hooks": []})).json()
+    assert (changed["version"], changed["tools"][0]["kind"], changed["hooks"]) == (3, "none", [])
+
+
+def asks(**config) -> dict:
+    """Return an agent's hooks: people are asked, as *config* says."""
+    return {"hooks": [{"event": "PreToolUse", "type": "approval", "config": config}]}
+
+
+DEEP: dict = {}
+for _ in range(900):
+    DEEP = {"properties": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"tools": [1]}, "tools.0"),
+        ({"tools": [{**WHERE, "kind": "server"}]}, "tools.0.kind"),
+        ({"tools": [{"name": "where", "kind": "client"}]}, "tools.0.description"),
+        ({"tools": [{**WHERE, "effect": "write"}]}, "tools.0.effect"),
+        ({"tools": [{**WHERE, "name": "where is it"}]}, "tools[0].name"),
+        ({"tools": [{**WHERE, "name": "calculate"}]}, "tools[0].name"),
+        ({"tools": [WHERE, WHERE]}, "tools[1]"),
+        ({"tools": [{**WHERE, "parameters": {"type": "text"}}]}, "tools[0].parameters"),
+        ({"hooks": [{"event": "Sometimes", "type": "rule"}]}, "hooks.0.event"),
+        ({"hooks": [{"event": "OnRunStart", "type": "approval"}]}, "hooks[0].event"),
+        (asks(responders=["me"]), "hooks[0].config.responders"),
+        (asks(people=2), "hooks[0].config"),
+        (asks(quorum=0), "hooks[0].config.quorum"),
+        (asks(timeout_s=0), "hooks[0].config.timeout_s"),
+        (asks(deliver_to=["somewhere"]), "hooks[0].config.deliver_to"),
+        (asks(**DEEP), "hooks.0.config"),
+        ({"tools": [{**WHERE, "parameters": {"type": "object", **DEEP}}]}, "tools.0.parameters"),
+        ({"hooks": [{"event": "PreToolUse", "type": "approval"}] * 51}, "hooks"),
+        ({"hooks": {"event": "PreToolUse"}}, "hooks"),
+    ],
+)
+async def test_hooks_and_tools_that_cannot_be_are_refused(client: httpx.AsyncClient, given, path):
+    """What is no tool and no hook answers 422 with its place, and nothing is made."""
+    answer = await client.post("/v1/agents", json={**NEW, **given})
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, path), answer.text
+    assert (await client.get("/v1/agents/scout")).status_code == 404
+
+
 async def test_agents_that_cannot_run_are_refused(client: httpx.AsyncClient):
     """An unknown tool or provider, and a name that is taken, answer 422 with the field."""
     for more, path in (({"tools": ["dig"]}, "tools"), ({"model": "acme:m"}, "model"), ({"name": "filed"}, "name")):

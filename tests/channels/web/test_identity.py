@@ -4,7 +4,7 @@ import jwt
 import pytest
 
 from agent_core import Actor
-from channels.web.identity import Principal, Tokens
+from channels.web.identity import SCOPES, Principal, Tokens
 
 ADA = Actor(id="ada", kind="visitor", name="Ada")
 
@@ -36,6 +36,24 @@ def test_an_operators_token_names_no_agent():
     found = tokens.read(tokens.operator().text)
     assert found
     assert (found.role, found.agent, found.visitor) == ("operator", None, False)
+
+
+def test_an_operators_token_has_the_scopes_that_it_was_given():
+    """A command's token has all of them, another one those that it was signed with, and a visitor's none."""
+    tokens = Tokens(derive, now=Clock())
+    for token, scopes in (
+        (tokens.operator(), SCOPES),
+        (tokens.operator(scopes=("approvals:as",)), {"approvals:as"}),
+        (tokens.operator(scopes=()), frozenset()),
+        (tokens.visitor(ADA, agent="agent_1"), frozenset()),
+    ):
+        found = tokens.read(token.text)
+        assert found
+        assert found.scopes == scopes
+    claims = {"sub": "ada", "aud": "visitor", "agent": "agent_1", "exp": 2_000_000, "scope": "approvals:as"}
+    found = tokens.read(jwt.encode(claims, derive("visitor-token"), algorithm="HS256"))
+    assert found
+    assert (found.role, found.scopes) == ("visitor", frozenset())
 
 
 def test_a_token_ends():
