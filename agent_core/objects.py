@@ -158,7 +158,7 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
     deliver_to: tuple[str, ...]
     on_timeout: Literal["deny", "fail"]
     asker: Actor | None
-    speakers: tuple[Actor, ...]
+    speakers: tuple[Actor, ...] = ()
     requested_at: int
     expires_at: int
     decided_by: Actor | None = None
