@@ -68,7 +68,7 @@ def denying(asked: ApprovalObject, card: CardAt) -> Json:
     """Return the form that asks why not."""
     element = {"type": "plain_text_input", "action_id": VALUE, "multiline": True, "max_length": MOST_REASON}
     reason = _input(REASON, "Why not?", element, hint="The agent is told. You may leave it out.", optional=True)
-    return _form(DENY, "Deny this call", "Deny", [_about(asked), reason], card, asked.digest)
+    return _form(DENY, "Deny this call", "Deny", [_about(asked), reason], card)
 
 
 def editing(asked: ApprovalObject, schema: Json, card: CardAt) -> Json:
@@ -80,18 +80,17 @@ def editing(asked: ApprovalObject, schema: Json, card: CardAt) -> Json:
         blocks.append(
             _note(said if len(said) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
         )
-    return _form(EDIT, "Edit and approve", "Approve", blocks, card, asked.digest)
+    return _form(EDIT, "Edit and approve", "Approve", blocks, card)
 
 
-def written(card: CardAt, digest: str) -> str:
-    """Return what a form keeps to itself: its card, and the call that it shows."""
-    return json.dumps([card.approval, card.channel, card.ts, card.root, digest])
+def written(card: CardAt) -> str:
+    """Return what a form keeps to itself: its card."""
+    return json.dumps([card.approval, card.channel, card.ts, card.root])
 
 
-def kept(metadata: str) -> tuple[CardAt, str]:
+def kept(metadata: str) -> CardAt:
     """Return what `written` gave; raises `ValueError` or `TypeError` for anything else."""
-    *card, digest = json.loads(metadata)
-    return CardAt(*card), str(digest)
+    return CardAt(*json.loads(metadata))
 
 
 def notice(words: str) -> Json:
@@ -224,9 +223,9 @@ def _input(block: str, label: str, element: Json, *, hint: str = "", optional: b
     return {**made, "hint": _plain(hint)} if hint else made
 
 
-def _form(callback: str, title: str, submit: str, blocks: Sequence[Json], card: CardAt, digest: str) -> Json:
+def _form(callback: str, title: str, submit: str, blocks: Sequence[Json], card: CardAt) -> Json:
     made: Json = {"type": "modal", "callback_id": callback, "title": _plain(title), "submit": _plain(submit)}
-    return {**made, "close": _plain("Back"), "private_metadata": written(card, digest), "blocks": list(blocks)}
+    return {**made, "close": _plain("Back"), "private_metadata": written(card), "blocks": list(blocks)}
 
 
 def _about(asked: ApprovalObject) -> Json:

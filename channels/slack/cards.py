@@ -102,9 +102,7 @@ class Cards:
         versions = await self._core.approvals.versions()
         self._planned &= versions.keys()
         for approval in versions.keys() - self._planned:
-            if (asked := await self._asked(approval)) is not None:
-                await self._rows.plan(approval, asked.session, await self._spots(asked))
-                self._planned.add(approval)
+            await self._plan(approval)
         due = [
             key
             for key, approval, state, version in await self._rows.unsettled()
@@ -115,6 +113,18 @@ class Cards:
             task = asyncio.create_task(self._guarded(card, versions.get(card.approval, "")), name=f"card-{card.id}")
             self._working[card.key] = task
             task.add_done_callback(partial(self._worked, card.key))
+
+    async def _plan(self, approval: str) -> None:
+        """Note where a question is to be asked."""
+        asked = await self._asked(approval)
+        try:
+            spots = [] if asked is None else await self._spots(asked)
+        except f.SlackFailure as error:  # it does not say which workspace is the only one
+            _log.warning("slack.card_delayed", approval=approval, error=str(error))
+            return
+        if asked is not None and spots:
+            await self._rows.plan(approval, asked.session, spots)
+        self._planned.add(approval)
 
     def _worked(self, key: int, _task: asyncio.Task[None]) -> None:
         del self._working[key]
@@ -145,6 +155,8 @@ class Cards:
             _log.warning("slack.card_not_shown", card=card.id, error=str(error))
         except Exception:  # noqa: BLE001 - the boundary of a task: one card's fault is no other's
             _log.exception("slack.failed", card=card.id)
+            with suppress(LostPlace, Unavailable):  # what is wrong may be there to stay
+                await self._rows.leave(card, again=SLOWEST * 2.0 ** min(card.tries, 6), tries=card.tries + 1)
 
     async def _bring(self, card: Card, version: str) -> None:
         asked = await self._asked(card.approval)

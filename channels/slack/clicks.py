@@ -39,7 +39,6 @@ NOT_YOURS = "This is not yours to decide. It is for: "
 NOT_SURE = "Slack does not tell me just now whether this is yours to decide. Try again in a moment."
 AGAIN = "That cannot be done just now. Try again in a moment."
 NO_FORM = "That took too long, so no form could be opened. Press the button again."
-CHANGED = "Somebody has changed what is asked for meanwhile. Close this form, and look at the card again."
 NOTHING_TO_EDIT = "Nothing of this call can be changed any more; approve or deny it as it is."
 OPENING = 1.0
 """Seconds for a form beyond those for who it is that asks for one: Slack takes it for three after the click."""
@@ -78,7 +77,7 @@ class Clicks:
         by = await self._decider(home, pressed.user, card, asked, until)
         if isinstance(by, str):
             return by
-        if pressed.what in (EDIT, DENY) and may_respond(asked.responders, asked.asker, by):
+        if pressed.what in (EDIT, DENY) and may_respond(asked.responders, asked.asker, by, asked.speakers):
             return await self._open(home, pressed, asked, until)
         # Who may not is refused by the core, which keeps account of it.
         yes = pressed.what in (APPROVE, ALWAYS)
@@ -114,8 +113,6 @@ class Clicks:
 
     async def _edited(self, home: Installation, filled: Filled, asked: ApprovalObject, by: Decider) -> Json | None:
         """Approve a call as it was corrected; what does not fit is said at its field, and then nothing is decided."""
-        if asked.digest != filled.digest:
-            return _told(CHANGED)
         fields = forms.fields(asked, await self._schema(asked))
         arguments, errors = forms.read(fields, filled.values, asked.arguments)
         if errors:
@@ -176,7 +173,7 @@ class Clicks:
         belonging = await self.groups.of(home, user, groups, until=until) if groups else Belonging(())
         also = (f"slack:{user}", *(f"slack:{group}" for group in belonging.of))
         by = Decider(actor=who, is_present=True, also=also)
-        if not belonging.sure and not may_respond(asked.responders, asked.asker, by):
+        if not belonging.sure and not may_respond(asked.responders, asked.asker, by, asked.speakers):
             return NOT_SURE
         return by
 

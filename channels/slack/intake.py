@@ -122,15 +122,11 @@ class Pressed:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Somebody sent a form of a *card* off: *what* is its `callback_id`, *values* are by its blocks.
-
-    *digest* names the call that the form showed.
-    """
+    """Somebody sent a form of a *card* off: *what* is its `callback_id`, *values* are by its blocks."""
 
     user: str
     card: CardAt
     what: str
-    digest: str
     values: Mapping[str, str | None]
 
 
@@ -160,8 +156,16 @@ def read(payload: Json, me: Identity) -> Asked | None:
 def team_of(payload: Json) -> str:
     """Return the workspace whose app *payload* is for."""
     authorized: list[Json] = payload.get("authorizations") or []
-    places = (*authorized[:1], {"team_id": part(payload, "team").get("id")}, payload, part(payload, "user"))
-    return next((str(place["team_id"]) for place in places if place.get("team_id")), "")
+    named = [place.get("team_id") for place in authorized[:1]]
+    match payload.get("type"):
+        case "block_actions":  # people of elsewhere press our buttons, too
+            named.append(part(payload, "message").get("team"))
+        case "view_submission":
+            named.append(part(payload, "view").get("app_installed_team_id"))
+        case _:
+            pass
+    named += [part(payload, "team").get("id"), payload.get("team_id"), part(payload, "user").get("team_id")]
+    return next((str(team) for team in named if team), "")
 
 
 def part(payload: Json, name: str) -> Json:
@@ -276,10 +280,9 @@ def _pressed(payload: Json, _: Identity) -> Pressed:
 
 def _filled(payload: Json, _: Identity) -> Filled:
     view: Json = payload["view"]
-    card, digest = kept(view["private_metadata"])
     fields: Mapping[str, Json] = part(part(view, "state"), "values")
     values = {block: _value(element) for block, field in fields.items() for element in field.values()}
-    return Filled(payload["user"]["id"], card, view["callback_id"], digest, values)
+    return Filled(payload["user"]["id"], kept(view["private_metadata"]), view["callback_id"], values)
 
 
 def _value(element: Json) -> str | None:

@@ -14,7 +14,9 @@ SCOPES = (
     "commands",
     "groups:history",
     "im:history",
+    "im:write",
     "mpim:history",
+    "usergroups:read",
     "users:read",
 )
 EVENTS = (

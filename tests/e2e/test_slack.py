@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.slack.testing import SlackStandIn, Team, Workspace
+from tests.channels.slack.typed import typed_blocks
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
 from tests.e2e.test_kill import ASK, WHOLE
 
+__all__ = ["typed_blocks"]
 LONG = 60.0
 
 

@@ -1,10 +1,9 @@
 """An agent in Slack that asks people before it pays, and the cards that they see."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent_core import Actor, ApprovalObject, Hook, Inbound, Slack, Text
@@ -14,7 +13,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from channels.slack.api import SlackApi, open_session
 from channels.slack.card_blocks import ALWAYS, APPROVE, DENY, EDIT
-from channels.slack.testing import Heard, Shown, Team
+from channels.slack.testing import Armed, Fault, Heard, Shown, Team
 from channels.slack.testing.world import Json
 from tests.channels.slack.hearing import EVERYWHERE, HASTY, Rig, rigged
 from tests.conftest import MakeCore
@@ -140,6 +139,11 @@ class Desk:
         assert own()[-1].thread_ts == (self.root if thread else None)
         return own()[-1].text
 
+    def fault(self, fault: Fault) -> Armed:
+        """Let something go wrong with cards, and with nothing else."""
+        calls = self.rig.stand_in.calls
+        return self.rig.stand_in.fault(replace(fault, when=lambda: "crd_" in str(calls[-1].arguments.get("metadata"))))
+
     async def says(self, status: str, channel: str = "CGENERAL") -> None:
         """Return once that is the thread's status."""
 
@@ -166,12 +170,13 @@ class Desk:
         asked = await self.rig.core.run_agent("assistant", Inbound(parts=(Text("Pay Bob"),), actor=by))
         return asked.run
 
-    async def settled(self, channel: str = "CGENERAL") -> None:
-        """Return once the thread's card has lost its buttons, and the answer is there."""
+    async def settled(self, channel: str = "CGENERAL", *, answer: str = "That is done.") -> None:
+        """Return once the thread's card has lost its buttons, and the *answer* is there."""
 
         def is_settled() -> bool:
             session = self.team.session(channel, self.root)
-            return not self.cards(channel) and session is not None and session.status == "active"
+            is_active = session is not None and session.status == "active"
+            return is_active and not self.cards(channel) and answer in self.text(channel)
 
         await self.rig.stand_in.until(is_settled, timeout=LONG)
 
@@ -194,6 +199,7 @@ async def asking(
     clock: FakeClock | None = None,
     hooks: tuple[Hook, ...] | None = None,
     socket: float | None = None,
+    page: bool = False,
     **config: Any,
 ) -> AsyncIterator[Desk]:
     """Let an agent that pays be in Slack; *config* is that of its approvals."""
@@ -208,6 +214,6 @@ async def asking(
         tools=till.tools(),
         hooks=(asks(**config),) if hooks is None else hooks,
         socket=socket,
+        page=page,
     ) as rig:
         yield Desk(rig, till)
-        await asyncio.sleep(0)

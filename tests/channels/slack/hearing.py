@@ -23,7 +23,7 @@ from channels.slack.listen import Listener
 from channels.slack.pace import Pacer
 from channels.slack.people import People
 from channels.slack.receive import Receiver
-from channels.slack.testing import App, SlackStandIn, Team, Workspace
+from channels.slack.testing import App, Page, SlackStandIn, Team, Workspace
 from channels.slack.thread import Thread
 from channels.slack.threads import Threads
 from channels.slack.workspaces import Workspaces
@@ -112,10 +112,12 @@ async def rigged(
     hasty: bool = False,
     tools: tuple[Tool, ...] = (),
     hooks: tuple[Hook, ...] = (),
+    page: bool = False,
 ) -> AsyncIterator[Rig]:
     """Let Slack be heard: by requests, or by a socket with *socket* seconds between its pings.
 
-    With *shown* answers and cards are shown, at Slack's rates, or as fast as can be if it is *hasty*.
+    With *shown* answers and cards are shown, at Slack's rates, or as fast as can be if it is *hasty*; with *page*
+    the stand-in has its page.
     """
     clock = clock or FakeClock()
     model = ScriptedProvider(answer, clock=clock)
@@ -131,7 +133,8 @@ async def rigged(
         app=App(socket_mode=socket is not None),
     )
     async with AsyncExitStack() as stack:
-        url = f"{await stack.enter_async_context(stand_in.serving())}api/"
+        routes = Page(stand_in).routes() if page else ()
+        url = f"{await stack.enter_async_context(stand_in.serving(routes=routes))}api/"
         session = await stack.enter_async_context(open_session())
         apis = [SlackApi(team.bot_token, session=session, base_url=url) for team in stand_in.teams.values()]
         pacer, people, shows = Pacer(clock, share=HASTY if hasty else 1.0), People(clock), Noted()

@@ -50,7 +50,14 @@ def asked(arguments: dict[str, Any] | None = None, **more: Any) -> ApprovalObjec
         "detail": None,
     }
     made |= {"status": "open", "responders": ("asker", "operators"), "quorum": 1, "votes": (), "edit": False}
-    made |= {"remember": False, "deliver_to": (), "on_timeout": "deny", "asker": ANN, "requested_at": NOON}
+    made |= {
+        "remember": False,
+        "deliver_to": (),
+        "on_timeout": "deny",
+        "asker": ANN,
+        "speakers": (),
+        "requested_at": NOON,
+    }
     return ApprovalObject(**{**made, "expires_at": NOON + 300_000, **more})
 
 

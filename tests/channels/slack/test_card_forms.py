@@ -158,8 +158,8 @@ def test_the_form_that_asks_why_not():
     view = denying(asked(), AT)
     assert check_view(view) == []
     assert filled(view, {}) == {"reason": {VALUE: {"type": "plain_text_input", "value": None}}}
-    assert kept(view["private_metadata"]) == (AT, "d")
-    assert kept(written(CardAt("apr_1", "D1", "2.0"), "x")) == (CardAt("apr_1", "D1", "2.0"), "x")
+    assert kept(view["private_metadata"]) == AT
+    assert kept(written(CardAt("apr_1", "D1", "2.0"))) == CardAt("apr_1", "D1", "2.0")
     with pytest.raises((ValueError, TypeError)):
         kept("[1]")
     assert check_view(notice("Too late.")) == []

@@ -109,52 +109,6 @@ async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
     assert at > 10
 
 
-FAULTS = (
-    Fault("ratelimited", on="chat.startStream", seconds=2),
-    Fault("ratelimited", on="chat.appendStream", nth=2, seconds=2),
-    Fault("ratelimited", on="chat.stopStream", seconds=2),
-    Fault("server_error", on="chat.startStream"),
-    Fault("server_error", on="chat.startStream", effect=True),
-    Fault("server_error", on="chat.appendStream", nth=2),
-    Fault("server_error", on="chat.appendStream", nth=2, effect=True),
-    Fault("server_error", on="chat.stopStream", effect=True),
-    Fault("answer_lost", on="chat.startStream"),
-    Fault("answer_lost", on="chat.appendStream", nth=2),
-    Fault("answer_lost", on="chat.stopStream"),
-    Fault("answer_lost", on="chat.update"),
-    Fault("request_lost", on="chat.startStream"),
-    Fault("request_lost", on="chat.appendStream"),
-    Fault("request_lost", on="chat.stopStream"),
-    Fault("stream_closed", on="chat.appendStream", nth=2),
-    Fault("stream_closed", on="chat.stopStream"),
-    Fault("invalid_blocks", on="chat.stopStream"),
-    Fault("invalid_blocks", on="chat.update"),
-    Fault("refused", on="chat.startStream"),
-    Fault("answer_lost", on="conversations.replies"),
-)
-
-
-def name(fault: Fault) -> str:
-    return f"{fault.kind}{'+' if fault.effect else ''} {fault.on}"
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=name)
-@pytest.mark.sqlite
-async def test_every_fault_alone_and_with_each_other(showing: Open, fault: Fault):
-    """No fault, alone or with another one, loses a word or shows one twice."""
-    struck = 0
-    for other in (None, *FAULTS):
-        shown = await showing()
-        armed = shown.stand_in.fault(fault)
-        if other is not None:
-            shown.stand_in.fault(other)
-        assert await shown.live(typical())
-        assert is_right(shown), (name(fault), other and name(other), shown.text)
-        assert len(shown.answers) == 1
-        struck += armed.struck
-    assert struck
-
-
 async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
     """Posts that are made and not answered, in a thread that cannot be read: at most one more, which says so."""
     shown = await showing()

@@ -8,12 +8,16 @@ from hypothesis import strategies as st
 
 from channels.slack.api import Identity
 from channels.slack.blocks import FEEDBACK
+from channels.slack.card_blocks import DENY, EDIT
+from channels.slack.card_forms import CardAt, written
 from channels.slack.intake import (
     Commanded,
     Deleted,
     Edited,
+    Filled,
     Opened,
     Pointed,
+    Pressed,
     Said,
     Stopped,
     Unknown,
@@ -133,6 +137,38 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
+def test_a_card_s_buttons_and_forms_name_their_card():
+    """A press says which button of which card; a form says what stands in each field, chosen or written."""
+    at = CardAt("apr_1", "C1", "2.0", "1.0")
+    container = {"type": "message", "channel_id": "C1", "message_ts": "2.0", "thread_ts": "1.0"}
+    press = {
+        **CLICK,
+        "type": "block_actions",
+        "container": container,
+        "actions": [{"action_id": EDIT, "value": "apr_1"}],
+    }
+    assert read(press, ME) == Pressed("UANN", at, EDIT, "1.2")
+    option = {"type": "static_select", "selected_option": {"text": {"type": "plain_text", "text": "red"}, "value": "0"}}
+    values = {
+        "arg_0": {"value": {"type": "plain_text_input", "value": "Bob"}},
+        "arg_1": {"value": option},
+        "arg_2": {"value": {"type": "static_select", "selected_option": None}},
+        "arg_3": {"value": {"type": "plain_text_input", "value": None}},
+    }
+    view = {"callback_id": DENY, "private_metadata": written(at), "state": {"values": values}}
+    form = {**CLICK, "type": "view_submission", "view": view}
+    said = {"arg_0": "Bob", "arg_1": "0", "arg_2": None, "arg_3": None}
+    assert read(form, ME) == Filled("UANN", at, DENY, said)
+
+
+@pytest.mark.parametrize("metadata", ["", "[1]", "{}", "not json", "[1, 2, 3, 4, 5]"])
+def test_a_form_that_is_not_ours_asks_for_nothing(metadata):
+    """A form without a card of ours is not known, whatever it is called."""
+    view = {"callback_id": EDIT, "private_metadata": metadata, "state": {"values": {}}}
+    assert isinstance(read({**CLICK, "type": "view_submission", "view": view}, ME), Unknown)
+    assert isinstance(read({**CLICK, "type": "view_submission", "view": {**view, "callback_id": "x"}}, ME), Unknown)
+
+
 @given(EVENTS)
 def test_nothing_that_comes_breaks_the_reading(event):
     """Whatever an event is made of, it asks for something, for nothing, or is not known."""
@@ -161,4 +197,8 @@ def test_a_payload_is_for_the_workspace_that_installed_the_app():
     assert team_of({"team_id": "T9"}) == "T9"
     assert team_of({"team": {"id": "T1"}, "user": {"team_id": "T9"}}) == "T1"
     assert team_of({"team": None, "user": {"team_id": "T9"}}) == "T9"
+    assert team_of({"type": "block_actions", "team": {"id": "T9"}, "message": {"team": "T1"}}) == "T1"
+    assert team_of({"type": "message_action", "team": {"id": "T1"}, "message": {"team": "T9"}}) == "T1"
+    view = {"app_installed_team_id": "T1"}
+    assert team_of({"type": "view_submission", "team": {"id": "T9"}, "view": view}) == "T1"
     assert team_of({}) == ""

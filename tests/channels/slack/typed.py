@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from channels.slack.testing import blocks, content
 from tests.channels.slack.samples import UNTYPED_FIELDS, WITHOUT_TYPE
 
 ROOT = Path(__file__).parents[3]
@@ -59,6 +62,8 @@ def written(form: Any) -> str:
 
 def untyped(taken: Sequence[Json]) -> str:
     """Return what the compiler has against the forms *taken*, nothing if they have Slack's types."""
+    if not taken:
+        return ""
     with _alone():
         known = set(KNOWN.read_text("utf-8").splitlines()) if KNOWN.exists() else set[str]()
         new = [form for form in taken if form["type"] not in WITHOUT_TYPE and written(form) not in known]
@@ -72,6 +77,24 @@ def untyped(taken: Sequence[Json]) -> str:
         with KNOWN.open("a", encoding="utf-8") as file:
             file.writelines(f"{written(form)}\n" for form in new)
         return ""
+
+
+@pytest.fixture(autouse=True)
+def typed_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All blocks that a stand-in takes in a test have the types that Slack publishes."""
+    taken: dict[str, Any] = {}
+    check = blocks.check
+
+    def noted(given: Any, **more: Any) -> Any:
+        found = check(given, **more)
+        if not found:
+            taken.update((written(form), form) for block in given for form in forms(block))
+        return found
+
+    monkeypatch.setattr(blocks, "check", noted)
+    monkeypatch.setattr(content, "check", noted)
+    yield
+    assert not (said := untyped(list(taken.values()))), said
 
 
 def install() -> None:
