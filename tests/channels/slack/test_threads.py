@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, SystemClock, Text
-from agent_core.testing import FakeClock, ScriptedProvider, pause, say
+from agent_core.testing import ScriptedProvider, pause, say
 from channels.ledger import LEASE, Ledger
 from channels.slack.api import SlackApi
 from channels.slack.pace import Pacer
@@ -16,7 +16,6 @@ from channels.slack.testing import SlackStandIn, Workspace
 from channels.slack.thread import Thread
 from channels.slack.threads import Threads
 from channels.slack.workspaces import Workspace as Space
-from tests.channels.slack.showing import ticking
 from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann")
@@ -154,8 +153,7 @@ async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_
 
 async def test_a_message_that_comes_twice_says_nothing_twice(open_database: OpenDatabase, stand_in: SlackStandIn):
     """The second event of a mention wants the same again: no status is set anew, and nothing is shown."""
-    clock = FakeClock()
-    async with process(open_database, stand_in, lambda _: (say("Hello."),), clock) as one, ticking(clock):
+    async with process(open_database, stand_in, lambda _: (say("Hello."),)) as one:
         thread = await one.ask("Hi")
         await one.shown(thread, "Hello.")
         session = await one.core.find_session(thread.address)
