@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install run test browser format lint typecheck bench chaos load churn widget lock clean
+.PHONY: help install run test browser format lint typecheck fuzz bench chaos load churn widget lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,13 +44,17 @@ lint: install ## Check style, format and import floors
 typecheck: install ## Check types
 	@$(BIN)/pyright
 
+fuzz: install ## Try new random examples, where `make test` tries the same ones each time
+	@$(PYTEST) --hypothesis-profile=default --numprocesses=auto --maxprocesses=4 -m hypothesis
+
 bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
-chaos: install ## Kill processes on Postgres 200 times under load, race and restart approvals, in about 30 minutes
+chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every fault in Slack, in about 40 minutes
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
 		tests/agent_core/test_approval_restart.py
+	@$(PYTEST) --whole -q --numprocesses=auto --maxprocesses=4 -k "kills or faults" tests/channels/slack
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
+from concurrent.futures import thread as executor_threads
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
@@ -62,11 +63,12 @@ class Doorbell:
         self._thread.start()
 
     async def stop(self, limit: float) -> None:
-        """Let DBOS note what has ended and shut it down, within *limit* seconds."""
+        """Let DBOS note what has ended and shut it down, within *limit* seconds; what is left then holds nobody up."""
         if self._loop is not None and self._thread is not None:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._over.set)
             await asyncio.to_thread(self._thread.join, limit)
+            _let_go()
 
     def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
         """Tell DBOS of the segment *name* of the run *key*: driven here, or to be driven by whoever has room.
@@ -218,6 +220,16 @@ class Doorbell:
 def segment_name(run: str, epoch: int) -> str:
     """Return what DBOS calls the segment of the run *run* that began with *epoch*."""
     return f"{run}:{epoch}"
+
+
+def _let_go() -> None:
+    """Have the end of the process not wait for DBOS's threads: while the database is away they try again for ever.
+
+    They are daemons, as the thread that began them is; but the interpreter waits for every thread of an executor.
+    """
+    waited_for: Any = executor_threads._threads_queues  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - nothing public tells
+    for thread in [thread for thread in waited_for if thread.daemon]:
+        waited_for.pop(thread, None)
 
 
 def _apart(work: Callable[[], None]) -> Future[None]:

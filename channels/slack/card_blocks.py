@@ -139,7 +139,7 @@ def _button(asked: ApprovalObject, action: str, label: str, style: str | None, s
 
 def _text(asked: ApprovalObject, about: About) -> str:
     """Return what notifications say: the question, its outcome, and as much of the arguments as there is room for."""
-    said = [w.mrkdwn([text(" ".join(asked.title.split()))])]
+    said = [w.mrkdwn([text(w.visible(" ".join(asked.title.split())))])]
     if asked.status != "open":
         said.append(w.mrkdwn(w.outcome(asked, about.team)))
     given = "\n".join(f"{value.name}: {value.text}" for value in w.values(asked.arguments))
@@ -159,8 +159,9 @@ def _rows(asked: ApprovalObject) -> Iterator[Json]:
     if before:
         yield _section([text("Asked for was:", italic=True)])
         yield from _values(before)
-    if added := sum(name not in asked.asked for name in asked.arguments):
-        yield _section([text(f"{added} of the above were not asked for.", italic=True)])
+    if added := [w.visible(name) for name in asked.arguments if name not in asked.asked]:
+        names = ", ".join(added)
+        yield _section([text(f"Not asked for: {names if len(names) <= w.INLINE else len(added)}", italic=True)])
 
 
 def _values(arguments: dict[str, Any]) -> Iterator[Json]:

@@ -204,7 +204,7 @@ def _field(field: Field) -> Json:
 
 
 def _must(field: Field) -> bool:
-    return field.required and field.kind != "text"  # a text may be empty
+    return field.required and (field.kind != "text" or bool(field.shown))  # a text that is empty may stay so
 
 
 def _element(field: Field) -> Json:

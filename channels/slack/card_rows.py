@@ -75,6 +75,12 @@ class CardRows:
         asked = select(_PLACE.c.data).where(_PLACE.c.session == session, _PLACE.c.channel == CHANNEL)
         return await self._database.read(lambda connection: connection.execute(asked).scalar())
 
+    async def rests(self, session: str) -> bool:
+        """Tell whether the thread of *session* shows all that there is before people decide."""
+        resting = and_(_PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
+        asked = select(_PLACE.c.key).where(_PLACE.c.session == session, resting)
+        return await self._database.read(lambda connection: connection.execute(asked).first() is not None)
+
     async def plan(self, approval: str, session: str, spots: Iterable[Spot]) -> None:
         """Note where an approval is to be asked; what is noted already stays as it is."""
         rows = [_row(approval, session, spot) for spot in {spot.place: spot for spot in spots}.values()]

@@ -26,6 +26,8 @@ SWEEP = 1.0
 """Seconds between two looks for what other processes asked and decided, or left half done."""
 MOST = 20
 """Cards that one process works on at once."""
+BEHIND = 5_000
+"""Milliseconds for which a card waits in its thread for what the agent says before it."""
 GIVEN_UP = 8
 """Times that Slack is told of an outcome in vain before a card stays as it is; a click on it is told the outcome."""
 SLOWEST = 60.0
@@ -33,7 +35,10 @@ _log = structlog.get_logger("parley.slack")
 
 
 class Cards:
-    """Shows questions in Slack; *resumed* is told of each session whose question was decided here."""
+    """Shows questions in Slack; *resumed* is told of each session whose question was decided here.
+
+    *news* is set by whoever knows that there may be something to do.
+    """
 
     def __init__(
         self,
@@ -42,10 +47,11 @@ class Cards:
         workspaces: Workspaces,
         clock: Clock,
         *,
+        news: asyncio.Event | None = None,
         resumed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._core, self._rows, self._workspaces, self._clock = core, rows, workspaces, clock
-        self._resumed, self._news = resumed, asyncio.Event()
+        self._resumed, self._news = resumed, news or asyncio.Event()
         self._planned: set[str] = set()
         self._working: dict[int, asyncio.Task[None]] = {}
         self._sweep: asyncio.Task[None] | None = None
@@ -115,25 +121,29 @@ class Cards:
             task.add_done_callback(partial(self._worked, card.key))
 
     async def _plan(self, approval: str) -> None:
-        """Note where a question is to be asked."""
-        asked = await self._asked(approval)
+        """Note where a question is to be asked; in its thread once that shows what leads to it."""
+        if (asked := await self._asked(approval)) is None:
+            return
+        thread = await self._thread(asked)
         try:
-            spots = [] if asked is None else await self._spots(asked)
+            spots = await self._elsewhere(asked, thread)
         except f.SlackFailure as error:  # it does not say which workspace is the only one
             _log.warning("slack.card_delayed", approval=approval, error=str(error))
             return
-        if asked is not None and spots:
+        is_early = self._clock.now() - asked.requested_at < BEHIND
+        if thread is None or not is_early or await self._rows.rests(asked.session):
+            spots += [Spot(thread.team, thread.channel, thread.root)] if thread else []
+            self._planned.add(approval)
+        if spots:
             await self._rows.plan(approval, asked.session, spots)
-        self._planned.add(approval)
 
     def _worked(self, key: int, _task: asyncio.Task[None]) -> None:
         del self._working[key]
         self._news.set()  # there is room again, and more to do perhaps
 
-    async def _spots(self, asked: ApprovalObject) -> list[Spot]:
-        """Return where a question is to be asked: in its own conversation, and where its agent's author said."""
-        thread = await self._thread(asked)
-        found = [Spot(thread.team, thread.channel, thread.root)] if thread else []
+    async def _elsewhere(self, asked: ApprovalObject, thread: Thread | None) -> list[Spot]:
+        """Return where a question is to be asked besides its *thread*, as its agent's author said."""
+        found: list[Spot] = []
         for place in asked.deliver_to:
             kind, _, rest = place.partition(":")
             team, _, channel = rest.rpartition("/")

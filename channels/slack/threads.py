@@ -84,7 +84,8 @@ class _Ears:
 class Threads:
     """Shows sessions in their threads; *workspace* gives what is known of one, and raises `NotFound`.
 
-    *share* hears which part of every rate is this process's: as many as show something have equal parts.
+    *share* hears which part of every rate is this process's: as many as show something have equal parts. *rested* is
+    called when all is shown of a session for now.
     """
 
     def __init__(
@@ -95,9 +96,10 @@ class Threads:
         clock: Clock,
         *,
         share: Callable[[float], None],
+        rested: Callable[[], None] = lambda: None,
     ) -> None:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
-        self._share = share
+        self._share, self._rested = share, rested
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
@@ -144,6 +146,7 @@ class Threads:
         task.add_done_callback(partial(self._forget, session))
 
     def _forget(self, session: str, task: asyncio.Task[None]) -> None:
+        self._rested()
         if self._showing.get(session) is task:
             del self._showing[session]
             if session in self._resumed:

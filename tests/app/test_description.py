@@ -31,7 +31,16 @@ parameters = {{ "path.id" = "{run}" }}
 [[operations]]
 include-path-regex = "^/v1/agents/.id./runs"
 parameters = {{ "path.id" = "assistant" }}
+[[operations]]
+include-path-regex = "^/v1/approvals/.id.$"
+parameters = {{ "path.id" = "{approval}" }}
 """
+CAREFUL = {
+    "name": "careful",
+    "instructions": "Ask.",
+    "tools": ["calculate"],
+    "hooks": [{"event": "PreToolUse", "type": "approval", "config": {"edit": True, "remember": True}}],
+}
 
 
 async def test_nothing_is_answered_that_is_not_described(serving: Serving, tmp_path):
@@ -40,7 +49,9 @@ async def test_nothing_is_answered_that_is_not_described(serving: Serving, tmp_p
     async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
         ids = [(await client.post("/v1/sessions", json={"agent": "assistant"})).json()["id"] for _ in range(2)]
         run = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()["id"]
-    known = KNOWN.format(session=ids[0], doomed=ids[1], run=run)
+        assert (await client.post("/v1/agents", json=CAREFUL)).status_code == 201
+        asks = (await client.post("/v1/agents/careful/runs", json={"input": "What is 12 * 7?"})).json()
+    known = KNOWN.format(session=ids[0], doomed=ids[1], run=run, approval=asks["pending"][0]["approval"])
     (tmp_path / "schemathesis.toml").write_text(known)
     options = ("--phases", "coverage,fuzzing", "--max-examples", "10", "--seed", "1", "--no-color")
     process = await asyncio.create_subprocess_exec(

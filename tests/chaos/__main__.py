@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: kill, stop and cut off processes under load, and check that nobody notices."""
+"""`python -m tests.chaos`: kill, stop and cut off processes, at each transaction and under load; nobody may notice."""
 
 import argparse
 import asyncio
@@ -11,8 +11,11 @@ from pathlib import Path
 
 import uvloop
 
+from tests.agent_core.engine.falling import fallen
+from tests.agent_core.test_crash import SCENARIOS
 from tests.chaos.report import lines
 from tests.chaos.storm import Weather, brewing
+from tests.postgres import postgres_server
 
 FULL = Weather(
     seed=0,
@@ -53,8 +56,10 @@ def main() -> int:
     parser.add_argument("--away", type=float, nargs="*", default=FULL.away, help="seconds without the database")
     parser.add_argument("--deploys", type=int, default=FULL.deploys, help="processes that are replaced")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what the processes wrote there")
+    parser.add_argument("--storm-only", action="store_true", help="no kills at each transaction before the storm")
     given = vars(parser.parse_args())
     keep: Path | None = given.pop("keep")
+    at_each = not given.pop("storm_only")
     members = {"serve": "serve", "web": "web", **{f"worker{n}": "worker" for n in range(1, given.pop("workers") + 1)}}
     weather = replace(FULL, members=members, **{**given, "away": tuple(given["away"])})
     print(f"seed {weather.seed}", flush=True)
@@ -62,7 +67,18 @@ def main() -> int:
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            if at_each:
+                runner.run(_at_each_transaction(Path(folder)))
             return runner.run(_storm(weather, keep or Path(folder)))
+
+
+async def _at_each_transaction(folder: Path) -> None:
+    """Kill a process before and after each transaction of each scenario; raises AssertionError."""
+    async with asyncio.timeout(BOUND):
+        with postgres_server() as server:
+            found = [await fallen(server, scenario, folder) for scenario in SCENARIOS]
+    killed, told = (sum(each) for each in zip(*found, strict=True))
+    print(f"killed at each transaction of {len(found)} scenarios, DBOS told: {killed} processes, {told} segments")
 
 
 async def _storm(weather: Weather, folder: Path) -> int:

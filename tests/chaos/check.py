@@ -15,6 +15,8 @@ def faults(talk: Talk, facts: Sequence[Fact], executions: Sequence[Execution]) -
     if (seqs := [fact.seq for fact in facts]) != list(range(1, len(facts) + 1)):
         yield f"its seqs have gaps: {seqs}"
     yield from _messages(talk, facts)
+    yield from _stops(talk, facts)
+    yield from _taken(talk, facts)
     yield from _runs(facts)
     yield from _writes(facts, executions)
     yield from _told(talk, facts)
@@ -22,17 +24,46 @@ def faults(talk: Talk, facts: Sequence[Fact], executions: Sequence[Execution]) -
 
 
 def _messages(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
-    """Hold that every message that was taken in is there once, in order, with one completed run each, in order."""
+    """Hold that every message that was taken in is there once, in order, and that its runs begin in that order."""
     got = [(fact.data["message"], fact.seq, fact.run) for fact in facts if fact.type == "message.received"]
     sent = [(receipt.message, receipt.seq, receipt.run) for receipt in talk.receipts]
     if got != sent:
         yield f"messages in the log {got} are not those that were taken in {sent}"
-    ended = [(fact.run, fact.type) for fact in facts if fact.type in ENDS]
-    if ended != [(receipt.run, "run.completed") for receipt in talk.receipts]:
-        yield f"runs ended as {ended}, not one for each of {[receipt.run for receipt in talk.receipts]} in order"
-    begun = [fact.run for fact in facts if fact.type == "run.started"]
-    if begun != [receipt.run for receipt in talk.receipts]:
+    place = {receipt.run: receipt.seq for receipt in talk.receipts if not receipt.steered}
+    place |= {fact.run: min(fact.data["inputs"]) for fact in _of(facts, "run.queued") if fact.data.get("inputs")}
+    for what, kinds in (("were queued", {"run.queued"}), ("ended", ENDS)):
+        runs = [fact.run for fact in facts if fact.type in kinds]
+        if Counter(runs) != Counter(place.keys()):
+            yield f"runs {what} as {runs}, not one for each of {list(place)}"
+    begun = [fact.run for fact in _of(facts, "run.started")]
+    completed = {fact.run for fact in _of(facts, "run.completed")}
+    if begun != sorted({*begun, *completed}, key=lambda run: place.get(run, 0)):
         yield f"runs began as {begun}"
+
+
+def _stops(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
+    """Hold that a run which was stopped in time ends as cancelled, and every other one as completed."""
+    stopped = {fact.run for fact in _of(facts, "run.cancelling")}
+    for fact in facts:
+        if fact.type in ENDS and fact.type != ("run.cancelled" if fact.run in stopped else "run.completed"):
+            yield f"{fact.run} was {'' if fact.run in stopped else 'not '}stopped: {fact}"
+    for run, status in talk.stops.items():
+        if status != "completed" and run not in stopped:
+            yield f"{run} was {status} when it was stopped, and nobody heard of that"
+
+
+def _taken(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
+    """Hold that one run takes each message, its own or, of one that was steered, any; of a stopped one maybe none."""
+    stopped = {fact.run for fact in _of(facts, "run.cancelled")}
+    takers: dict[int, list[str | None]] = defaultdict(list)
+    for fact in _of(facts, "step.started"):
+        for seq in fact.data["takes"]:
+            takers[seq].append(fact.run)
+    for receipt in talk.receipts:
+        found = takers[receipt.seq]
+        may_be_left = not receipt.steered and receipt.run in stopped and not found
+        if not may_be_left and (len(found) != 1 or not (receipt.steered or found == [receipt.run])):
+            yield f"{receipt} was taken by {found}"
 
 
 def _runs(facts: Sequence[Fact]) -> Iterator[str]:
@@ -55,37 +86,49 @@ def _runs(facts: Sequence[Fact]) -> Iterator[str]:
 
 
 def _writes(facts: Sequence[Fact], executions: Sequence[Execution]) -> Iterator[str]:
-    """Hold that each call has one end, that no write was executed twice, and that each execution is told."""
-    requested = {fact.data["call"]: fact for fact in facts if fact.type == "tool.requested"}
+    """Hold that each call has one end, that no write was executed twice, and that each execution is told.
+
+    Of a run that was stopped a call may be cancelled, if nothing was written, or have an end that nobody knows.
+    """
+    stopped = {fact.run for fact in _of(facts, "run.cancelled")}
     outcomes: dict[str, list[str]] = defaultdict(list)
-    for fact in facts:
-        if fact.type == "tool.completed":
-            outcomes[fact.data["call"]].append(fact.data["outcome"])
+    for fact in _of(facts, "tool.completed"):
+        outcomes[fact.data["call"]].append(fact.data["outcome"])
     executed = Counter(each.call for each in executions)
-    for call, asked in requested.items():
-        name, found, times = asked.data["name"], outcomes[call], executed[call]
+    for asked in _of(facts, "tool.requested"):
+        call, name = asked.data["call"], asked.data["name"]
+        found, times = outcomes[call], executed[call]
         fits = {
             "look": found == ["done"],
             "pay": found == ["done"] and times >= 1,
             "note": (found == ["done"] and times == 1) or (found == ["unknown"] and times <= 1),
-        }
-        if not fits[name]:
+        }[name]
+        if asked.run in stopped:
+            fits |= (found == ["cancelled"] and times == 0) or (found == ["unknown"] and name == "pay")
+        if not fits:
             yield f"{name} {call} was executed {times} times and ended as {found}: {asked}"
 
 
 def _told(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
-    """Hold that the model was told how each call of a run ended: its last text repeats what it was told."""
-    for receipt in talk.receipts:
-        own = [fact for fact in facts if fact.run == receipt.run]
-        answers = [fact.data for fact in own if fact.type == "message.completed"]
-        if not answers:
-            continue
-        text = "".join(part["text"] for part in answers[-1]["parts"] if part["type"] == "text")
-        told = [f"[{part['text']}]" for fact in own if fact.type == "tool.completed" for part in fact.data["parts"]]
-        words = [f"w{n}" for n in range(receipt.question.words)]
-        want = " ".join((*receipt.question.name, *told, *words))
-        if Counter(text.split()) != Counter(want.split()) or text.split()[:2] != list(receipt.question.name):
-            yield f"{receipt.run} was to be answered by {want!r}, not by {text!r}"
+    """Hold that each run answers what it took last, and repeats how the calls ended that it made for that."""
+    asked = {receipt.seq: receipt.question for receipt in talk.receipts}
+    for end in _of(facts, "run.completed"):
+        question, told, text = None, list[str](), ""
+        for fact in facts:
+            if fact.run != end.run:
+                continue
+            if fact.type == "step.started":
+                for seq in fact.data["takes"]:
+                    question, told = asked.get(seq, question), []
+            elif fact.type == "tool.completed":
+                told += [f"[{part['text']}]" for part in fact.data["parts"]]
+            elif fact.type == "message.completed":
+                text = "".join(part["text"] for part in fact.data["parts"] if part["type"] == "text")
+        if question is None:
+            continue  # it is found elsewhere that nobody asked
+        want = " ".join((*question.name, *told, *(f"w{n}" for n in range(question.words))))
+        if Counter(text.split()) != Counter(want.split()) or text.split()[:2] != list(question.name):
+            yield f"{end.run} was to be answered by {want!r}, not by {text!r}"
 
 
 def _read(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
@@ -118,6 +161,10 @@ def listed(items: Sequence[Mapping], facts: Sequence[Fact]) -> Iterator[str]:
         yield "the server lists an answer twice"
     if shown != (kept := dict(texts(facts))):
         yield f"the server lists {_differ(shown, kept)}"
+
+
+def _of(facts: Sequence[Fact], kind: str) -> Iterator[Fact]:
+    return (fact for fact in facts if fact.type == kind)
 
 
 def _differ(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:

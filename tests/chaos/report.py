@@ -23,6 +23,11 @@ def lines(storm: Storm) -> Iterator[str]:
     )
     outcomes = Counter(fact.data["outcome"] for fact in facts if fact.type == "tool.completed")
     yield f"calls ended as {dict(outcomes)}"
+    yield (
+        f"runs stopped: {sum(len(talk.stops) for talk in storm.talks)}, {kinds['run.cancelled']} of them in time; "
+        f"messages that joined a run: {sum(each.steered for talk in storm.talks for each in talk.receipts)}, "
+        f"{sum(bool(fact.data.get('inputs')) for fact in facts if fact.type == 'run.queued')} runs opened by such"
+    )
     if late := sum(talk.seen.late for talk in storm.talks):
         yield f"heartbeats that came behind the end of their run: {late}"
     yield f"what clients got beside answers: {dict(storm.net.refused)}"

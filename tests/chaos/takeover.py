@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.chaos.records import Fact, Held
+from tests.chaos.talk import ENDS
 
 PROGRESS = {"step.completed", "tool.completed"}
 
@@ -38,18 +39,18 @@ def takeovers(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[Takeove
 
 def finished(loss: Loss, facts: Sequence[Fact]) -> int:
     """Count the runs of *loss* that were ended by the epoch that held them."""
-    by_run = {fact.run: fact for fact in facts if fact.type in {"run.resumed", "run.completed"} and fact.time}
-    first = {
-        held.run: next(
-            fact
-            for fact in facts
-            if fact.run == held.run
-            and (fact.type == "run.completed" or (fact.type == "run.resumed" and fact.data["epoch"] > held.epoch))
-        )
-        for held in loss.held
-        if held.run in by_run
-    }
-    return sum(fact.type == "run.completed" for fact in first.values())
+    ends = (_next(held, facts) for held in loss.held)
+    return sum(end is not None and end.type != "run.resumed" for end in ends)
+
+
+def _next(held: Held, facts: Sequence[Fact]) -> Fact | None:
+    """Return what became of a run that was *held*: its end, or its resume by another."""
+    for fact in facts:
+        if fact.run != held.run:
+            continue
+        if fact.type in ENDS or (fact.type == "run.resumed" and fact.data["epoch"] > held.epoch):
+            return fact
+    return None
 
 
 def _vain(own: Sequence[Fact], resumed: Fact) -> int:

@@ -21,6 +21,8 @@ ENDS = {"run.completed", "run.failed", "run.cancelled"}
 ANSWERED = 45.0
 # A stream says something at least every 15 s.
 SILENT = 40.0
+# How often a message joins the run that is open, and how often a run is stopped behind some messages.
+STEERS, STOPS = 0.2, 0.15
 # How long a reader stays with a server on average, in seconds.
 STAYS = 8.0
 LOST = (aiohttp.ClientError, ConnectionError, OSError)
@@ -80,23 +82,25 @@ class Net:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A message that was taken in."""
+    """A message that was taken in; one that was *steered* joined a run that was open already."""
 
     question: Question
     run: str
     message: str
     seq: int
+    steered: bool = False
 
 
 class Seen(Frames):
     """What the reader of a talk saw, over all its connections; live frames are folded and forgotten.
 
-    *late* counts the heartbeats of runs that had ended.
+    *late* counts the heartbeats of runs that had ended, *taken* has the run that took each message, by seq.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.late = 0
+        self.taken: dict[int, str] = {}
         self._epochs: dict[str, int] = {}
         self._tries: dict[str, tuple[int, int]] = {}
 
@@ -117,6 +121,7 @@ class Seen(Frames):
                 self._epochs[data["run"]] = data["epoch"]
             case "step.started":
                 self._tries[data["message"]] = (self._epochs[data["run"]], data["attempt"])
+                self.taken |= dict.fromkeys(data["takes"], data["run"])
             case "message.completed" if data["role"] == "assistant":
                 self._grew_into(data)
         super()._fold(frame)
@@ -131,11 +136,15 @@ class Seen(Frames):
 
 
 class Talk:
-    """One session: *receipts* are its messages that were taken in, *seen* what its reader saw."""
+    """One session: *receipts* are its messages that were taken in, *seen* what its reader saw.
+
+    *stops* has the runs that were stopped, with the status that they had when that was answered.
+    """
 
     def __init__(self, name: str, net: Net, chance: random.Random, over: asyncio.Event) -> None:
         self.name, self.session = name, ""
         self.receipts: list[Receipt] = []
+        self.stops: dict[str, str] = {}
         self.seen = Seen()
         self.connections = 0
         self.fault: str | None = None
@@ -160,14 +169,19 @@ class Talk:
 
     @property
     def open(self) -> list[str]:
-        """The runs whose end the reader has not seen."""
-        return [receipt.run for receipt in self.receipts if receipt.run not in self._ended]
+        """The runs whose end the reader has not seen; a steered message is its taker's."""
+        return [run for receipt in self.receipts if (run := self._taker(receipt)) not in self._ended]
+
+    def _taker(self, receipt: Receipt) -> str:
+        return self.seen.taken.get(receipt.seq, "nobody's") if receipt.steered else receipt.run
 
     async def _write(self) -> None:
-        """Write one to three messages at a time, and wait for their answers before the next."""
+        """Write one to three messages at a time, stop a run now and then, and wait until all have ended."""
         while not (self._over.is_set() and self.receipts):
             for _ in range(self._chance.choice((1, 1, 2, 3))):
                 await self._post(Question.draw(self.name, len(self.receipts), self._chance))
+            if self._chance.random() < STOPS:
+                await self._stop(self._chance.choice(self.receipts[-3:]).run)
             while self.open:
                 self._news.clear()
                 await self._news.wait()
@@ -175,12 +189,19 @@ class Talk:
     async def _post(self, question: Question) -> None:
         """Write until it is taken in; sometimes write the same again, as clients do that have not heard."""
         path, key = f"/v1/sessions/{self.session}/messages", f"{question.talk}-{question.n}"
-        body = {"text": question.text, "idempotency_key": key}
+        overlap = "steer" if self._chance.random() < STEERS else "queue"
+        body = {"text": question.text, "idempotency_key": key, "overlap": overlap}
         found = await self._net.ask("POST", path, body)
         if self._chance.random() < 0.1:
             again = await self._net.ask("POST", path, body)
             assert again == found, f"the same key gave {found} and then {again}"
-        self.receipts.append(Receipt(question, found["run_id"], found["message_id"], found["seq"]))
+        joined = found["run_id"] in {receipt.run for receipt in self.receipts}
+        self.receipts.append(Receipt(question, found["run_id"], found["message_id"], found["seq"], steered=joined))
+
+    async def _stop(self, run: str) -> None:
+        """Stop a run after a moment, whatever it does by then."""
+        await asyncio.sleep(self._chance.uniform(0, 1))
+        self.stops[run] = (await self._net.ask("POST", f"/v1/runs/{run}/cancel"))["status"]
 
     async def _read(self) -> None:
         """Follow the session at one server after the other: some are left, some are lost."""
@@ -215,4 +236,5 @@ class Talk:
         frame = self.seen.add(block)
         if frame.event in ENDS:
             self._ended.add(frame.data["run"])
+        if frame.event in {*ENDS, "step.started"}:
             self._news.set()

@@ -26,27 +26,67 @@ def log() -> list[Fact]:
         ("message.received", {"message": "msg_0"}),
         ("run.queued", {}),
         ("run.started", {"epoch": 1}),
-        ("step.started", {"message": "msg_1", "attempt": 1}),
+        ("step.started", {"message": "msg_1", "attempt": 1, "takes": [1]}),
         ("message.completed", {"message": "msg_1", "parts": [{"type": "text", "text": "t0 #0 step 0 "}], **said}),
         ("step.completed", {}),
         ("tool.requested", {"call": "call_1", "name": "note"}),
         ("tool.started", {"call": "call_1"}),
         ("tool.completed", {"call": "call_1", "outcome": "done", "parts": [{"type": "text", "text": "noted it"}]}),
         ("run.resumed", {"epoch": 2}),
-        ("step.started", {"message": "msg_2", "attempt": 1}),
+        ("step.started", {"message": "msg_2", "attempt": 1, "takes": []}),
         ("message.completed", {"message": "msg_2", "parts": [{"type": "text", "text": ANSWER}], **said}),
         ("run.completed", {}),
     ]
     return [Fact(seq, kind, RUN, float(seq), data) for seq, (kind, data) in enumerate(bodies, 1)]
 
 
-def found(facts: list[Fact], executions: list[Execution] | None = None, **shown: str) -> str:
+def stopped_log() -> list[Fact]:
+    """Return the whole log of a talk whose run was stopped while a message had joined it, which opened the next run."""
+    answer = [{"type": "text", "text": "t0 #1 w0 "}]
+    bodies: list[tuple[str, str, dict[str, Any]]] = [
+        ("message.received", RUN, {"message": "msg_0"}),
+        ("run.queued", RUN, {}),
+        ("run.started", RUN, {"epoch": 1}),
+        ("step.started", RUN, {"message": "msg_1", "attempt": 1, "takes": [1]}),
+        ("tool.requested", RUN, {"call": "call_1", "name": "note"}),
+        ("message.received", RUN, {"message": "msg_6"}),
+        ("run.cancelling", RUN, {}),
+        ("tool.completed", RUN, {"call": "call_1", "outcome": "cancelled", "parts": []}),
+        ("run.cancelled", RUN, {}),
+        ("run.queued", "run_2", {"inputs": [6]}),
+        ("run.started", "run_2", {"epoch": 1}),
+        ("step.started", "run_2", {"message": "msg_2", "attempt": 1, "takes": [6]}),
+        ("message.completed", "run_2", {"message": "msg_2", "parts": answer, "role": "assistant"}),
+        ("run.completed", "run_2", {}),
+    ]
+    return [Fact(seq, kind, run, float(seq), data) for seq, (kind, run, data) in enumerate(bodies, 1)]
+
+
+def found(facts: list[Fact], executions: list[Execution] | None = None, stop: str = "completed", **shown: str) -> str:
     """Return what the checks find in *facts*; the reader saw all of the log as it should be, or *shown*."""
     texts = {"msg_1": "t0 #0 step 0 ", "msg_2": ANSWER, **shown}
-    seen = _Seen([SimpleNamespace(seq=fact.seq) for fact in log()], texts)
-    talk = SimpleNamespace(fault=None, receipts=[Receipt(ASKED, RUN, "msg_0", 1)], seen=seen)
     made = [Execution("note", "call_1", 1, 8.0)] if executions is None else executions
-    return "\n".join(faults(cast("Talk", talk), facts, made))
+    return _found(facts, [Receipt(ASKED, RUN, "msg_0", 1)], {RUN: stop}, log(), texts, made)
+
+
+def found_stopped(facts: list[Fact]) -> str:
+    """Return what the checks find in the log of a run that was stopped."""
+    joined = Receipt(Question("t0", 1, (), 1), RUN, "msg_6", 6, steered=True)
+    receipts = [Receipt(ASKED, RUN, "msg_0", 1), joined]
+    return _found(facts, receipts, {RUN: "running"}, stopped_log(), {"msg_2": "t0 #1 w0 "}, [])
+
+
+def _found(
+    facts: list[Fact],
+    receipts: list[Receipt],
+    stops: dict[str, str],
+    read: list[Fact],
+    texts: dict[str, str],
+    executions: list[Execution],
+) -> str:
+    seen = _Seen([SimpleNamespace(seq=fact.seq) for fact in read], texts)
+    talk = SimpleNamespace(fault=None, receipts=receipts, stops=stops, seen=seen)
+    return "\n".join(faults(cast("Talk", talk), facts, executions))
 
 
 class _Seen:
@@ -58,24 +98,34 @@ class _Seen:
         return iter(self._frames)
 
 
-def changed(at: int, **data: Any) -> Callable[[], list[Fact]]:
-    """Return a log whose fact *at* has other data."""
-    return lambda: [replace(fact, data={**fact.data, **data}) if fact.seq == at else fact for fact in log()]
+Log = Callable[[], list[Fact]]
 
 
-def without(at: int) -> Callable[[], list[Fact]]:
+def changed(at: int, kind: str | None = None, log: Log = log, **data: Any) -> Log:
+    """Return a log whose fact *at* has other data, or is of another *kind*."""
+
+    def facts() -> list[Fact]:
+        found = {fact.seq: fact for fact in log()}
+        found[at] = replace(found[at], type=kind or found[at].type, data={**found[at].data, **data})
+        return list(found.values())
+
+    return facts
+
+
+def without(at: int) -> Log:
     """Return a log that lacks the fact *at*, its seqs closed up."""
     return lambda: [replace(fact, seq=n) for n, fact in enumerate((f for f in log() if f.seq != at), 1)]
 
 
-def behind(*more: Fact) -> Callable[[], list[Fact]]:
+def behind(*more: Fact) -> Log:
     """Return a log that goes on with *more*."""
     return lambda: [*log(), *more]
 
 
 def test_nothing_is_found_where_nothing_is_wrong():
-    """A log as it should be passes all checks."""
+    """A log as it should be passes all checks; so does one of a run that was stopped, and what had joined it."""
     assert not found(log())
+    assert not found_stopped(stopped_log())
 
 
 @pytest.mark.parametrize(
@@ -92,11 +142,37 @@ def test_nothing_is_found_where_nothing_is_wrong():
         (without(9), "ended as []"),
         (changed(9, parts=[{"type": "text", "text": "unknown"}]), "was to be answered by"),
         (changed(12, parts=[{"type": "text", "text": "t0 #0 [noted it] w0 "}]), "was to be answered by"),
+        (changed(13, "run.cancelled"), "was not stopped"),
+        (changed(4, takes=[]), "was taken by []"),
+        (changed(11, takes=[1]), "was taken by ['run_1', 'run_1']"),
     ],
 )
-def test_what_is_wrong_in_a_log_is_found(facts: Callable[[], list[Fact]], words: str):
+def test_what_is_wrong_in_a_log_is_found(facts: Log, words: str):
     """Each fault of a log is told in words that name it."""
     assert words in found(facts())
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (changed(9, "run.completed", stopped_log), "run_1 was stopped"),
+        (changed(14, "run.cancelled", stopped_log), "was not stopped"),
+        (changed(7, "note", stopped_log), "was running when it was stopped, and nobody heard of that"),
+        (changed(8, log=stopped_log, outcome="failed"), "ended as ['failed']"),
+        (changed(12, log=stopped_log, takes=[]), "was taken by []"),
+        (changed(12, log=stopped_log, takes=[1, 6]), "was taken by ['run_1', 'run_2']"),
+        (changed(4, log=stopped_log, takes=[1, 6]), "was taken by ['run_1', 'run_2']"),
+        (changed(13, log=stopped_log, parts=[]), "was to be answered by 't0 #1 w0'"),
+    ],
+)
+def test_what_is_wrong_behind_a_stop_is_found(facts: Log, words: str):
+    """A stop that is forgotten, and a message that joined a run and is answered by none or by two, are told."""
+    assert words in found_stopped(facts())
+
+
+def test_a_stop_that_nobody_heard_of_is_found():
+    """A stop that was taken in and left no trace is told."""
+    assert "nobody heard of that" in found(log(), stop="running")
 
 
 def test_two_runs_at_once_are_found():

@@ -188,8 +188,10 @@ class Drawing:
         for each in elements:
             style: Json = each.get("style") or {}
             match each["type"]:
+                case "text" if each["text"] == "\n":
+                    drawn: Node = node("br")
                 case "text":
-                    drawn: Node = each["text"]
+                    drawn = each["text"]
                 case "link":
                     drawn = self._link(each["url"], [each.get("text") or each["url"]])
                 case "user" | "usergroup" | "broadcast" | "channel":
@@ -246,7 +248,11 @@ class Drawing:
         for found in _SLACK.finditer(text):
             target, label = found.groups()
             nodes.append(read(text[end : found.start()]))
-            nodes.append(self._mention(target) if target[0] in "@#!" else self._link(target, [read(label or target)]))
+            if target.startswith("!date^"):
+                nodes.append(read(label or ""))
+            else:
+                link = self._link(target, [read(label or target)])
+                nodes.append(self._mention(target) if target[0] in "@#!" else link)
             end = found.end()
         nodes.append(read(text[end:]))
         return [each for each in nodes if each != ""]

@@ -141,13 +141,16 @@ async def rigged(
         workspaces = Workspaces(apis, pacer)
         places: Shows = shows
         resumed: Callable[[str], None] = shows.show
+        news = asyncio.Event()
         if shown:
             share = pacer.use if not hasty else lambda _: None
-            threads = Threads(core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=share)
+            threads = Threads(
+                core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=share, rested=news.set
+            )
             await threads.start(alone=True)
             stack.push_async_callback(threads.stop)
             places, resumed = Places(threads, workspaces), threads.resumed
-        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, resumed=resumed)
+        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, news=news, resumed=resumed)
         if shown:
             await cards.start(alone=True)
             stack.push_async_callback(cards.stop)

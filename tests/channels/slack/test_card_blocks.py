@@ -128,7 +128,7 @@ def test_a_reason_and_what_was_corrected_are_shown():
         "fast: true",
         "Asked for was:",
         "amount: 5",
-        "1 of the above were not asked for.",
+        "Not asked for: fast",
     ]
     assert "with other arguments than were asked for" in texts(edited)[0]
 

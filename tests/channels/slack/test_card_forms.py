@@ -58,7 +58,7 @@ def test_each_argument_has_the_field_that_fits_it():
     assert check_view(view) == []
     found = [(each["label"]["text"], each["element"]["type"], each["optional"]) for each in view["blocks"][1:]]
     assert found == [
-        ("to", "plain_text_input", True),
+        ("to", "plain_text_input", False),
         ("amount", "plain_text_input", False),
         ("rate", "plain_text_input", True),
         ("urgent", "static_select", True),
@@ -103,10 +103,7 @@ def test_what_was_written_is_what_is_called():
         "odd": None,
         "extra": {"b": 2},
     }
-    assert written_in(lines="", urgent="", to="")[0] == {
-        **{k: CALL[k] for k in ("amount", "colour", "extra")},
-        "to": "",
-    }
+    assert written_in(lines="", urgent="")[0] == {name: CALL[name] for name in ("to", "amount", "colour", "extra")}
 
 
 @pytest.mark.parametrize(
