@@ -7,7 +7,7 @@ from agent_core.testing import pause, say
 from tests.agent_core.stage import set_stage
 from tests.conftest import MakeCore
 
-IN_TIME, LATE = 0.0005, 0.012
+IN_TIME, LATE = 0.0002, 0.012
 
 
 def pressed(*late: float) -> Pressure:
