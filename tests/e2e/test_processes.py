@@ -180,6 +180,22 @@ async def test_a_postgres_that_is_away_for_a_while(place: Path):
             await follower.leave()
 
 
+async def test_a_stop_while_postgres_is_away(place: Path):
+    """A process whose database is away ends as soon as it is told to, whatever it still wants to write there."""
+    with postgres_server() as postgres, postgres.database() as url, serving(place, rate=20, DATABASE_URL=url) as server:
+        async with server.client() as client:
+            session, _ = await ask(client)
+            follower = Follower(server, f"{session}/events", ends)
+            await follower.text_of(10)
+            await asyncio.to_thread(postgres.stop, "immediate")
+            try:
+                assert (await ready(server))[0] == 503
+                assert await asyncio.to_thread(server.interrupt, signal.SIGTERM, within=SOON) == 0
+            finally:
+                await asyncio.to_thread(postgres.start)
+            await follower.leave()
+
+
 async def until_completed(client: httpx.AsyncClient, run: str) -> dict:
     """Return the run once it has ended, however often the server has to say that it cannot be asked now."""
     async with asyncio.timeout(SOON):
