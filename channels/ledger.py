@@ -19,6 +19,7 @@ LEASE = 15_000
 
 _PLACE: Table = vars(PlaceRow)["__table__"]
 _DELIVERY: Table = vars(DeliveryRow)["__table__"]
+_KEPT = ("begins", "ends", "state", "mode", "ref", "sent_to", "acked_to", "began_at")
 
 
 class LostPlace(ParleyError):
@@ -105,19 +106,17 @@ class Ledger:
 
         return await self._database.read(work)
 
-    async def put(self, place: Place, entry: Entry) -> None:
-        """Keep *entry* as it is now; raises `LostPlace`."""
-        values = {
-            name: getattr(entry, name)
-            for name in ("begins", "ends", "state", "mode", "ref", "sent_to", "acked_to", "began_at")
-        }
+    async def put(self, place: Place, *entries: Entry) -> None:
+        """Keep *entries* as they are now, all of them or none; raises `LostPlace`."""
 
         def work(connection: Connection) -> None:
             self._hold(connection, place)
-            known = update(_DELIVERY).where(_DELIVERY.c.id == entry.id).values(values).returning(_DELIVERY.c.key)
-            if connection.execute(known).first() is None:
-                row = {"id": entry.id, "place": place.key, "n": entry.n, **values}
-                connection.execute(insert(_DELIVERY).values(row))
+            for entry in entries:
+                values = {name: getattr(entry, name) for name in _KEPT}
+                known = update(_DELIVERY).where(_DELIVERY.c.id == entry.id).values(values).returning(_DELIVERY.c.key)
+                if connection.execute(known).first() is None:
+                    row = {"id": entry.id, "place": place.key, "n": entry.n, **values}
+                    connection.execute(insert(_DELIVERY).values(row))
 
         await self._database.write(work)
 
@@ -203,5 +202,4 @@ def _place(row: Any) -> Place:
 
 
 def _entry(row: Any) -> Entry:
-    names = ("id", "n", "begins", "ends", "state", "mode", "ref", "sent_to", "acked_to", "began_at")
-    return Entry(*(getattr(row, name) for name in names))
+    return Entry(row.id, row.n, **{name: getattr(row, name) for name in _KEPT})

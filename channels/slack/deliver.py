@@ -7,21 +7,22 @@ lost is looked for in the thread before another one is posted.
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from agent_core import Clock, ParleyError
 from channels.base import Body, Entry, Limits, NotShown, Ref
-from channels.relay import Passed, Sheet
+from channels.relay import Crowded, Passed, Sheet
 from channels.slack import failures as f
 from channels.slack import limits
 from channels.slack.blocks import Payload, plainer
 from channels.slack.finding import find, mark
+from channels.slack.known import Hears, Shown
 from channels.slack.pace import Lane
-from channels.slack.picture import Item, Picture, picture, tail
+from channels.slack.picture import Picture, picture, tail
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspace
 
@@ -37,6 +38,11 @@ _MESSAGE_GONE = ("message_not_found", "message_not_owned_by_app", "cant_update_m
 _SOON, _LATER, _MUCH_LATER = 1.0, 5.0, 60.0
 _UNSURE = "It is not certain that this part of the answer is shown once: Slack could not be asked."
 _NOTHING = "…"
+_CUT = "\n\n(Slack does not take the rest of this.)"
+_LEAST = 64
+"""Code points of text that are not divided any more."""
+_FITS = 0.9
+"""The part of the room in a text that is used when one is divided: not all parts of it are written alike."""
 _log = structlog.get_logger("parley.slack")
 
 
@@ -46,40 +52,6 @@ class Given(ParleyError):
     code = "thread_gone"
 
 
-@dataclass(slots=True)
-class _Shown:
-    """What this process knows that a message shows: *last*, since *at* (milliseconds).
-
-    It is *unsure* when nobody could be asked whether the message is there already.
-    """
-
-    last: Picture | None = None
-    at: int = 0
-    looks: int = 0
-    refused: int = 0
-    unsure: bool = False
-
-    @property
-    def items(self) -> tuple[Item, ...]:
-        return self.last.items if self.last is not None else ()
-
-
-class Hears(Protocol):
-    """Hears what a screen learns from Slack."""
-
-    async def stopped(self, run: str) -> None:
-        """Note that a person stopped the stream of *run*, or deleted its message."""
-        ...
-
-    def told(self, status: str) -> None:
-        """Note that a stream has set the session's status."""
-        ...
-
-    def ended(self) -> None:
-        """Note that a stream ended, and Slack's `processing` with it, before its answer did."""
-        ...
-
-
 class ThreadScreen:
     """Shows one session in one thread."""
 
@@ -87,7 +59,7 @@ class ThreadScreen:
         self.limits = Limits(edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value))
         self._space, self._thread, self._sheet, self._clock = workspace, thread, sheet, clock
         self._api, self._pacer, self._hears = workspace.api, workspace.pacer, hears
-        self._known: dict[str, _Shown] = {}
+        self._known: dict[str, Shown] = {}
         self._under_way: asyncio.Future[Any] | None = None
 
     async def post(self, _address: str, body: Body, entry: Entry, /) -> Ref:
@@ -109,7 +81,7 @@ class ThreadScreen:
         return await asyncio.shield(task)
 
     async def _posted(self, body: Body, entry: Entry) -> Ref:
-        shown = self._known.setdefault(entry.id, _Shown())
+        shown = self._known.setdefault(entry.id, Shown())
         if entry.state != "planned" and (ts := await self._found(entry, shown)) is not None:
             await self._keep(entry, state="acknowledged", ref=ts)
             await self._edited(Ref(ts), body, entry)
@@ -124,7 +96,7 @@ class ThreadScreen:
     async def _edited(self, ref: Ref, body: Body, entry: Entry) -> None:
         if entry.mode == _DELETED:
             return
-        shown = self._known.setdefault(entry.id, _Shown())
+        shown = self._known.setdefault(entry.id, Shown())
         wanted = self._picture(body, shown)
         if wanted == shown.last and entry.state != "uncertain":
             return
@@ -141,7 +113,7 @@ class ThreadScreen:
 
     # ---- streams --------------------------------------------------------------------------------
 
-    async def _start(self, wanted: Picture, entry: Entry, shown: _Shown) -> str | None:
+    async def _start(self, wanted: Picture, entry: Entry, shown: Shown) -> str | None:
         """Begin a stream and return its `ts`; None when there is to be none here."""
         chunks = tail((), wanted.items)
         if not chunks:
@@ -173,7 +145,7 @@ class ThreadScreen:
         return ts
 
     async def _append(
-        self, ref: Ref, wanted: Picture, chunks: list[dict[str, Any]], entry: Entry, shown: _Shown
+        self, ref: Ref, wanted: Picture, chunks: list[dict[str, Any]], entry: Entry, shown: Shown
     ) -> None:
         await self._admit("chat.appendStream", Lane.EDIT)
         await self._keep(entry, state="sent", sent_to=wanted.length)
@@ -189,7 +161,7 @@ class ThreadScreen:
         # Kept with the next step: a kill before it repairs the message by an update, which shows the same.
         entry.state, entry.acked_to = "acknowledged", wanted.length
 
-    async def _stop(self, ref: Ref, wanted: Picture, chunks: list[dict[str, Any]], entry: Entry, shown: _Shown) -> None:
+    async def _stop(self, ref: Ref, wanted: Picture, chunks: list[dict[str, Any]], entry: Entry, shown: Shown) -> None:
         """End a stream with its last words and what stands below them."""
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         await self._keep(entry, state="sent", sent_to=wanted.length)
@@ -215,7 +187,7 @@ class ThreadScreen:
         if status is None:
             self._hears.ended()
 
-    async def _broken(self, error: f.SlackFailure, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
+    async def _broken(self, error: f.SlackFailure, ref: Ref, wanted: Picture, entry: Entry, shown: Shown) -> None:
         """Go on by updates when a stream takes no more, or when nobody knows whether it took the last piece."""
         if isinstance(error, (f.Gone, f.Unauthorised)):
             await self._gone(error, wanted, entry, shown)
@@ -224,7 +196,7 @@ class ThreadScreen:
             await self._hears.stopped(wanted.run)
         await self._repair(ref, wanted, entry, shown)
 
-    async def _gone(self, error: f.SlackFailure, wanted: Picture, entry: Entry, shown: _Shown) -> None:
+    async def _gone(self, error: f.SlackFailure, wanted: Picture, entry: Entry, shown: Shown) -> None:
         """Stop a run whose message people deleted, and leave it so; raises what anything else means."""
         if error.reason not in _MESSAGE_GONE:
             raise self._not_shown(error, shown) from None
@@ -233,16 +205,16 @@ class ThreadScreen:
         if wanted.run is not None:
             await self._hears.stopped(wanted.run)
 
-    async def _repair(self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown) -> None:
+    async def _repair(self, ref: Ref, wanted: Picture, entry: Entry, shown: Shown) -> None:
         """End the stream, whatever it shows, and write the whole message over it."""
         await self._keep(entry, state="uncertain", mode="stream")
         await self._end(ref, shown)
-        entry.mode, shown.at = "post", 0
-        await self._update(ref, wanted, entry, shown, state="repaired")
         if wanted.status == "processing":
             self._hears.ended()
+        entry.mode, shown.at = "post", 0
+        await self._update(ref, wanted, entry, shown, state="repaired")
 
-    async def _end(self, ref: Ref, shown: _Shown) -> None:
+    async def _end(self, ref: Ref, shown: Shown) -> None:
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         try:
             await self._api.stop_stream(self._thread.channel, ref)
@@ -254,7 +226,7 @@ class ThreadScreen:
 
     # ---- posts and updates ----------------------------------------------------------------------
 
-    async def _post(self, wanted: Picture, entry: Entry, shown: _Shown) -> str:
+    async def _post(self, wanted: Picture, entry: Entry, shown: Shown) -> str:
         """Post a message and return its `ts`."""
         payload = self._payload(wanted)
         while True:
@@ -282,7 +254,7 @@ class ThreadScreen:
         return ts
 
     async def _update(
-        self, ref: Ref, wanted: Picture, entry: Entry, shown: _Shown, *, state: str = "acknowledged"
+        self, ref: Ref, wanted: Picture, entry: Entry, shown: Shown, *, state: str = "acknowledged"
     ) -> None:
         """Write the whole message anew; repeated it changes nothing."""
         lane = Lane.FINAL if wanted.closed or state == "repaired" else Lane.EDIT
@@ -292,10 +264,10 @@ class ThreadScreen:
         payload = self._payload(wanted)
         entry.began_at = None
         while True:
+            text = _text_of_update(payload, wanted)
             await self._admit("chat.update", lane)
             await self._keep(entry, state="sent", mode="post", sent_to=wanted.length)
             try:
-                text = payload.text if not payload.blocks else payload.text[: limits.TEXT.value]
                 await self._api.update(
                     self._thread.channel, ref, text, blocks=payload.blocks or None, metadata=mark(entry.id)
                 )
@@ -312,7 +284,7 @@ class ThreadScreen:
         shown.last, shown.at, shown.refused = wanted, self._clock.now(), 0
         await self._keep(entry, state="repaired" if state == "repaired" else "acknowledged", acked_to=wanted.length)
 
-    def _plainer(self, payload: Payload, error: f.SlackFailure, shown: _Shown) -> Payload:
+    def _plainer(self, payload: Payload, error: f.SlackFailure, shown: Shown) -> Payload:
         """Return what may be taken in the place of *payload*; raises what *error* means when nothing is plainer."""
         if isinstance(error, (f.BadBlocks, f.TooLong)):
             pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
@@ -323,15 +295,17 @@ class ThreadScreen:
 
     # ---- what may be there already --------------------------------------------------------------
 
-    async def _found(self, entry: Entry, shown: _Shown) -> str | None:
+    async def _found(self, entry: Entry, shown: Shown) -> str | None:
         """Look for a message in the thread that may have been sent; None when it is not there, or nobody can tell."""
         known = {each.ref for each in await self._sheet.entries() if each.ref is not None}
         admit = partial(self._admit, "conversations.replies", Lane.FINAL)
         try:
             found = await find(self._api, self._thread, entry, user=self._space.user, known=known, admit=admit)
-        except (f.Gone, f.Unauthorised) as error:
+        except f.Gone as error:
             raise self._not_shown(error, shown) from None
         except f.SlackFailure as error:
+            if isinstance(error, f.Unauthorised):
+                self._unauthorised(error)
             shown.looks += 1
             if shown.looks < LOOKS or shown.unsure:  # once only: it may be there twice, not more often
                 wait = min(_SOON * 2**shown.looks, _MUCH_LATER)
@@ -343,7 +317,7 @@ class ThreadScreen:
 
     # ---- the rest -------------------------------------------------------------------------------
 
-    def _picture(self, body: Body, shown: _Shown) -> Picture:
+    def _picture(self, body: Body, shown: Shown) -> Picture:
         made = picture(body, allow_mentions=self._thread.allow_mentions)
         return replace(made, notice=f"{_UNSURE} {made.notice}".strip()) if shown.unsure else made
 
@@ -379,7 +353,7 @@ class ThreadScreen:
             setattr(entry, name, value)
         await self._sheet.put(entry)
 
-    def _not_shown(self, error: f.SlackFailure, shown: _Shown) -> ParleyError:
+    def _not_shown(self, error: f.SlackFailure, shown: Shown) -> ParleyError:
         """Say what *error* means for the relay: again, later, or never."""
         match error:
             case f.Limited():
@@ -388,7 +362,7 @@ class ThreadScreen:
             case f.Gone():
                 return Given(str(error))
             case f.Unauthorised():
-                _log.error("slack.unauthorised", team=self._space.team, remedy=str(error))
+                self._unauthorised(error)
                 return NotShown(str(error), retry_after=_MUCH_LATER)
             case f.NotSent() | f.Uncertain():
                 return NotShown(str(error), retry_after=_SOON)
@@ -396,3 +370,19 @@ class ThreadScreen:
                 _log.warning("slack.refused", method=error.method, reason=error.reason)
                 shown.refused += 1
                 return Given(str(error)) if shown.refused >= REFUSALS else NotShown(str(error), retry_after=_LATER)
+
+    def _unauthorised(self, error: f.Unauthorised) -> None:
+        """Log what is missing, once: it stays so until somebody does something."""
+        if str(error) not in self._space.missing:
+            self._space.missing.add(str(error))
+            _log.error("slack.unauthorised", team=self._space.team, remedy=str(error))
+
+
+def _text_of_update(payload: Payload, wanted: Picture) -> str:
+    """Return the text of one update, which takes less than a post does; raises `Crowded` where only the text shows."""
+    most = limits.TEXT.value
+    if payload.blocks or len(payload.text) <= most:
+        return payload.text[:most]
+    if wanted.length < _LEAST:  # it is not the answer that is long
+        return payload.text[: most - len(_CUT)] + _CUT
+    raise Crowded("Slack takes less text in an update.", part=_FITS * most / len(payload.text))

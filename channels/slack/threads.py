@@ -41,8 +41,8 @@ class _Sheet:
     async def entries(self) -> list[Entry]:
         return await self.ledger.entries(self.place)
 
-    async def put(self, entry: Entry) -> None:
-        await self.ledger.put(self.place, entry)
+    async def put(self, *entries: Entry) -> None:
+        await self.ledger.put(self.place, *entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from channels.slack.pace import Pacer
 
 @dataclass(slots=True)
 class Workspace:
-    """A workspace as this process knows it: its *api*, who we are there, and what it refused."""
+    """A workspace as this process knows it: its *api*, who we are there, what it refused, and for want of what."""
 
     team: str
     user: str
@@ -20,6 +20,7 @@ class Workspace:
     pacer: Pacer
     streams: bool = True
     without_streams: set[str] = field(default_factory=set[str])
+    missing: set[str] = field(default_factory=set[str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 import pytest
 
+from tests.channels.slack.showing import showing
 from tests.channels.slack.typed import typed_blocks
 
-__all__ = ["typed_blocks"]
+__all__ = ["showing", "typed_blocks"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -74,11 +74,12 @@ class Mortal(Ledger):
         self.life.check()
         return await super().entries(place)
 
-    async def put(self, place: Place, entry: Entry) -> None:
+    async def put(self, place: Place, *entries: Entry) -> None:
+        entry, *more = entries
         named = "" if entry.ref is None else " with a ts"
         ends = "" if entry.ends is None else ", which ends"
-        with self.life.writing(f"{entry.state} {entry.mode}{named}{ends}"):
-            await super().put(place, entry)
+        with self.life.writing(f"{entry.state} {entry.mode}{named}{ends}{', divided' if more else ''}"):
+            await super().put(place, *entries)
 
     async def renew(self, place: Place) -> None:
         with self.life.writing("renew"):

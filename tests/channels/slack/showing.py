@@ -1,27 +1,29 @@
 """A conversation shown in a thread of the stand-in, step by step, by processes that may die at any step."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 import aiohttp
+import pytest
 
-from agent_core import Actor, Event, Fact, Text, TextDelta, text_of
+from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
 from agent_core import events as e
-from agent_core.testing import FakeClock, Level
+from agent_core.testing import FakeClock, Level, ScriptedProvider
 from channels.base import Body, Entry, NotShown, Ref
 from channels.ledger import LEASE, Ledger, Place
 from channels.relay import Relay
 from channels.slack.api import SlackApi
 from channels.slack.deliver import ThreadScreen
 from channels.slack.pace import Pacer
-from channels.slack.testing import SlackStandIn
+from channels.slack.testing import App, SlackStandIn
+from channels.slack.testing import Workspace as Team
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspace
 from tests.channels.logs import Teller
-from tests.conftest import OpenDatabase
+from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
@@ -115,11 +117,11 @@ class Dying:
     async def entries(self) -> list[Entry]:
         return await self.ledger.entries(self.place)
 
-    async def put(self, entry: Entry) -> None:
+    async def put(self, *entries: Entry) -> None:
         self.writes += 1
         if self.writes == self.at and self.side == "before":
             raise Died
-        await self.ledger.put(self.place, entry)
+        await self.ledger.put(self.place, *entries)
         if self.writes == self.at:
             raise Died
 
@@ -228,6 +230,36 @@ class Showing:
     @property
     def answers(self) -> Sequence:
         return self.stand_in.team(self.thread.team).answers(self.thread.channel, self.thread.root)
+
+
+Open = Callable[..., Awaitable[Showing]]
+
+
+@pytest.fixture
+async def showing(fresh: Fresh) -> AsyncIterator[Open]:
+    """Make sessions, each in a thread and on a database of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def make() -> Showing:
+            clock = FakeClock()
+            stand_in = SlackStandIn(
+                clock=clock, workspaces=[Team.example()], rates=None, app=App(subscribed=frozenset())
+            )
+            await stack.enter_async_context(stand_in.serving())
+            http = await stack.enter_async_context(aiohttp.ClientSession())
+            open_database = stack.enter_context(fresh())
+            asked = await stand_in.team("T0001").says("UANN", "CGENERAL", "How many?")
+            thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001")
+            database = open_database()
+            core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+            await core.start()
+            await core.agents.create(Definition(name="a", instructions=""))
+            session = (await core.open_session(agent="a", actor=ANN)).id
+            await Ledger(database, clock, "slack").want(session, thread.address, thread.data())
+            await core.stop()
+            return Showing(stand_in, clock, open_database, session, http, thread)
+
+        yield make
 
 
 @asynccontextmanager

@@ -1,53 +1,16 @@
 """How a thread shows an answer: streamed, and each word of it exactly once whatever happens meanwhile."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import count
 
-import aiohttp
 import pytest
 
-from agent_core import Core, Definition
 from agent_core import events as e
-from agent_core.testing import FakeClock, ScriptedProvider
-from channels.ledger import Ledger
+from agent_core.testing import FakeClock
 from channels.slack.deliver import Given
-from channels.slack.testing import App, Fault, SlackStandIn, Workspace
-from channels.slack.thread import Thread
-from tests.channels.slack.showing import ANN, Log, Showing, typical, words
-from tests.conftest import Fresh
-
-Open = Callable[..., Awaitable[Showing]]
-
-
-@pytest.fixture
-async def showing(fresh: Fresh) -> AsyncIterator[Open]:
-    """Make sessions, each in a thread and on a database of its own."""
-    async with AsyncExitStack() as stack:
-
-        async def make() -> Showing:
-            clock = FakeClock()
-            stand_in = SlackStandIn(
-                clock=clock, workspaces=[Workspace.example()], rates=None, app=App(subscribed=frozenset())
-            )
-            await stack.enter_async_context(stand_in.serving())
-            http = await stack.enter_async_context(aiohttp.ClientSession())
-            open_database = stack.enter_context(fresh())
-            asked = await stand_in.team("T0001").says("UANN", "CGENERAL", "How many?")
-            thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001")
-            database = open_database()
-            core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
-            await core.start()
-            await core.agents.create(Definition(name="a", instructions=""))
-            session = (await core.open_session(agent="a", actor=ANN)).id
-            await Ledger(database, clock, "slack").want(session, thread.address, thread.data())
-            await core.stop()
-            return Showing(stand_in, clock, open_database, session, http, thread)
-
-        yield make
-
+from channels.slack.testing import Fault
+from tests.channels.slack.showing import Log, Open, Showing, typical, words
 
 WHOLE = words("Let me look at the figures. There are three of them: one two three")
 

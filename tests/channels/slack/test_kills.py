@@ -104,6 +104,7 @@ def waits() -> Log:
 
 TOOL = frozenset({"1", "2", "3", "count", "rows"})
 NO_STREAMS = (Fault("refused", on="chat.startStream", times=None),)
+NO_BLOCKS = (Fault("invalid_blocks", on="chat.update", times=None),)
 SCENES = {
     "streamed": Scene(typical, beside=TOOL),
     "posted": Scene(typical, whole=True, beside=TOOL),
@@ -113,6 +114,8 @@ SCENES = {
     "long": Scene(long),
     "long and posted": Scene(long, whole=True),
     "long and updated": Scene(long, faults=NO_STREAMS),
+    "long and mended as text": Scene(long, faults=NO_BLOCKS),
+    "long and updated as text": Scene(long, faults=NO_STREAMS + NO_BLOCKS),
     "old": Scene(slow, every=45.0),
     "failed": Scene(failed, notice="Nobody answers."),
     "stopped": Scene(stopped, notice="Stopped."),

@@ -1,0 +1,179 @@
+"""segments: which part of a conversation each message of a channel shows, and where one ends; pure.
+
+A wait, the end of a run and rollover past `Limits.text` or `Limits.age` end a segment; the next text opens a new one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from channels.base import Body, Grown, Limits, Piece, Run, Said
+from channels.fences import fence_at
+
+_LINE_END = "\n"
+_SPLITS = ("\n\n", _LINE_END, " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A place in a conversation: before code point *offset* of a message's text, None is behind all of the message.
+
+    *at* is where to look for the message: its index when the border was drawn, which later grows at most.
+    """
+
+    message: str
+    offset: int | None = None
+    at: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return self.message if self.offset is None else f"{self.message} {self.offset}"
+
+    @classmethod
+    def read(cls, text: str | None) -> "Border | None":
+        """Return the border that was written as *text*."""
+        if text is None:
+            return None
+        message, _, offset = text.partition(" ")
+        return cls(message, int(offset) if offset else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one message of a channel shows: all from *start* (None: the beginning) to *end* (None: it still grows)."""
+
+    start: Border | None = None
+    end: Border | None = None
+
+    @property
+    def names(self) -> tuple[str | None, str | None]:
+        """Its borders as text."""
+        return (None if self.start is None else str(self.start), None if self.end is None else str(self.end))
+
+
+def cut(body: Body, segment: Segment) -> Body:
+    """Return the picture of *segment*: its messages, the runs they belong to, and whether it is closed.
+
+    It reaches no further than the first border that the view drew.
+    """
+    taken = body.past + body.recent
+    kept = tuple(_fenced(taken[at], said, _begin(taken[at], segment.start)) for at, said in _cut(body, segment))
+    return Body(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
+
+
+def length(body: Body, segment: Segment) -> int:
+    """Return the code points of the text that *segment* shows."""
+    return sum(len(said.text) for _, said in _cut(body, segment) if said.role == "assistant")
+
+
+def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
+    """Return where *segment*, which still grows, has to end; None when it may go on."""
+    room = limits.text
+    last: Border | None = None
+    for at, said in _cut(body, segment):
+        if room is not None and said.role == "assistant":
+            text = said.text
+            if len(text) > room:
+                offset = _begin(said, segment.start) + _split(text[:room], required=room == limits.text)
+                return Border(said.id, offset, at)
+            room -= len(text)
+        last = Border(said.id, None, at) if said.border else None
+    return last
+
+
+def rollover(body: Body, segment: Segment) -> Border | None:
+    """Return the end of the words that *segment* shows by now, or behind tools that work; None while it has neither."""
+    last: Border | None = None
+    for at, said in _cut(body, segment):
+        if said.role != "assistant" or said.border:
+            last = None
+        elif said.open:
+            words = _words(said.text)
+            last = Border(said.id, _begin(said, segment.start) + words, at) if words else last
+        else:
+            last = Border(said.id, None, at) if said.calls else None
+    return last
+
+
+def _words(text: str) -> int:
+    """Return the length of *text* up to the end of its last whole word."""
+    return max(text.rfind(" "), text.rfind("\n")) + 1
+
+
+def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, Said]]:
+    """Give the messages of *segment*, the first and the last with their part of the text, and their places."""
+    for at, said in _from(body, segment.start):
+        begin = _begin(said, segment.start)
+        end = segment.end if segment.end is not None and segment.end.message == said.id else None
+        if end is not None and end.offset is not None:
+            yield at, _part(said, begin, end.offset)
+            return
+        yield at, _part(said, begin, None) if begin else said
+        if said.border or end is not None:
+            return
+
+
+def _begin(said: Said, start: Border | None) -> int:
+    """Return the offset in *said* at which a segment from *start* on begins."""
+    return start.offset or 0 if start is not None and start.message == said.id else 0
+
+
+def is_visible(picture: Body) -> bool:
+    """Tell whether there is anything of an agent to show: text, a call, or an end that is worth a word."""
+    if any(said.role == "assistant" and (said.calls or said.text.strip()) for said in picture.recent):
+        return True
+    ends = [run for run in picture.runs if run.status in ("failed", "cancelled", "waiting", "requires_action")]
+    refused = [run for run in picture.runs if run.reason not in (None, "end_turn")]
+    return bool(ends or refused) and any(said.border for said in picture.recent)
+
+
+def _from(body: Body, start: Border | None) -> Iterator[tuple[int, Said]]:
+    """Give the messages from *start* on, and their places; those that no step has taken yet are left out."""
+    taken = body.past + body.recent
+    at = 0
+    if start is not None:
+        at = next((n for n in range(start.at, len(taken)) if taken[n].id == start.message), len(taken))
+        at += start.offset is None
+    return ((n, taken[n]) for n in range(at, len(taken)))
+
+
+def _runs(body: Body, messages: Iterable[Said]) -> tuple[Run, ...]:
+    """Return the runs that *messages* belong to; those of new messages are found at once."""
+    names = {said.run for said in messages}
+    found: list[Run] = []
+    for run in reversed(body.runs):
+        if len(found) == len(names):
+            break
+        if run.id in names:
+            found.append(run)
+    return tuple(reversed(found))
+
+
+def _part(said: Said, begin: int, end: int | None) -> Said:
+    """Return *said* with a part of its text; what stands below its text goes with the last part."""
+    parts = (Piece("text", Grown.of(said.text[begin:end])),)
+    if end is None:
+        return replace(said, parts=parts)
+    return replace(said, parts=parts, calls=(), border=False)
+
+
+def _fenced(whole: Said, part: Said, begin: int) -> Said:
+    """Return *part* of *whole*, from *begin* on, with a code fence that the cut went through closed and opened anew."""
+    if whole is part:
+        return part
+    text, end = part.text, begin + len(part.text)
+    if end < len(whole.text) and (inside := fence_at(whole.text[:end])) is not None:
+        text = f"{text.removesuffix(_LINE_END)}{_LINE_END}{inside.mark}"
+    if begin and (before := fence_at(whole.text[:begin])) is not None:
+        text = f"{before.opening}{_LINE_END}{text}"
+    return replace(part, parts=(Piece("text", Grown.of(text)),))
+
+
+def _split(text: str, *, required: bool) -> int:
+    """Return where to cut *text*: at the end of a paragraph, a line or a word in its second half, else at its end.
+
+    Where no text has to fit (not *required*) a bad place is none: then 0.
+    """
+    for mark in _SPLITS:
+        at = text.rfind(mark, len(text) // 2)
+        if at > 0:
+            return at + len(mark)
+    return len(text) if required else 0
