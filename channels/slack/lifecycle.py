@@ -11,6 +11,7 @@ from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspace
 
 METHOD = "agents.sessions.setStatus"
+LOADING = "assistant.threads.setStatus"
 TRIES = 5
 """Times that an end is told before Slack's own hour has to end it."""
 _log = structlog.get_logger("parley.slack")
@@ -57,19 +58,24 @@ class Sign:
     async def _set_when(self, place: asyncio.Task[None]) -> None:
         with suppress(asyncio.CancelledError):
             await place
-            self._said = None  # whether this or what a stream says meanwhile comes first nobody knows
-            await self._set("processing", title=self._thread.title)
             self._said = None
-            await self._load()
+            await self._set("processing", title=self._thread.title)
+            if self._said != "active":
+                await self._load()
+            self._said = None  # whether these or what a stream said meanwhile came first nobody knows
 
     async def _load(self) -> None:
-        """Show the agent's own words for that it works; where Slack has no place for them nothing is lost."""
+        """Show the agent's own words for that it works; where Slack has no place or time for them nothing is lost."""
         space, thread = self._space, self._thread
-        if thread.loading:
-            try:
-                await space.api.set_loading(thread.channel, thread.root, thread.loading)
-            except f.SlackFailure as error:
-                _log.info("slack.no_loading", team=space.team, reason=error.reason)
+        if not thread.loading or space.pacer.nearly_spent(LOADING, space.team):
+            return
+        await space.pacer.admit(LOADING, space.team, thread.channel, Lane.EDIT, thread=thread.address)
+        try:
+            await space.api.set_loading(thread.channel, thread.root, thread.loading)
+        except f.SlackFailure as error:
+            _log.info("slack.no_loading", team=space.team, reason=error.reason)
+            if isinstance(error, f.Limited):
+                space.pacer.penalty(LOADING, space.team, error.retry_after)
 
     async def _admit(self, lane: Lane) -> None:
         space, thread = self._space, self._thread

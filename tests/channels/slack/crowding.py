@@ -285,7 +285,8 @@ async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: Sce
         for n in range(scene.size):
             channel = f"C{n % CHANNELS}"
             asked = await team.says("UANN", channel, f"Question {n}")
-            thread = Thread(team.id, channel, asked.ts, "UANN", team.id, title=f"Question {n}")
+            title, loading = f"Question {n}", ("Looking into it",)
+            thread = Thread(team.id, channel, asked.ts, "UANN", team.id, title=title, loading=loading)
             session = await core.open_session(agent="a", actor=ANN, address=thread.address)
             talks.append(Talk(thread, session.id, f"{team.id}n{n}", scene.thinking + random.uniform(0.0, 2.5)))
     await core.stop()

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import count
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent_core import events as e
 from agent_core.testing import FakeClock
@@ -83,6 +84,20 @@ async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
     assert await shown.live(typical(), late=True)
     assert len(shown.answers) == 2
     assert "not certain" in shown.answers[-1].text
+
+
+async def test_a_thread_that_may_not_be_read_is_not_waited_for_for_ever(showing: Open):
+    """Without the scope to look, an answer whose post was lost comes with a line that says so; the log says so once."""
+    shown = await showing()
+    shown.stand_in.fault(Fault("request_lost", on="chat.postMessage"))
+    shown.stand_in.fault(Fault("refused", on="conversations.replies", code="missing_scope", times=None))
+    with capture_logs() as logs:
+        assert await shown.live(typical(), late=True)
+    (answer,) = shown.answers
+    assert "not certain" in answer.text
+    assert len(shown.stand_in.called("conversations.replies", "T0001")) == 5
+    (told,) = [each for each in logs if each["event"] == "slack.unauthorised"]
+    assert "missing_scope" in told["remedy"]
 
 
 async def test_a_root_of_ours_is_not_taken_for_an_answer(showing: Open):
