@@ -15,12 +15,14 @@ from agent_core.hooks.definition import ApprovalConfig
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
 from agent_core.roster import cursor_key
-from agent_core.schemas import problems
+from agent_core.schemas import Problem, Unfit, problems
 from agent_core.store import approvals, audit, catalog, deciding, readings, runs
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 
 MAX_REASON = 2_000
+MAX_FAULTS = 50
+"""Of corrected arguments: as many as anybody mends at once."""
 
 
 class RunDesk:
@@ -143,10 +145,10 @@ class Approvals:
         seen, schema = await self._store.read(work)
         if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
             return
-        faults = problems(schema or {}, arguments)
+        faults = problems(schema or {}, arguments, MAX_FAULTS)
         if faults:
-            path = faults[0].path.replace("$", "arguments", 1)
-            raise InvalidInput(path, f"does not fit the schema of `{seen.tool}`: {faults[0].message}")
+            why = f"does not fit the schema of `{seen.tool}`"
+            raise Unfit([Problem(x.path.replace("$", "arguments", 1), f"{why}: {x.message}") for x in faults])
 
 
 def outcome(approval: ApprovalObject) -> str:

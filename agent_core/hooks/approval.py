@@ -13,6 +13,9 @@ LONGEST = 30 * 24 * 3600.0
 MAX_QUORUM = 20
 _WORDS = frozenset({"asker", "operators", "anyone", "not_asker"})
 _NAMED = ("actor:", "slack:")
+_MAX_RESPONDERS = 100
+_MAX_PLACES = 20
+_MAX_NAME = 200
 _MAX_TITLE = 150
 _MAX_DETAIL = 2_000
 
@@ -93,6 +96,7 @@ def check_approval(path: str, config: ApprovalConfig) -> None:
     """Raise `InvalidInput` when nobody could decide as *config* says."""
     if not config.responders:
         raise InvalidInput(f"{path}.responders", "name somebody who may decide, such as `asker` or `operators`.")
+    _check_lists(path, config)
     for name in config.responders:
         if name not in _WORDS and not (name.startswith(_NAMED) and name.partition(":")[2].strip()):
             known = ", ".join(sorted(_WORDS))
@@ -113,3 +117,12 @@ def check_approval(path: str, config: ApprovalConfig) -> None:
     for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
         if text is not None and not 1 <= len(text.strip()) <= most:
             raise InvalidInput(f"{path}.{name}", f"1 to {most} characters.")
+
+
+def _check_lists(path: str, config: ApprovalConfig) -> None:
+    for names, field, most in (
+        (config.responders, "responders", _MAX_RESPONDERS),
+        (config.deliver_to, "deliver_to", _MAX_PLACES),
+    ):
+        if len(names) > most or any(len(name) > _MAX_NAME for name in names):
+            raise InvalidInput(f"{path}.{field}", f"at most {most}, of {_MAX_NAME} characters each.")

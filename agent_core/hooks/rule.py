@@ -114,9 +114,9 @@ def _choices_fault(value: Any) -> str | None:
 
 
 def _number_fault(value: Any) -> str | None:
-    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-        return None
-    return "the value is a number."
+    if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and isfinite(value))):
+        return "the value is a number."
+    return None
 
 
 _VALUES: Mapping[str, Callable[[Any], str | None]] = {

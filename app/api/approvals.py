@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import APIRouter, Depends, Query
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response, StreamingResponse
 
 from agent_core import (
@@ -31,6 +32,14 @@ from app.api.wire import Approval, AuditLine, answer, approval_wire, audit_line,
 from channels.web.identity import Principal
 from channels.web.visible import ShowTools
 
+
+class ApprovalId(StringConvertor):
+    """What stands for an id in a path: not the name of the record, which has a route of its own."""
+
+    regex = "(?!audit$)[^/]+"
+
+
+register_url_convertor("approval", ApprovalId())
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
 NDJSON = "application/x-ndjson"
 PAGE = 500
@@ -80,7 +89,7 @@ async def read_audit(
     return StreamingResponse(_lines(wired.core, first, approval), media_type=NDJSON)
 
 
-@router.get("/{id}", responses=answers(Approval, 401, 403, 404, 422))
+@router.get("/{id:approval}", responses=answers(Approval, 401, 403, 404, 422))
 async def get_approval(wired: Wired, principal: Caller, show: Show, approval: OwnApproval) -> Response:
     """Return an approval; that a visitor has opened it is put on record."""
     if not _is_shown(approval, principal, show):
@@ -90,7 +99,7 @@ async def get_approval(wired: Wired, principal: Caller, show: Show, approval: Ow
     return answer(_wire(approval, principal, show))
 
 
-@router.post("/{id}", responses=answers(Approval, 400, 401, 403, 404, 409, 413, 422))
+@router.post("/{id:approval}", responses=answers(Approval, 400, 401, 403, 404, 409, 413, 422))
 async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnApproval, body: DecisionBody) -> Response:
     """Say yes or no to a call; the approval is still `open` while its quorum lacks somebody."""
     named = None if body.actor is None else actor_of(body.actor)

@@ -1,12 +1,10 @@
 """What clients send: request bodies, each field checked before anything is done."""
 
 import hashlib
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -27,7 +25,6 @@ from app.api.problems import NOT_BLANK
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
-MAX_DEPTH = 100
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -51,21 +48,6 @@ class Body(BaseModel):
         return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
 
 
-def _shallow(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what is nested so deeply that it could not be written as JSON again."""
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for each in level for inner in _inside(each)]
-        if not level:
-            return value
-    raise ValueError(f"nested more than {MAX_DEPTH} levels deep.")
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-Shallow = Annotated[dict[str, Any], AfterValidator(_shallow)]
 ToolNames = Annotated[list[Id], Field(max_length=200)]
 
 
@@ -118,7 +100,7 @@ class DefaultsBody(OverrideBody):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     step_rules: list[StepRuleBody] | None = Field(default=None, max_length=MAX_STEPS)
     stop_conditions: list[StopBody] | None = Field(default=None, max_length=MAX_CONDITIONS)
-    output_schema: Shallow | None = None
+    output_schema: dict[str, Any] | None = None
     budget: BudgetBody | None = None
 
 
@@ -126,7 +108,7 @@ class ControlsBody(DefaultsBody):
     """What a run may do; what is absent is asked of the agent. `tool_context` is for its tools, and shown to nobody."""
 
     model: Id | None = None
-    tool_context: Shallow | None = None
+    tool_context: dict[str, Any] | None = None
 
     def value(self) -> Controls:
         """Return the core's value."""
@@ -183,7 +165,7 @@ class ToolBody(Body):
     name: Id
     kind: Literal["client", "none"]
     description: Words
-    parameters: Shallow
+    parameters: dict[str, Any]
 
 
 AnyTool = Annotated[
@@ -199,7 +181,7 @@ class HookBody(Body):
     type: HookType
     matcher: Id | None = None
     order: int = Field(default=0, ge=-1_000_000, le=1_000_000)
-    config: Shallow = Field(default_factory=dict)
+    config: dict[str, Any] = Field(default_factory=dict)
     name: Id | None = None
 
 
@@ -243,11 +225,7 @@ class SessionBody(Body):
     @field_validator("metadata")
     @classmethod
     def _small(cls, metadata: dict[str, Any] | None) -> dict[str, Any] | None:
-        try:
-            size = len(msgspec.json.encode(metadata))
-        except (OverflowError, RecursionError, TypeError, ValueError) as error:
-            raise ValueError("only plain JSON can be kept.") from error
-        if size > MAX_METADATA:
+        if len(msgspec.json.encode(metadata)) > MAX_METADATA:
             raise ValueError(f"at most {MAX_METADATA:,} bytes of JSON.")
         return metadata
 

@@ -1,13 +1,13 @@
 """The gate before all routes: who calls, and a body that is JSON of a bounded size, of text that can be kept."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.plain import NUL, fault_of
 from app.api.problems import problem, unauthorized
 from channels.web.identity import Principal
 
@@ -15,9 +15,6 @@ MAX_BODY = 2_000_000
 GUARDED = ("/v1/", "/metrics")
 SIGNED = "/slack/"
 """Bodies that come with a signature of every byte, forms among them: only whoever checks it reads them."""
-NUL = "\0"
-# The only way to write it in JSON.
-NUL_ESCAPED = b"\\u0000"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -98,37 +95,10 @@ def unreadable(body: bytes, headers: Headers) -> Response | None:
     if kind != "application/json" and not kind.endswith("+json"):
         return problem(400, "Send JSON, with the header `Content-Type: application/json`.")
     try:
-        given = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        fault = fault_of(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return problem(400, f"The body is not valid JSON: {error}.")
-    if NUL_ESCAPED in body and (path := place_of_nul(given)) is not None:
-        fault = "the character U+0000 cannot be kept; leave it out."
-        return problem(422, f"`{path}`: {fault}", errors=[(path, fault)])
-    return None
-
-
-def place_of_nul(given: Any) -> str | None:
-    """Return the path to the first text in *given*, a field's name included, that holds U+0000; None without any."""
-    path: list[str] = []
-    left = [iter([("", given)])]
-    while left:
-        found = next(left[-1], None)
-        if found is None:
-            left.pop()
-            del path[-1:]
-            continue
-        name, value = found
-        if NUL in name or (isinstance(value, str) and NUL in value):
-            return ".".join([*path, name][1:]).replace(NUL, "\\u0000")
-        if isinstance(value, dict | list):
-            path.append(name)
-            left.append(_children(value))
-    return None
-
-
-def _children(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    return ((str(name), each) for name, each in pairs)
+    return None if fault is None else problem(422, "`{}`: {}".format(*fault), errors=[fault])
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

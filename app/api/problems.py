@@ -26,6 +26,7 @@ from agent_core import (
     Unavailable,
     UnknownCursor,
 )
+from agent_core.schemas import Unfit
 from app.api.wire import FieldProblem, Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -110,9 +111,19 @@ async def _parley(_: Request, error: Exception) -> Response:
     assert isinstance(error, ParleyError)
     for cls, status in STATUSES:
         if isinstance(error, cls):
-            errors = [(error.path, error.message)] if isinstance(error, InvalidInput) else ()
-            return problem(status, str(error), code=error.code, errors=errors, headers=_again(error))
+            return problem(status, str(error), code=error.code, errors=_fields(error), headers=_again(error))
     raise error
+
+
+def _fields(error: ParleyError) -> Sequence[tuple[str, str]]:
+    """Return the fields that *error* is about, each with what is wrong with it."""
+    match error:
+        case Unfit(faults=faults):
+            return [(fault.path, fault.message) for fault in faults]
+        case InvalidInput(path=path, message=message):
+            return [(path, message)]
+        case _:
+            return ()
 
 
 def _again(error: ParleyError) -> dict[str, str] | None:

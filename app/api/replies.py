@@ -10,24 +10,15 @@ from agent_core import Changes, ToolOutput
 from agent_core.control_checks import MAX_STEPS
 from agent_core.desk import MAX_REASON
 from agent_core.outputs import MAX_OUTPUTS
-from app.api.bodies import AnyActor, Body, DefaultsBody, Id, OverrideBody, Shallow, StepRuleBody, Words
+from app.api.bodies import AnyActor, Body, DefaultsBody, Id, OverrideBody, StepRuleBody, Words
 from app.api.problems import NOT_BLANK
 
 MAX_ARGUMENTS = 100_000
 """Bytes of JSON: they are kept with the approval, in the log and in the record."""
 
 
-def _plain(value: Any) -> Any:
-    """Refuse what a database or a model could not be given again as it was."""
-    try:
-        msgspec.json.encode(value)
-    except (OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError("only plain JSON can be kept.") from error
-    return value
-
-
 def _small(value: dict[str, Any]) -> dict[str, Any]:
-    if len(msgspec.json.encode(_plain(value))) > MAX_ARGUMENTS:
+    if len(msgspec.json.encode(value)) > MAX_ARGUMENTS:
         raise PydanticKnownError("string_too_long", {"max_length": MAX_ARGUMENTS})
     return value
 
@@ -40,7 +31,7 @@ class DecisionBody(Body):
 
     approved: bool
     reason: Annotated[str, StringConstraints(min_length=1, max_length=MAX_REASON, pattern=NOT_BLANK)] | None = None
-    arguments: Annotated[Shallow, AfterValidator(_small)] | None = None
+    arguments: Annotated[dict[str, Any], AfterValidator(_small)] | None = None
     remember: bool = False
     actor: AnyActor | None = None
     surface: Literal["api", "terminal"] = "api"
@@ -52,7 +43,7 @@ class OutputBody(Body):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["output"]}, {"required": ["error"]}]})
 
     call: Id
-    output: Annotated[Any, AfterValidator(_plain)] = None
+    output: Any = None
     error: Words | None = None
 
     @model_validator(mode="after")
@@ -76,7 +67,7 @@ class OutputsBody(OverrideBody):
     outputs: list[OutputBody] = Field(min_length=1, max_length=MAX_OUTPUTS)
     step_rules: list[StepRuleBody] | None = Field(default=None, max_length=MAX_STEPS)
     defaults: DefaultsBody | None = None
-    tool_context: Shallow | None = None
+    tool_context: dict[str, Any] | None = None
 
     def changes(self) -> Changes | None:
         """Return the core's value of what changes with the outputs; None without such."""

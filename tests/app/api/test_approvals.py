@@ -6,6 +6,7 @@ import json
 import jsonschema
 import pytest
 
+from agent_core import DeclaredTool
 from agent_core.testing import FakeClock, by_step, call, say
 from tests.app.api.shop import Open, asked, events, open_one
 from tests.app.conftest import KEY
@@ -76,19 +77,71 @@ async def test_a_wrong_question_for_approvals_is_a_problem(shop: Open):
     for query, status, code in (
         ("status=maybe", 422, "invalid_request"),
         ("limit=0", 422, "invalid_request"),
+        ("limit=101", 422, "invalid_request"),
+        ("limit=ten", 422, "invalid_request"),
         ("cursor=odd", 400, "unknown_cursor"),
+        ("cursor=-1", 400, "unknown_cursor"),
+        (f"cursor={9:0<19}", 400, "unknown_cursor"),
+        (f"cursor={'1' * 501}", 422, "invalid_request"),
         ("session=%00", 422, "invalid_request"),
+        ("session=", 422, "invalid_request"),
+        (f"run={'x' * 201}", 422, "invalid_request"),
     ):
         answer = await here.operator.get(f"/v1/approvals?{query}")
         assert (answer.status_code, answer.json()["code"]) == (status, code), query
 
 
-async def test_an_unknown_approval_is_not_found(shop: Open):
-    """Looking at it and deciding of it answer 404."""
+async def test_a_wrong_question_for_the_record_is_a_problem(shop: Open):
+    """It begins behind a number and may be about one approval."""
+    here = await shop()
+    for query in (
+        "after=-1",
+        "after=x",
+        f"after={2**63}",
+        "after=1.5",
+        "approval=",
+        "approval=%00",
+        f"approval={'x' * 201}",
+    ):
+        answer = await here.operator.get(f"/v1/approvals/audit?{query}")
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), query
+    answer = await here.operator.get(
+        "/v1/approvals/audit", params={"after": 2**63 - 1, "approval": "\ud7ff\U0010ffff'%"}
+    )
+    assert (answer.status_code, answer.text) == (200, "")
+
+
+async def test_the_record_is_nobodys_id(shop: Open):
+    """Its path takes what it is described with, and says so; it is no approval that could be decided."""
+    here = await shop()
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        answer = await here.operator.request(method, "/v1/approvals/audit", json={"approved": True})
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
+    answer = await here.operator.put("/v1/approvals/auditor", json={})
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, POST")
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "apr_none",
+        "x" * 10_000,
+        "%00",
+        "apr%00",
+        "%ED%A0%80",
+        "%F4%8F%BF%BF",
+        "%FF",
+        "'%20or%201=1--",
+        "%25%5C%22",
+        "a%0Ab",
+    ],
+)
+async def test_an_unknown_approval_is_not_found(shop: Open, id: str):
+    """Looking at it and deciding of it answer 404, whatever its name is made of."""
     here = await shop()
     for answer in (
-        await here.operator.get("/v1/approvals/apr_none"),
-        await here.operator.post("/v1/approvals/apr_none", json={"approved": True}),
+        await here.operator.get(f"/v1/approvals/{id}"),
+        await here.operator.post(f"/v1/approvals/{id}", json={"approved": True}),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
@@ -178,17 +231,28 @@ async def test_what_is_no_decision_is_refused(shop: Open):
     assert here.till.paid == []
 
 
-async def test_deep_arguments_do_no_harm(shop: Open):
-    """Arguments that are nested too deeply are refused, as what does not fit or is no JSON that can be read."""
-    here = await shop(edit=True)
+async def test_every_fault_of_a_correction_is_told(shop: Open):
+    """What is wrong, missing and unknown answers 422 with each field; a form marks them all at once."""
+    parameters = {
+        "type": "object",
+        "properties": {"to": {"type": "string"}, "count": {"type": "integer"}, "lines": {"items": {"type": "string"}}},
+        "required": ["to", "count"],
+        "additionalProperties": False,
+    }
+    send = DeclaredTool(name="send", kind="client", description="Send.", parameters=parameters)
+    here = await shop(
+        by_step((call("send", to="ann", count=1),), (say("Sent."),)), declared=(send,), matcher="send", edit=True
+    )
     await asked(await here.visitor())
-    path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
-    for depth in (100, 400, 900, 5_000):
-        nested = '{"a":' * depth + "1" + "}" * depth
-        content = f'{{"approved":true,"arguments":{{"amount":{nested}}}}}'
-        answer = await here.operator.post(path, content=content, headers={"Content-Type": "application/json"})
-        assert answer.status_code in {400, 422}, (depth, answer.text[:200])
-    assert here.till.paid == []
+    before = await open_one(here.operator)
+    wrong = {"count": "two", "lines": ["a", 2], "odd": True}
+    answer = await here.operator.post(f"/v1/approvals/{before['id']}", json={"approved": True, "arguments": wrong})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    told = {error["path"]: error["message"] for error in answer.json()["errors"]}
+    assert set(told) == {"arguments.to", "arguments.count", "arguments.lines[1]", "arguments.odd"}
+    assert "required" in told["arguments.to"]
+    assert "'two' is not of type 'integer'" in told["arguments.count"]
+    assert await open_one(here.operator) == before
 
 
 async def test_the_record_is_told_in_lines(shop: Open):

@@ -24,8 +24,8 @@ async def test_health_and_description_are_open(anyone: httpx.AsyncClient, path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"{", b'{"agent": NaN}', b'{"agent": "\\ud800"}', b"\xff", b"[" * 100_000, b'{"a": 1e999}'],
-    ids=["cut", "nan", "surrogate", "bytes", "deep", "huge"],
+    [b"{", b'{"agent": NaN}', b'{"agent": "\\ud800"}', b"\xff", b'{"a": 1e999}', b'{"a": ' + b"9" * 5_000 + b"}"],
+    ids=["cut", "nan", "surrogate", "bytes", "huge", "long"],
 )
 async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient, content):
     """Malformed JSON answers 400 invalid_json, whatever is wrong with it."""

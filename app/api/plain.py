@@ -1,0 +1,77 @@
+"""What of JSON cannot be kept, and where it is: U+0000, and what is nested too deeply."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agent_core.schemas import MAX_DEPTH, is_deep
+
+Fault = tuple[str, str]
+"""A path, and what is wrong there."""
+NUL = "\0"
+NUL_FAULT = "the character U+0000 cannot be kept; leave it out."
+DEEP_FAULT = f"nested more than {MAX_DEPTH} levels deep."
+# The only way to write it in JSON.
+_NUL_ESCAPED = b"\\u0000"
+_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
+# Steps of the path to what is too deep: they name the field, the others tell nothing more.
+_STEPS_SHOWN = 5
+
+
+def fault_of(body: bytes) -> Fault | None:
+    """Return what in *body*, of JSON, cannot be kept; raises `msgspec.MsgspecError` and `UnicodeDecodeError`."""
+    try:
+        given = msgspec.json.decode(body)
+    except RecursionError:  # long before it the bound is passed
+        return place_of_depth(body), DEEP_FAULT
+    if is_deep(given):
+        return place_of_depth(body), DEEP_FAULT
+    if _NUL_ESCAPED in body and (path := place_of_nul(given)) is not None:
+        return path, NUL_FAULT
+    return None
+
+
+def place_of_depth(body: bytes) -> str:
+    """Return the first steps of the path to what is too deep in *body*, which is JSON up to there."""
+    path: list[Any] = []
+    for token in _TOKENS.finditer(body):
+        match token[0]:
+            case b"{" | b"[" as opens:
+                path.append("" if opens == b"{" else 0)
+            case b"}" | b"]":
+                path.pop()
+            case b",":
+                path[-1] += 1 if isinstance(path[-1], int) else ""
+            case text if path and isinstance(path[-1], str):  # of all texts in an object the last is the field's name
+                path[-1] = msgspec.json.decode(text)
+            case _:
+                continue
+        if len(path) > MAX_DEPTH:
+            break
+    return ".".join(map(str, path[:_STEPS_SHOWN]))
+
+
+def place_of_nul(given: Any) -> str | None:
+    """Return the path to the first text in *given*, a field's name included, that holds U+0000; None without any."""
+    path: list[str] = []
+    left = [iter([("", given)])]
+    while left:
+        found = next(left[-1], None)
+        if found is None:
+            left.pop()
+            del path[-1:]
+            continue
+        name, value = found
+        if NUL in name or (isinstance(value, str) and NUL in value):
+            return ".".join([*path, name][1:]).replace(NUL, "\\u0000")
+        if isinstance(value, dict | list):
+            path.append(name)
+            left.append(_children(value))
+    return None
+
+
+def _children(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    return ((str(name), each) for name, each in pairs)
