@@ -1,6 +1,5 @@
-"""Calls that the page executes, in a real browser, and arguments that people correct on their way there."""
+"""Calls that the page executes, in a real browser: in one of its tabs, with the arguments that people approved."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -46,15 +45,22 @@ HOOK = {
     "config": {"responders": ["asker"], "edit": True},
 }
 WANTED = {"what": "bread", "count": 2, "gift": False}
+ACCOUNT = "12345678901234567890"
 ASK = f"use order {json.dumps(WANTED)}"
 # What the page around the widget does: it remembers each call, and answers when it is told to.
 SHOP = """
     window.calls = [];
     document.addEventListener("parley:tool-call", event => {
-        event.preventDefault();
+        TAKE;
         window.calls.push(event.detail);
+        localStorage.asked = event.detail.call;
     });
 """
+# The locks that the tabs hold and wait for: [1, 1] means that another tab is behind the one that has the call.
+LOCKS = """async wanted => {
+    const { held, pending } = await navigator.locks.query();
+    return held.length === wanted[0] && pending.length === wanted[1];
+}"""
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -79,9 +85,9 @@ def server(start_server: StartServer, home: Path, models: FakeModels, hooks: lis
     )
 
 
-async def shop(tab: Tab) -> None:
-    """Load the page anew, as one that executes calls."""
-    await tab.page.add_init_script(SHOP)
+async def shop(tab: Tab, *, takes: bool = True) -> None:
+    """Load the page anew, as one that executes calls, or looks on."""
+    await tab.page.add_init_script(SHOP.replace("TAKE", "event.preventDefault()" if takes else ""))
     await tab.page.reload()
 
 
@@ -89,6 +95,11 @@ async def called(tab: Tab, n: int = 1) -> list[Any]:
     """Return name and arguments of the calls that the page was told of, once there are *n*."""
     await tab.page.wait_for_function("n => window.calls.length >= n", arg=n)
     return await tab.page.evaluate("() => window.calls.map(({ name, arguments: given }) => [name, given])")
+
+
+async def count(tab: Tab) -> int:
+    """Return how many calls the page was told of by now."""
+    return await tab.page.evaluate("() => window.calls.length")
 
 
 async def respond(tab: Tab, output: Any) -> bool:
@@ -111,21 +122,71 @@ async def test_the_page_executes_its_call(visit: MakeVisit):
     person.check(quiet=False)
 
 
-async def test_a_reload_tells_of_the_call_again_and_two_tabs_answer_once(visit: MakeVisit):
-    """After a reload the page hears of what is still open; of two tabs that answer the first one counts."""
+async def test_a_reload_tells_of_the_call_again(visit: MakeVisit):
+    """After a reload the page hears of what is still open; when the widget begins anew within the page it does not."""
     person = await visit()
     tab = await person.tab()
     await tab.say(ASK)
     await tab.answer.locator(".tool", has_text="waiting for this page").wait_for()
-    tabs = [tab, await person.tab()]
+    await shop(tab)
+    assert await called(tab) == [["order", WANTED]]
+    await tab.chat.evaluate("chat => { chat.strings = { onPage: 'up to you' } }")
+    await tab.answer.locator(".tool", has_text="up to you").wait_for()
+    assert await respond(tab, {"number": 17}) is True
+    await tab.done()
+    assert await count(tab) == 1
+    person.check(quiet=False)
+
+
+async def test_of_two_tabs_one_executes_the_call(visit: MakeVisit):
+    """Two tabs hear of a call at the same moment, and both would execute it: one of them is asked, for good."""
+    person = await visit()
+    tabs = [await person.tab(), await person.tab()]
     for each in tabs:
         await shop(each)
-        assert await called(each) == [["order", WANTED]]
-    counted = await asyncio.gather(*(respond(each, {"number": n}) for n, each in enumerate(tabs)))
-    assert sorted(counted) == [False, True]
+    await tabs[0].say(ASK)
+    await tabs[1].answer.locator(".tool", has_text="waiting for this page").wait_for()
+    await tabs[0].page.wait_for_function(LOCKS, arg=[1, 1])
+    await tabs[0].page.wait_for_function("() => localStorage.asked")
+    counts = [await count(each) for each in tabs]
+    assert sorted(counts) == [0, 1]
+    assert await respond(tabs[counts.index(1)], {"number": 17}) is True
     for each in tabs:
         await each.done()
         await expect(each.banner).to_be_empty()
+    assert [await count(each) for each in tabs] == counts
+    person.check(quiet=False)
+
+
+async def test_a_tab_that_goes_leaves_its_call_to_the_next(visit: MakeVisit):
+    """The tab that took the call is closed before it answers: the other one is asked then, and answers."""
+    person = await visit()
+    first, second = await person.tab(), await person.tab()
+    await shop(first)
+    await first.say(ASK)
+    assert await called(first) == [["order", WANTED]]
+    await shop(second)
+    await second.page.wait_for_function(LOCKS, arg=[1, 1])
+    assert await count(second) == 0
+    await first.page.close()
+    assert await called(second) == [["order", WANTED]]
+    assert await respond(second, {"number": 18}) is True
+    await second.done()
+    person.check(quiet=False)
+
+
+async def test_a_page_that_does_not_take_a_call_leaves_it_to_the_other_tab(visit: MakeVisit):
+    """A tab whose page looks on keeps nobody from executing the call."""
+    person = await visit()
+    first, second = await person.tab(), await person.tab()
+    await shop(first, takes=False)
+    await first.say(ASK)
+    assert await called(first) == [["order", WANTED]]
+    await first.page.wait_for_function(LOCKS, arg=[0, 0])
+    await shop(second)
+    assert await called(second) == [["order", WANTED]]
+    assert await respond(second, {"number": 19}) is True
+    await first.done()
     person.check(quiet=False)
 
 
@@ -155,4 +216,31 @@ async def test_corrected_arguments_are_checked_before_they_reach_the_page(visit:
     await respond(tab, "Ordered.")
     await tab.done()
     await tab.picture("30-corrected-and-done")
+    person.check(quiet=False)
+
+
+@pytest.mark.parametrize("hooks", [[HOOK]])
+async def test_long_numbers_are_approved_corrected_and_executed_to_the_digit(visit: MakeVisit):
+    """What JavaScript would round is shown whole, goes back untouched beside a correction, and reaches the page so."""
+    exact = f'"count":2,"account":{ACCOUNT},"rate":1.0,"small":1e-7'
+    person = await visit(viewport={"width": 320, "height": 720})
+    tab = await person.tab()
+    await shop(tab)
+    await tab.say(f'use order {{"what":"bread",{exact}}}')
+    await expect(card(tab)).to_contain_text(ACCOUNT)
+    await expect(card(tab)).to_contain_text("1.0")
+    await tab.picture("31-long-numbers")
+    await choice(tab, "Edit").click()
+    await expect(card(tab).get_by_label("account")).to_have_value(ACCOUNT)
+    await card(tab).get_by_label("what").fill("rolls")
+    await tab.picture("32-long-numbers-corrected")
+    await choice(tab, "Approve with these changes").click()
+    await called(tab)
+    assert await tab.page.evaluate("() => window.calls[0].argumentsText") == f'{{"what":"rolls",{exact}}}'
+    assert await tab.page.evaluate("() => typeof window.calls[0].arguments.account") == "number"
+    await expect(card(tab)).to_contain_text(ACCOUNT)
+    await expect(card(tab)).to_contain_text("rolls")
+    await respond(tab, "Ordered.")
+    await tab.done()
+    await tab.picture("33-long-numbers-approved")
     person.check(quiet=False)

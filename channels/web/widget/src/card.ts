@@ -3,6 +3,7 @@
 import type { Deciding } from "./deciding.js";
 import type { Person } from "./events.js";
 import { h, setAttribute, setChildren } from "./dom.js";
+import { doubtIn } from "./json.js";
 import { argumentsNode, editor, type Editor } from "./fields.js";
 import type { Approval, Call } from "./state.js";
 import { explain, type Strings } from "./strings.js";
@@ -95,8 +96,9 @@ interface Does {
 function bodyOf(approval: Approval, mode: Mode, { fields, reason }: Draft, does: Does, strings: Strings): readonly Node[] {
   const detail = approval.detail ? [h("p", { class: "detail" }, approval.detail)] : [];
   const tool = h("p", { class: "card-tool" }, h("code", {}, approval.tool));
-  if (mode === "edit" && fields) return [...detail, tool, editForm(fields, does, strings)];
-  const given = approval.arguments ? [argumentsNode(approval.arguments)] : [];
+  const note = doubtIn(approval.arguments) ? [h("p", { class: "note" }, strings.approval.rounded)] : [];
+  if (mode === "edit" && fields) return [...detail, tool, ...note, editForm(fields, does, strings)];
+  const given = approval.arguments ? [argumentsNode(approval.arguments), ...note] : [];
   if (approval.status !== "open") return [...detail, tool, ...given];
   if (mode === "deny" && reason) return [...detail, tool, ...given, denyForm(reason, does, strings)];
   return [...detail, tool, ...given, mayDecide(approval) ? buttons(approval, does, strings) : waitsFor(approval, strings)];
@@ -118,7 +120,7 @@ function buttons(approval: Approval, { go, say, busy }: Does, strings: Strings):
   };
   const all = [button(words.approve, () => say({ approved: true }), "yes")];
   if (approval.remember) all.push(button(words.remember, () => say({ approved: true, remember: true })));
-  if (approval.edit) all.push(button(words.edit, () => go("edit")));
+  if (approval.edit && doubtIn(approval.arguments) !== "lost") all.push(button(words.edit, () => go("edit")));
   all.push(button(words.deny, () => go("deny"), "no"));
   return h("div", { class: "choices" }, ...all);
 }

@@ -2,6 +2,7 @@
 
 import type { Vote } from "./card.js";
 import type { Frame } from "./events.js";
+import { parseFrame } from "./json.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
@@ -154,7 +155,7 @@ async function connect(request: Request, session: string, follower: Follower, si
 
 /** Return the frame that *event* carries; the envelope and the data lie side by side in it. */
 export function toFrame(event: ServerEvent): Frame {
-  const { run = null, parent_run = null, time = "", session, ...data } = JSON.parse(event.data) as Record<string, never>;
+  const { run = null, parent_run = null, time = "", session, ...data } = parseFrame(event.data) as Record<string, never>;
   return { ...(event.id !== null && { seq: Number(event.id) }), type: event.type, session, run, parent_run, time, data } as unknown as Frame;
 }
 

@@ -42,8 +42,8 @@ export interface ConversationOptions {
   readonly agent: string | null;
   readonly memory: Memory;
   readonly changed: (conversation: Conversation) => void;
-  /** A call waits for the page that the widget is in; told once. */
-  readonly called: (call: Call) => void;
+  /** A call waits for the page that the widget is in; told once. Ask *isOpen* again after any wait. */
+  readonly called: (call: Call, isOpen: () => boolean) => void;
   readonly signal: AbortSignal;
   readonly newKey: () => string;
 }
@@ -77,7 +77,7 @@ export function converse(options: ConversationOptions): Actions {
       if (status !== "waiting" || told.has(`${on} ${id}`)) continue;
       told.add(`${on} ${id}`);
       if (on === "approval" && approval && mayDecide(approval)) client.opened(approval.id, signal).catch(() => told.delete(`${on} ${id}`));
-      if (on === "client") queueMicrotask(() => isOpen(id) && options.called(call));
+      if (on === "client") queueMicrotask(() => isOpen(id) && options.called(call, () => isOpen(id)));
     }
   };
   /** Of a conversation that is read anew, calls that were answered long ago wait for a moment too. */

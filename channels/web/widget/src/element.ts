@@ -1,5 +1,6 @@
 /** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
 
+import { askAlone } from "./calls.js";
 import { createClient, type Output } from "./client.js";
 import { converse, type Actions } from "./conversation.js";
 import { pause } from "./pause.js";
@@ -19,6 +20,8 @@ export interface ToolCallDetail {
   readonly run: string;
   readonly name: string;
   readonly arguments: Readonly<Record<string, unknown>>;
+  /** The same as JSON, with every digit of numbers that JavaScript rounds. */
+  readonly argumentsText: string;
   /** Hand in the output, text or anything that JSON holds; whether it counted. */
   respond(output: unknown): Promise<boolean>;
   /** Tell the assistant that it did not work, and why. */
@@ -35,6 +38,9 @@ export class ParleyChat extends HTMLElement {
   #restarting = false;
   #actions: Actions | null = null;
   readonly #calls = new Map<string, string>();
+  /** Calls that the page has taken, kept from other tabs while the element is on it, however often it begins again. */
+  readonly #taken = new Set<string>();
+  #presence = new AbortController();
 
   constructor() {
     super();
@@ -68,7 +74,11 @@ export class ParleyChat extends HTMLElement {
   /** A move within the page disconnects and connects at once, and must end nothing. */
   disconnectedCallback(): void {
     queueMicrotask(() => {
-      if (!this.isConnected) this.#stop();
+      if (this.isConnected) return;
+      this.#stop();
+      this.#presence.abort();
+      this.#presence = new AbortController();
+      this.#taken.clear();
     });
   }
 
@@ -98,7 +108,8 @@ export class ParleyChat extends HTMLElement {
     const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
     const memory = browserMemory(this.getAttribute("storage-key") ?? `parley:${server}:${agent ?? ""}`);
     const view: { current: View | null } = { current: null };
-    const actions = converse({ client, agent, memory, signal, newKey, called: (call) => this.#raise(call), changed: (each) => view.current?.show(each) });
+    const called = (call: Call, isOpen: () => boolean): void => this.#offer(call, isOpen, server, signal);
+    const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
     this.#actions = actions;
     this.#view = view.current = createView(this.#strings, actions, signal);
     this.#label();
@@ -106,14 +117,28 @@ export class ParleyChat extends HTMLElement {
     actions.start();
   }
 
-  /** Let the page execute a call: it takes it with `preventDefault`, and answers then or later. */
-  #raise({ id: call, run, name, arguments: given = {} }: Call): void {
-    if (run === null) return;
+  /** Let the page execute a call, unless another tab's does or this one has taken it already. */
+  #offer(call: Call, isOpen: () => boolean, server: string, waiting: AbortSignal): void {
+    const name = `parley-chat ${new URL(`${server}/`, location.href).href} ${call.run} ${call.id}`;
+    if (this.#taken.has(name)) return;
+    const ask = (): boolean => {
+      const isTaken = isOpen() && this.#raise(call);
+      if (isTaken) this.#taken.add(name);
+      return isTaken;
+    };
+    void askAlone(navigator.locks, { name, ask, waiting, gone: this.#presence.signal });
+  }
+
+  /** Tell the page of a call; whether it takes it with `preventDefault`, to answer then or later. */
+  #raise({ id: call, run, name, arguments: given = {} }: Call): boolean {
+    if (run === null) return false;
     this.#calls.set(call, run);
     const respond = (output: unknown): Promise<boolean> => this.submitToolOutput(call, output);
     const fail = (message: string): Promise<boolean> => this.#hand(call, { call, error: message });
-    const detail: ToolCallDetail = { call, run, name, arguments: given, respond, fail };
-    this.dispatchEvent(new CustomEvent("parley:tool-call", { detail, bubbles: true, composed: true, cancelable: true }));
+    const argumentsText = JSON.stringify(given);
+    const plain = JSON.parse(argumentsText) as ToolCallDetail["arguments"]; // a page wants numbers
+    const detail: ToolCallDetail = { call, run, name, arguments: plain, argumentsText, respond, fail };
+    return !this.dispatchEvent(new CustomEvent("parley:tool-call", { detail, bubbles: true, composed: true, cancelable: true }));
   }
 
   async #hand(call: string, output: Output): Promise<boolean> {

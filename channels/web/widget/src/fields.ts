@@ -1,6 +1,7 @@
 /** The arguments of a call: as a list that is read, and as fields that are corrected. */
 
 import { h, setAttribute, setText } from "./dom.js";
+import { parseExact } from "./json.js";
 import type { Strings } from "./strings.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -46,11 +47,11 @@ export function editor(id: string, given: Json, strings: Strings): Editor {
     node: h("div", { class: "fields" }, ...fields.map(({ node }) => node)),
     mark,
     read() {
-      const written: Record<string, unknown> = {};
+      const written: [string, unknown][] = [];
       let isSound = true;
       for (const field of fields) {
         try {
-          written[field.name] = field.read();
+          written.push([field.name, field.read()]);
           tell(field, "");
         } catch {
           tell(field, strings.approval.unreadable);
@@ -58,7 +59,7 @@ export function editor(id: string, given: Json, strings: Strings): Editor {
         }
       }
       fields.find(({ error }) => error.textContent)?.input.focus();
-      return isSound ? written : null;
+      return isSound ? Object.fromEntries(written) : null;
     },
   };
 }
@@ -83,6 +84,8 @@ function fieldOf(id: string, name: string, value: unknown): Field {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   const input = h("textarea", { ...attributes, rows: String(Math.min(8, text.split("\n").length + (text.length > 60 ? 1 : 0))), spellcheck: "false" });
   input.value = text;
-  const read = typeof value === "string" ? () => input.value : () => JSON.parse(input.value) as unknown;
+  const shown = input.value; // a text area changes the ends of lines
+  const written = typeof value === "string" ? () => input.value : () => parseExact(input.value);
+  const read = (): unknown => (input.value === shown ? value : written());
   return { name, error, input, node: h("div", { class: "field" }, label, input, error), read };
 }

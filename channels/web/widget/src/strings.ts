@@ -49,6 +49,7 @@ export const STRINGS = {
     by: "by",
     you: "you",
     edited: "The input was changed.",
+    rounded: "This browser may show long numbers rounded.",
     unreadable: "This is not valid here. Use JSON: a number, true, false, a list or an object.",
     who: { asker: "whoever asked", operators: "an operator", anyone: "anyone here", not_asker: "somebody else" } as Readonly<Record<string, string>>,
     status: { approved: "Approved", denied: "Denied", expired: "Nobody decided in time", cancelled: "Withdrawn" },
