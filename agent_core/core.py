@@ -108,14 +108,19 @@ class Core:
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
-        """Stop driving within *grace* seconds, close the database; every run goes on elsewhere, or at a next start."""
+        """Stop driving within *grace* seconds, close the database; every run goes on elsewhere, or at a next start.
+
+        Who is told that a run is over gets what is left of them.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + grace
         self._segments.pressure.stop()
         await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
         for task in (self._work, self._counting):
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
-        await self._ends.stop(grace)
+        await self._ends.stop(max(0.0, until - clock()))
         if self._bus is not None:
             await self._bus.stop()
         await self._store.database.close()

@@ -191,11 +191,11 @@ class LocalEngine:
         known, self._astray = self._astray, {run.key for run in free if run.owner == self.worker}
         wanted = [run for run in free if run.owner != self.worker or run.key in known]
         room = self.room
-        for at in range(0, min(len(wanted), room), _AT_ONCE):
-            taking = (self._take_found(run) for run in wanted[at : min(at + _AT_ONCE, room)])
-            for error in await asyncio.gather(*taking, return_exceptions=True):
-                if isinstance(error, Exception):  # one that cannot be taken keeps nobody from the others
-                    self._failed(error)
+        some = asyncio.Semaphore(_AT_ONCE)
+        taking = (self._take_found(run, some) for run in wanted[:room])
+        for error in await asyncio.gather(*taking, return_exceptions=True):
+            if isinstance(error, Exception):  # one that cannot be taken keeps nobody from the others
+                self._failed(error)
         return wanted[room:]
 
     @property
@@ -203,9 +203,11 @@ class LocalEngine:
         """How many of the queued runs are looked at."""
         return self.room and self.room + len(self._newer)
 
-    async def _take_found(self, run: Due) -> None:
+    async def _take_found(self, run: Due, some: asyncio.Semaphore) -> None:
+        """Take the run as one of *some* at once: one that somebody has locked holds up no more than its own place."""
         cause = "crashed" if run.owner == self.worker else RESTARTED
-        await self._take(run.key, OUTAGE if run.key in self._cut else cause, run.epoch)
+        async with some:
+            await self._take(run.key, OUTAGE if run.key in self._cut else cause, run.epoch)
 
     @property
     def _patience(self) -> int:

@@ -13,6 +13,7 @@ import uvloop
 
 from tests.agent_core.engine.falling import fallen
 from tests.agent_core.test_crash import SCENARIOS
+from tests.chaos.goals import Goals
 from tests.chaos.report import lines
 from tests.chaos.storm import Weather, brewing
 from tests.postgres import postgres_server
@@ -26,6 +27,7 @@ FULL = Weather(
     zombies=5,
     away=(0.0, 5.0, 60.0),
     deploys=6,
+    goals=Goals(),
 )
 SHORT = replace(
     FULL,
@@ -37,6 +39,7 @@ SHORT = replace(
     zombies=1,
     away=(2.0,),
     deploys=0,
+    goals=None,  # what a busy machine takes is no subject of a gate
     calm=0.5,
     stopped=10.5,
 )
@@ -61,7 +64,9 @@ def main() -> int:
     keep: Path | None = given.pop("keep")
     at_each = not given.pop("storm_only")
     members = {"serve": "serve", "web": "web", **{f"worker{n}": "worker" for n in range(1, given.pop("workers") + 1)}}
-    weather = replace(FULL, members=members, **{**given, "away": tuple(given["away"])})
+    # Every second one that drives runs hands them on when it is replaced.
+    hurried = tuple(name for name, kind in members.items() if kind != "web")[::2]
+    weather = replace(FULL, members=members, hurried=hurried, **{**given, "away": tuple(given["away"])})
     print(f"seed {weather.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="parley-chaos-") as folder:
         if keep is not None:

@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from tests.chaos.records import Fact
-from tests.chaos.talk import ENDS, Talk
+from tests.chaos.records import ENDS, Fact
+from tests.chaos.talk import Talk
 from tests.chaos.tools import Execution
 
 
@@ -47,9 +47,9 @@ def _stops(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
     for fact in facts:
         if fact.type in ENDS and fact.type != ("run.cancelled" if fact.run in stopped else "run.completed"):
             yield f"{fact.run} was {'' if fact.run in stopped else 'not '}stopped: {fact}"
-    for run, status in talk.stops.items():
-        if status != "completed" and run not in stopped:
-            yield f"{run} was {status} when it was stopped, and nobody heard of that"
+    for run, stop in talk.stops.items():
+        if stop.status != "completed" and run not in stopped:
+            yield f"{run} was {stop.status} when it was stopped, and nobody heard of that"
 
 
 def _taken(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:

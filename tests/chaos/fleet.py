@@ -62,14 +62,17 @@ class Home:
 class Member:
     """One process under a name: it keeps its port, its settings and its log over restarts."""
 
-    def __init__(self, name: str, kind: Kind, home: Home, command: list[str] | None = None) -> None:
+    def __init__(
+        self, name: str, kind: Kind, home: Home, command: list[str] | None = None, more: Mapping[str, str] | None = None
+    ) -> None:
+        """*command* starts it, if it is not the one with the tools of the talks; *more* are settings of its own."""
         self.name, self.kind = name, kind
         self.port = free_port() if kind != "worker" else 0
         self.log = home.folder / f"{name}.log"
         self._folder = home.folder / name
         self._folder.mkdir(parents=True, exist_ok=True)
         self._command = command or [sys.executable, "-m", "tests.chaos.process", kind, str(home.ledger)]
-        self._environment = environment(self._folder, PORT=str(self.port), **home.settings())
+        self._environment = environment(self._folder, PORT=str(self.port), **{**home.settings(), **(more or {})})
         self._process: Process | None = None
 
     @property
@@ -127,11 +130,11 @@ class Member:
 
 
 class Fleet:
-    """All members by name."""
+    """All members by name, some with settings of their own."""
 
-    def __init__(self, home: Home, members: Mapping[str, Kind]) -> None:
+    def __init__(self, home: Home, members: Mapping[str, Kind], more: Mapping[str, Mapping[str, str]]) -> None:
         self.home = home
-        self.members = [Member(name, kind, home) for name, kind in members.items()]
+        self.members = [Member(name, kind, home, more=more.get(name)) for name, kind in members.items()]
 
     @property
     def webs(self) -> list[Member]:
@@ -147,9 +150,11 @@ class Fleet:
 
 
 @asynccontextmanager
-async def running(home: Home, members: Mapping[str, Kind]) -> AsyncIterator[Fleet]:
-    """Start *members* and end them all."""
-    fleet = Fleet(home, members)
+async def running(
+    home: Home, members: Mapping[str, Kind], more: Mapping[str, Mapping[str, str]] | None = None
+) -> AsyncIterator[Fleet]:
+    """Start *members*, *more* are settings of some by name, and end them all."""
+    fleet = Fleet(home, members, more or {})
     async with AsyncExitStack() as stack:
         for each in fleet.members:
             await each.start()

@@ -1,10 +1,13 @@
 """`python -m tests.chaos.process serve|web|worker LEDGER`: the product as a process, with the tools of the talks."""
 
 import asyncio
+import gc
 import json
 import os
+import re
 import signal
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +21,7 @@ def main(kind: str, ledger: Path) -> None:
     """Run a process of *kind* with the settings of its environment until a signal comes."""
     logs.configure()
     settings, known = load_settings(), tools(Ledger(ledger))
-    signal.signal(signal.SIGUSR1, lambda *_: census(ledger.parent / f"tasks-{os.getpid()}.json"))
+    signal.signal(signal.SIGUSR1, lambda *_: census(ledger.parent / f"census-{os.getpid()}.json"))
     match kind:
         case "worker":
             work(settings, tools=known)
@@ -29,8 +32,15 @@ def main(kind: str, ledger: Path) -> None:
 
 
 def census(path: Path) -> None:
-    """Write how many tasks there are of each name; the event loop is this thread's."""
-    found = Counter(str(getattr(task.get_coro(), "__qualname__", task.get_coro())) for task in asyncio.all_tasks())
+    """Write how many tasks and threads there are of each name: those of all event loops, whichever thread has them.
+
+    The threads of a pool, whose names end with a number behind `_`, count as one: it grows as far as it may.
+    """
+    all_there = (each for each in gc.get_objects() if issubclass(type(each), asyncio.Task))
+    tasks = [task.get_coro() for task in all_there if not task.done()]
+    found = Counter(f"task {getattr(each, '__qualname__', each)}" for each in tasks)
+    threads = Counter(re.sub(r"\d+", "#", f"thread {each.name}") for each in threading.enumerate())
+    found |= Counter({name: 1 if name.endswith("_#") else times for name, times in threads.items()})
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(found), "utf-8")
     fresh.replace(path)

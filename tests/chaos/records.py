@@ -12,6 +12,7 @@ import psycopg
 from agent_core.store.codes import TYPES
 
 T = TypeVar("T")
+ENDS = {"run.completed", "run.failed", "run.cancelled"}
 FACTS = """
 SELECT s.id, e.seq, e.type, e.time, e.data, r.id FROM event e JOIN session s ON s.key = e.session
 LEFT JOIN run r ON r.key = e.run ORDER BY e.session, e.seq

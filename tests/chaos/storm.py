@@ -12,9 +12,10 @@ import aiohttp
 
 from tests.chaos import check
 from tests.chaos.fleet import Fleet, Home, Kind, Member, models, running
+from tests.chaos.goals import Goals, heard
 from tests.chaos.plan import chance
 from tests.chaos.records import Fact, Records, until
-from tests.chaos.takeover import Loss
+from tests.chaos.takeover import Loss, Takeover, orphans, takeovers
 from tests.chaos.talk import ANSWERED, Net, Talk
 from tests.chaos.tools import Ledger
 from tests.postgres import Server, postgres_server
@@ -22,6 +23,8 @@ from tests.postgres import Server, postgres_server
 # Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
 PATIENCE = 180.0
 TAKEN = 60.0
+# Seconds that those who are in a hurry get for what they drive when they are told to end: less than most runs take.
+HURRY = "0.5"
 # What a process says that ends by itself, and may.
 MAY_END = ("worker.ends_itself", "DATABASE_URL: ")
 
@@ -31,7 +34,8 @@ class Weather:
     """What a storm does: *calm* are the seconds before it and behind each part of it.
 
     *pause* is the mean of the seconds between two kills, *away* each absence of the database, *deploys* the processes
-    that are replaced one after the other.
+    that are replaced one after the other; of these the *hurried* hand on what they drive instead of ending it. *goals*
+    are what it is held to, on a machine that has nothing else to do.
     """
 
     seed: int
@@ -42,28 +46,50 @@ class Weather:
     zombies: int
     away: tuple[float, ...]
     deploys: int
+    hurried: tuple[str, ...] = ()
+    goals: Goals | None = None
     calm: float = 5.0
     rate: float = 40
     stopped: float = 12.0
     quiet: float = 150.0
 
 
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """A process was replaced: it ended *seconds* after it was told to, and *left* runs stayed in its name."""
+
+    loss: Loss
+    seconds: float
+    left: int
+    hurried: bool
+
+
 @dataclass(slots=True)
 class Story:
-    """What happened."""
+    """What happened: *away* has the times from which and to which runs could not go on for want of the database.
+
+    *stops* has the seconds that each stop took, see `Goals`.
+    """
 
     kills: list[Loss] = field(default_factory=list)
     web_kills: int = 0
     zombies: list[str] = field(default_factory=list)
-    deploys: list[tuple[Loss, float, int]] = field(default_factory=list)
+    deploys: list[Deploy] = field(default_factory=list)
     outages: list[str] = field(default_factory=list)
+    away: list[tuple[float, float]] = field(default_factory=list)
     logs: dict[str, list[Fact]] = field(default_factory=dict)
+    takeovers: list[Takeover] = field(default_factory=list)
+    stops: list[float] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
 
     def tell(self, what: str) -> None:
         """Note when something was done."""
         self.events.append(f"{time.time():.3f} {what}")
+
+    def handed_on(self, deploy: Deploy) -> list[float]:
+        """Return when others went on with what a process drove that was replaced, in seconds behind its end."""
+        return [each.seconds for log in self.logs.values() for each in takeovers([deploy.loss], log)]
 
 
 class Storm:
@@ -235,6 +261,7 @@ class Storm:
         """Cut everybody off for *seconds*, without a word of warning."""
         refused = dict(self.net.refused)
         self.story.tell(f"no database for {seconds:g} s")
+        gone = time.time()
         await asyncio.to_thread(self._server.stop, "immediate")
         await asyncio.sleep(seconds)
         await asyncio.to_thread(self._server.start)
@@ -251,6 +278,7 @@ class Storm:
             self.story.outages.append(f"as many runs as there are talks had ended {took:.1f} s after it was back")
         except AssertionError as error:
             self.story.faults.append(str(error))
+        self.story.away.append((gone, time.time()))
         for member in self.fleet.members:
             await self._up(member)
 
@@ -271,7 +299,8 @@ class Storm:
             if code != 0:
                 self.story.faults.append(f"{member.name} ended with {code} after SIGTERM")
             left = len(await self._records.held_by(member.pid))
-            self.story.deploys.append((Loss(time.time(), member.name, tuple(held)), time.time() - at, left))
+            loss, hurried = Loss(time.time(), member.name, tuple(held)), member.name in self.weather.hurried
+            self.story.deploys.append(Deploy(loss, loss.at - at, left, hurried))
             await member.start()
             self._spared.discard(member.name)
             await self._up(member)
@@ -292,6 +321,20 @@ class Storm:
             if found:
                 log = "\n".join(map(str, facts))
                 story.faults.append(f"{talk.name} {talk.session}:\n  " + "\n  ".join(found) + f"\n{log}")
+            story.takeovers += takeovers(story.kills, facts)
+            story.stops += heard(talk.stops, facts, story.away)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Hold what became of the dead, and of those that were told to end, against what is wanted."""
+        story = self.story
+        lost = [*story.kills, *(deploy.loss for deploy in story.deploys)]
+        story.faults += orphans(lost, [fact for log in story.logs.values() for fact in log])
+        hurried = [deploy for deploy in story.deploys if deploy.hurried]
+        if hurried and not any(map(story.handed_on, hurried)):
+            story.faults.append(f"of {len(hurried)} processes that were told to end in a hurry none handed a run on")
+        if self.weather.goals is not None:
+            story.faults += self.weather.goals.missed(story.takeovers, story.stops)
 
     async def _messages(self, web: Member, session: str) -> list[dict]:
         """Return all messages of *session* as *web* lists them."""
@@ -314,7 +357,8 @@ async def brewing(weather: Weather, folder: Path) -> AsyncIterator[Storm]:
         server = stack.enter_context(postgres_server(synchronous_commit="on"))
         database = server.create()
         home = Home(folder, database, await stack.enter_async_context(models(weather.rate)))
-        fleet = await stack.enter_async_context(running(home, weather.members))
+        hurried = {name: {"PARLEY_GRACE": HURRY} for name in weather.hurried}
+        fleet = await stack.enter_async_context(running(home, weather.members, hurried))
         patience = aiohttp.ClientTimeout(total=None, sock_connect=ANSWERED, sock_read=ANSWERED)
         http = aiohttp.ClientSession(timeout=patience, connector=aiohttp.TCPConnector(limit=0))
         net = Net(await stack.enter_async_context(http), [each.url for each in fleet.webs], chance(weather.seed, "net"))

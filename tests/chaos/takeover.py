@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.chaos.records import Fact, Held
-from tests.chaos.talk import ENDS
+from tests.chaos.records import ENDS, Fact, Held
 
 PROGRESS = {"step.completed", "tool.completed"}
 
@@ -35,6 +34,12 @@ def takeovers(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[Takeove
             resumed = [fact for fact in own if fact.type == "run.resumed" and fact.data["epoch"] > held.epoch]
             if resumed:
                 yield Takeover(held.run, resumed[0].time - loss.at, _vain(own, resumed[0]))
+
+
+def orphans(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[str]:
+    """Give the runs that nobody resumed and that did not end, with the process that held them last; of all logs."""
+    for loss in losses:
+        yield from (f"{held.run} of {loss.member} was never taken over" for held in loss.held if not _next(held, facts))
 
 
 def finished(loss: Loss, facts: Sequence[Fact]) -> int:

@@ -10,12 +10,13 @@ from typing import Any
 
 import aiohttp
 
+from tests.chaos.goals import Stop
 from tests.chaos.plan import Question
-from tests.e2e.frames import Frame, Frames, Shown, parse
+from tests.chaos.records import ENDS
+from tests.e2e.frames import Frame, Frames, Shown
 from tests.e2e.server import KEY
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
-ENDS = {"run.completed", "run.failed", "run.cancelled"}
 # A request that is not answered after so long hangs: that is a fault, whatever happens around it. The machine may be
 # busy with more than this.
 ANSWERED = 45.0
@@ -94,22 +95,17 @@ class Receipt:
 class Seen(Frames):
     """What the reader of a talk saw, over all its connections; live frames are folded and forgotten.
 
-    *late* counts the heartbeats of runs that had ended, *taken* has the run that took each message, by seq.
+    *taken* has the run that took each message, by seq.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.late = 0
         self.taken: dict[int, str] = {}
         self._epochs: dict[str, int] = {}
         self._tries: dict[str, tuple[int, int]] = {}
 
     def add(self, block: str) -> Frame:
-        frame = parse(block)
-        if frame.event == "heartbeat" and frame.data["run"] in self._ended:
-            self.late += 1  # shown while the end of its run was being committed
-            return frame
-        super().add(block)
+        frame = super().add(block)
         if frame.seq is None:
             self.all.pop()
         return frame
@@ -138,13 +134,13 @@ class Seen(Frames):
 class Talk:
     """One session: *receipts* are its messages that were taken in, *seen* what its reader saw.
 
-    *stops* has the runs that were stopped, with the status that they had when that was answered.
+    *stops* has the runs that were stopped.
     """
 
     def __init__(self, name: str, net: Net, chance: random.Random, over: asyncio.Event) -> None:
         self.name, self.session = name, ""
         self.receipts: list[Receipt] = []
-        self.stops: dict[str, str] = {}
+        self.stops: dict[str, Stop] = {}
         self.seen = Seen()
         self.connections = 0
         self.fault: str | None = None
@@ -201,7 +197,8 @@ class Talk:
     async def _stop(self, run: str) -> None:
         """Stop a run after a moment, whatever it does by then."""
         await asyncio.sleep(self._chance.uniform(0, 1))
-        self.stops[run] = (await self._net.ask("POST", f"/v1/runs/{run}/cancel"))["status"]
+        answer = await self._net.ask("POST", f"/v1/runs/{run}/cancel")
+        self.stops[run] = Stop(answer["status"], time.time())
 
     async def _read(self) -> None:
         """Follow the session at one server after the other: some are left, some are lost."""

@@ -13,4 +13,5 @@ async def test_a_worker_dies_and_nobody_notices(tmp_path: Path):
         story = await storm.blow()
         assert not story.faults, "\n\n".join((*story.faults, *lines(storm), storm.fleet.logs()))
     assert len(story.kills) == SHORT.kills
+    assert story.takeovers
     assert sum(len(talk.receipts) for talk in storm.talks) > SHORT.talks

@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from tests.chaos.check import faults, listed
+from tests.chaos.goals import Goals, Stop, heard
 from tests.chaos.plan import Question, chance
 from tests.chaos.records import Fact, Held
-from tests.chaos.takeover import Loss, Takeover, takeovers
+from tests.chaos.takeover import Loss, Takeover, orphans, takeovers
 from tests.chaos.talk import Receipt, Talk
 from tests.chaos.tools import Execution
 
@@ -79,12 +80,13 @@ def found_stopped(facts: list[Fact]) -> str:
 def _found(
     facts: list[Fact],
     receipts: list[Receipt],
-    stops: dict[str, str],
+    statuses: dict[str, str],
     read: list[Fact],
     texts: dict[str, str],
     executions: list[Execution],
 ) -> str:
     seen = _Seen([SimpleNamespace(seq=fact.seq) for fact in read], texts)
+    stops = {run: Stop(status, 7.0) for run, status in statuses.items()}
     talk = SimpleNamespace(fault=None, receipts=receipts, stops=stops, seen=seen)
     return "\n".join(faults(cast("Talk", talk), facts, executions))
 
@@ -200,6 +202,33 @@ def test_a_takeover_is_timed_from_the_loss():
     """A takeover is the time from the end of the one owner to the resume by the next."""
     losses = [Loss(7.5, "worker1", (Held(RUN, 1),)), Loss(11.0, "worker2", (Held(RUN, 2),))]
     assert list(takeovers(losses, log())) == [Takeover(RUN, 2.5, 0)]
+
+
+def test_a_run_that_nobody_takes_over_is_found():
+    """What a process held that ended is to be resumed or to end; what does neither is told with its name."""
+    loss = Loss(7.5, "worker1", (Held(RUN, 1), Held("run_9", 1)))
+    assert list(orphans([loss], log())) == ["run_9 of worker1 was never taken over"]
+
+
+def test_takeovers_that_are_too_slow_are_found():
+    """Too many slow takeovers miss the goal, unless they waited by rule; so does a storm without any."""
+    quick, slow = Takeover(RUN, 9.0, 0), Takeover(RUN, 16.0, 1)
+    assert list(Goals().missed([quick] * 99, [0.2])) == []
+    assert list(Goals().missed([quick] * 9 + [slow], [0.2])) != []
+    assert list(Goals().missed([quick, replace(slow, vain=2)], [0.2])) == []
+    assert list(Goals().missed([replace(slow, vain=2)], [0.2])) == ["there were no takeovers"]
+
+
+def test_a_stop_is_timed_from_its_answer():
+    """A stop is the time from its answer to the end of the run, where the run was driven and the database there."""
+    stops = {RUN: Stop("running", 7.5)}
+    assert list(heard(stops, stopped_log())) == [1.5]
+    assert list(heard(stops, stopped_log(), away=[(2.0, 7.2)])) == []
+    assert list(heard(stops, stopped_log(), away=[(2.0, 6.5), (9.5, 11.0)])) == [1.5]
+    assert list(heard({RUN: Stop("cancelled", 7.5)}, stopped_log())) == []
+    assert list(heard(stops, changed(8, "run.resumed", stopped_log, epoch=2)())) == []
+    assert list(heard(stops, log())) == []
+    assert list(Goals().missed([Takeover(RUN, 9.0, 0)], [1.5])) != []
 
 
 def test_a_question_says_itself():

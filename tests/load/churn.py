@@ -22,8 +22,8 @@ import uvloop
 from tests.bench.__main__ import PAGE, machine
 from tests.chaos.fleet import Fleet, Home, Member, models, running
 from tests.chaos.plan import Question, chance
-from tests.chaos.records import Records, until
-from tests.chaos.talk import ANSWERED, ENDS, HEADERS, LOST, Net
+from tests.chaos.records import ENDS, Records, until
+from tests.chaos.talk import ANSWERED, HEADERS, LOST, Net
 from tests.load import procs
 from tests.load.page import write
 from tests.postgres import postgres_server
@@ -32,16 +32,27 @@ MINUTES, CLIENTS = 20.0, 12
 # The part of the time in which caches fill and pools grow.
 WARM = 0.25
 QUIET = 12.0
-# How often the tasks of a process are looked at, and the seconds between two looks.
+# Bytes an hour by which a process may grow once it is warm, over the whole time: a shorter one says too little. Twelve
+# clients make some 16,000 runs in the 15 minutes that count, so this is 150 bytes of each: less than the smallest thing
+# that a run could leave behind, a task, a row of a cache, a buffer; and more than allocators and counters of labels do.
+SLOPE = 10e6
+# How often the tasks and threads of a process are looked at, and the seconds between two looks.
 LOOKS, BETWEEN = 8, 0.37
+
+
+KINDS = ("task ", "thread ")
 
 
 @dataclass(frozen=True, slots=True)
 class Still:
-    """What a process holds when nothing happens."""
+    """What a process holds when nothing happens: tasks of all its event loops and threads by name, open files."""
 
-    tasks: dict[str, int]
+    census: dict[str, int]
     files: int
+
+    def __str__(self) -> str:
+        tasks, threads = (sum(n for name, n in self.census.items() if name.startswith(what)) for what in KINDS)
+        return f"{tasks} tasks, {threads} threads and {self.files} files"
 
 
 @dataclass(slots=True)
@@ -124,14 +135,12 @@ class Churn:
         lines = [f"- {self._counts} by {clients} clients in {minutes:g} minutes."]
         wrong = list(dict.fromkeys(self._net.faults))
         for name, found in self._memory.items():
-            lines.append(_slope(name, found, minutes))
-            tasks, was = Counter(after[name].tasks), Counter(before[name].tasks)
-            lines.append(
-                f"- {name}: {was.total()} tasks and {before[name].files} files before, "
-                f"{tasks.total()} tasks and {after[name].files} files after it."
-            )
-            if more := tasks - was:
-                wrong.append(f"{name}: tasks left behind: {dict(more)}")
+            growth, line = _slope(name, found, minutes)
+            lines += (line, f"- {name}: {before[name]} before, {after[name]} after it.")
+            if growth > SLOPE and minutes >= MINUTES:
+                wrong.append(f"{name}: grows by {growth / 1e6:.1f} MB/hour, more than {SLOPE / 1e6:g}")
+            if more := Counter(after[name].census) - Counter(before[name].census):
+                wrong.append(f"{name}: left behind: {dict(more)}")
             if after[name].files > before[name].files:
                 wrong.append(f"{name}: {after[name].files - before[name].files} files left open")
         lines.append(f"- Postgres: {open_before} connections before, {open_after} after it.")
@@ -161,40 +170,40 @@ class Churn:
 
         await until(idle, 120, "all runs end", every=0.5)
         await asyncio.sleep(QUIET)
-        held = {each.name: Still(await self._tasks(each), procs.files(each.pid)) for each in self._fleet.members}
+        held = {each.name: Still(await self._census(each), procs.files(each.pid)) for each in self._fleet.members}
         return held, await self._records.connections()
 
-    async def _tasks(self, member: Member) -> dict[str, int]:
-        """Return the tasks that a process has whenever one looks: some are there for a moment each second."""
+    async def _census(self, member: Member) -> dict[str, int]:
+        """Return what a process has whenever one looks: some tasks are there for a moment each second."""
         looks = [await self._look(member) for _ in range(LOOKS)]
         return {name: min(look.get(name, 0) for look in looks) for name in looks[0]}
 
     async def _look(self, member: Member) -> dict[str, int]:
-        """Have a process count its tasks."""
-        path = self._fleet.home.folder / f"tasks-{member.pid}.json"
+        """Have a process count its tasks and threads."""
+        path = self._fleet.home.folder / f"census-{member.pid}.json"
         path.unlink(missing_ok=True)
         os.kill(member.pid, signal.SIGUSR1)
 
         async def told() -> bool:
             return path.exists()
 
-        await until(told, 30, f"{member.name} counts its tasks")
+        await until(told, 30, f"{member.name} counts its tasks and threads")
         await asyncio.sleep(BETWEEN)
         return json.loads(path.read_text("utf-8"))
 
 
-def _slope(name: str, found: Sequence[tuple[float, int]], minutes: float) -> str:
-    """Return how the memory of a process grew once it was warm."""
+def _slope(name: str, found: Sequence[tuple[float, int]], minutes: float) -> tuple[float, str]:
+    """Return how the memory of a process grew once it was warm: in bytes an hour, and as a line of the report."""
     warm = [(at, size) for at, size in found if at >= WARM * 60 * minutes]
     slope, _ = linear_regression(*zip(*warm, strict=True))
-    return (
+    return 3600 * slope, (
         f"- {name}: {warm[0][1] / 1e6:.1f} MB after {WARM * minutes:g} minutes, {warm[-1][1] / 1e6:.1f} MB at the end: "
         f"{3600 * slope / 1e6:+.1f} MB/hour by linear regression over {len(warm)} samples."
     )
 
 
 def main() -> int:
-    """Have clients come and go; the exit code tells whether something was left behind."""
+    """Have clients come and go; the exit code tells whether something was left behind, or memory grew."""
     parser = argparse.ArgumentParser(prog="python -m tests.load.churn", description=main.__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--clients", type=int, default=CLIENTS)
@@ -209,7 +218,7 @@ def main() -> int:
         lines, wrong = runner.run(_churn(given, Path(folder), server.create()))
     found = "\n".join((machine().replace("make bench", "make churn"), "", *lines))
     print(found)
-    if given.write:
+    if given.write and not wrong:
         write(PAGE, "churn", found)
     print("\n".join(wrong))
     return bool(wrong)
