@@ -46,6 +46,7 @@ HOOK = {
 }
 WANTED = {"what": "bread", "count": 2, "gift": False}
 ACCOUNT = "12345678901234567890"
+INVOICE = ACCOUNT * 2
 ASK = f"use order {json.dumps(WANTED)}"
 # What the page around the widget does: it remembers each call, and answers when it is told to.
 SHOP = """
@@ -222,17 +223,19 @@ async def test_corrected_arguments_are_checked_before_they_reach_the_page(visit:
 @pytest.mark.parametrize("hooks", [[HOOK]])
 async def test_long_numbers_are_approved_corrected_and_executed_to_the_digit(visit: MakeVisit):
     """What JavaScript would round is shown whole, goes back untouched beside a correction, and reaches the page so."""
-    exact = f'"count":2,"account":{ACCOUNT},"rate":1.0,"small":1e-7'
+    exact = f'"count":2,"account":{ACCOUNT},"rate":1.0,"number_of_the_invoice_at_the_bank":{INVOICE}'
     person = await visit(viewport={"width": 320, "height": 720})
     tab = await person.tab()
     await shop(tab)
     await tab.say(f'use order {{"what":"bread",{exact}}}')
     await expect(card(tab)).to_contain_text(ACCOUNT)
     await expect(card(tab)).to_contain_text("1.0")
+    await expect(card(tab)).to_contain_text(INVOICE)
     await tab.picture("31-long-numbers")
     await choice(tab, "Edit").click()
     await expect(card(tab).get_by_label("account")).to_have_value(ACCOUNT)
     await card(tab).get_by_label("what").fill("rolls")
+    await card(tab).get_by_label("number_of_the_invoice_at_the_bank").scroll_into_view_if_needed()
     await tab.picture("32-long-numbers-corrected")
     await choice(tab, "Approve with these changes").click()
     await called(tab)

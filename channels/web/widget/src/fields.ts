@@ -82,7 +82,7 @@ function fieldOf(id: string, name: string, value: unknown): Field {
     return { name, error, input, node: h("div", { class: "field" }, label, input, error), read: () => input.checked };
   }
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  const input = h("textarea", { ...attributes, rows: String(Math.min(8, text.split("\n").length + (text.length > 60 ? 1 : 0))), spellcheck: "false" });
+  const input = h("textarea", { ...attributes, rows: String(Math.min(8, text.split("\n").length + (text.length > 30 ? 1 : 0))), spellcheck: "false" });
   input.value = text;
   const shown = input.value; // a text area changes the ends of lines
   const written = typeof value === "string" ? () => input.value : () => parseExact(input.value);
