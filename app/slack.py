@@ -25,6 +25,8 @@ from channels.slack.thread import Thread
 from channels.slack.threads import Threads
 from channels.slack.workspaces import Workspaces
 
+AGAIN = 15.0
+"""Seconds between two tries to learn who we are."""
 _log = structlog.get_logger("parley.slack")
 
 
@@ -68,16 +70,16 @@ async def running_slack(
         await cards.start(alone=settings.postgres is None)
         stack.push_async_callback(cards.stop)
         stack.push_async_callback(receiver.close)
-        await stack.enter_async_context(_meeting(workspaces))
+        await stack.enter_async_context(_meeting(workspaces, clock))
         if socket and (token := _text(settings.slack_app_token)):
             await stack.enter_async_context(listener.socket(token))
         yield listener.router()
 
 
 @asynccontextmanager
-async def _meeting(workspaces: Workspaces) -> AsyncIterator[None]:
+async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncIterator[None]:
     """Learn who we are in Slack, so that a wrong token is told of at the start and not with the first message."""
-    meeting = asyncio.create_task(_meet(workspaces))
+    meeting = asyncio.create_task(_meet(workspaces, clock))
     try:
         yield
     finally:
@@ -85,11 +87,19 @@ async def _meeting(workspaces: Workspaces) -> AsyncIterator[None]:
         await asyncio.wait((meeting,))
 
 
-async def _meet(workspaces: Workspaces) -> None:
-    try:
-        await workspaces.meet()
-    except SlackFailure as error:  # the first message asks again
-        _log.error("slack.not_met", error=str(error))
+async def _meet(workspaces: Workspaces, clock: Clock) -> None:
+    """Ask until Slack says it: whoever has a message in hand cannot wait for it as long as this."""
+    told: str | None = None
+    while True:
+        try:
+            await workspaces.meet()
+        except SlackFailure as error:
+            if str(error) != told:
+                told = str(error)
+                _log.error("slack.not_met", error=told)
+            await clock.sleep(AGAIN)
+        else:
+            return
 
 
 def _text(secret: SecretStr | None) -> str | None:

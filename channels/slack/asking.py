@@ -26,7 +26,7 @@ from agent_core import (
 )
 from channels.slack import failures as f
 from channels.slack import limits
-from channels.slack.context import Look, Watermark, look, mentioned_in
+from channels.slack.context import Look, Watermark, look, mentioned_in, stands
 from channels.slack.people import People, Person
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Installation
@@ -77,7 +77,7 @@ class Notes:
             self._noted.add(noted)
             _log.warning(event, **more)
 
-    def failure(self, error: f.SlackFailure | TimeoutError) -> None:
+    def failure(self, error: ParleyError | TimeoutError) -> None:
         """Log what Slack did not tell; once if that does not pass, as with a scope that is missing."""
         if isinstance(error, f.Unauthorised):
             self.once("slack.refused", method=error.method, error=str(error))
@@ -135,6 +135,15 @@ class Asking:
         except (f.SlackFailure, TimeoutError) as error:
             self.notes.failure(error)
             return None
+
+    async def is_gone(self, home: Installation, thread: Thread, ts: str, until: float) -> bool:
+        """Tell whether the message at *ts* was deleted; not so when Slack does not say it in time."""
+        try:
+            async with asyncio.timeout_at(until):
+                return not await stands(home, thread, ts)
+        except (f.SlackFailure, TimeoutError) as error:
+            self.notes.failure(error)
+            return False
 
     @asynccontextmanager
     async def order(self, thread: Thread, until: float) -> AsyncGenerator[None]:

@@ -1,13 +1,17 @@
 """commands: questions that are no messages: a slash command, and the shortcut on a message."""
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
 
-from agent_core import Context, Inbound, SessionClosed, Text
+from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClosed, Text
 from channels.slack import failures as f
 from channels.slack import limits
 from channels.slack.asking import CLOSED, NOBODY, Asking, actor, asked_by, refusal
 from channels.slack.context import Watermark, at, tell
+from channels.slack.finding import SKEW, mark, marked
 from channels.slack.intake import Commanded, Pointed, words
 from channels.slack.pace import Lane
 from channels.slack.text import escape, neutral
@@ -18,11 +22,40 @@ POSTING = 1.0
 """Seconds beyond those for names in which the question of a slash command must be posted: Slack waits for three."""
 ABSENT = "I am not in this channel. Invite me, and ask again."
 NOT_POSTED = "Slack does not let me post your question here just now. Try again in a moment."
+UNSURE = (
+    "It is not certain yet that I have your question. If it stands here I answer it in its thread; if not, I tell you "
+    "so within a minute."
+)
+MAYBE = "I could not find out whether your question stands here. If it does, mention me in its thread; else ask again."
+LOOKS = (1.0, 5.0, 20.0)
+"""Seconds before each look for a question of which nobody knows whether it was posted."""
 USAGE = "Ask me something: {command} your question"
 
 
-async def commanded(asking: Asking, home: Installation, asked: Commanded) -> str | None:
-    """Post the question for all to see and have it answered in its thread; return what only the asker is told."""
+Begin = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What somebody *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
+
+    asked: Commanded
+    thread: Thread
+    text: str
+    by: Actor
+    since: int
+
+    @property
+    def name(self) -> str:
+        """What its post is known by; others may read it, so it is not the trigger itself."""
+        return f"command:{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
+
+
+async def commanded(asking: Asking, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:
+    """Post the question for all to see and have it answered in its thread; return what only the asker is told.
+
+    What is to go on once that is told is left to *begin*.
+    """
     until, me = asking.until(), home.me
     where = Thread(me.team, asked.channel, "", asked.user, me.team, me.enterprise, is_dm=asked.channel.startswith("D"))
     question = words(asked.text, me, await asking.names(home, asked.text, until))
@@ -34,22 +67,33 @@ async def commanded(asking: Asking, home: Installation, asked: Commanded) -> str
     person = await asking.who(home, asked.user, agent.definition.slack, until)
     if (told := refusal(person, agent.definition.slack)) is not None:
         return told
+    thread, by = asked_by(where, person, agent, question), actor(home, person.id, person.name)
+    put = _Question(asked, thread, question, by, clock.now())
     try:
         async with asyncio.timeout_at(until + POSTING):
-            root = await _post(home, asked, question)
+            root = await _post(home, put)
+        await _asked(asking, put, root)
     except f.Gone:
         return ABSENT
-    except (f.SlackFailure, TimeoutError) as error:
+    except (f.Limited, f.NotSent, f.Refused, f.Unauthorised) as error:
         asking.notes.failure(error)
         return NOT_POSTED
+    except (ParleyError, TimeoutError) as error:  # it may stand there, and if so it is to be answered
+        asking.notes.failure(error)
+        begin(_looked_for(asking, home, put, clock))
+        return UNSURE
+    return None
+
+
+async def _asked(asking: Asking, put: _Question, root: str) -> None:
+    """Have the question answered in the thread of its post at *root*."""
     inbound = Inbound(
-        parts=(Text(question),),
-        actor=actor(home, person.id, person.name),
-        key=f"command:{asked.trigger}",
+        parts=(Text(put.text),),
+        actor=put.by,
+        key=f"command:{put.asked.trigger}",
         metadata=Watermark(root).metadata,
     )
-    await asking.ask(asked_by(replace(where, root=root), person, agent, question), None, inbound)
-    return None
+    await asking.ask(replace(put.thread, root=root), None, inbound)
 
 
 async def pointed(asking: Asking, home: Installation, asked: Pointed) -> str | None:
@@ -85,9 +129,36 @@ async def pointed(asking: Asking, home: Installation, asked: Pointed) -> str | N
     return None
 
 
-async def _post(home: Installation, asked: Commanded, question: str) -> str:
+async def _post(home: Installation, put: _Question) -> str:
     """Post the question of a command, and return the root of the thread in which it is answered."""
-    space, most = home.space, limits.TEXT.value - 100
-    shown = question if len(question) <= most else f"{question[:most]}…"
+    space, asked, most = home.space, put.asked, limits.TEXT.value - 100
+    shown = put.text if len(put.text) <= most else f"{put.text[:most]}…"
     await space.pacer.admit("chat.postMessage", space.team, asked.channel, Lane.FIRST)
-    return await space.api.post(asked.channel, f"<@{asked.user}>: {escape(neutral(shown))}")
+    text = f"<@{asked.user}>: {escape(neutral(shown))}"
+    return await space.api.post(asked.channel, text, metadata=mark(put.name))
+
+
+async def _looked_for(asking: Asking, home: Installation, put: _Question, clock: Clock) -> None:
+    """Find out whether a question was posted, and have it answered, or tell the asker that it was not."""
+    told, space, asked = MAYBE, home.space, put.asked
+    for pause in LOOKS:
+        await clock.sleep(pause)
+        try:
+            if (root := await _found(home, put)) is not None:
+                await _asked(asking, put, root)
+                return
+            told = NOT_POSTED
+        except ParleyError as error:
+            told = MAYBE
+            asking.notes.failure(error)
+    await space.pacer.admit("chat.postEphemeral", space.team, asked.channel, Lane.EDIT)
+    await space.api.ephemeral(asked.channel, asked.user, told)
+
+
+async def _found(home: Installation, put: _Question) -> str | None:
+    """Return the `ts` of the question's post among the newest messages of the channel; raises a `SlackFailure`."""
+    space, channel, oldest = home.space, put.asked.channel, f"{put.since // 1000 - SKEW}.000000"
+    await space.pacer.admit("conversations.history", space.team, channel, Lane.FIRST)
+    page = await space.api.history(channel, oldest=oldest)
+    ours = [each["ts"] for each in page.messages if each.get("user") == home.me.user and marked(each) == put.name]
+    return ours[-1] if ours else None

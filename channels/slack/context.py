@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_core import Context
 from channels.slack import failures as f
-from channels.slack.api import Json
+from channels.slack.api import Json, Replies
 from channels.slack.intake import is_ours, text_of_message, words
 from channels.slack.pace import Lane
 from channels.slack.people import People
@@ -28,6 +28,7 @@ ONE = 4_000
 PAGE = 200
 PAGES = 10
 """Pages of a thread that are read in search of its newest messages."""
+_NO_THREAD = ("thread_not_found", "message_not_found")
 _SEEN, _AHEAD = "slack_seen", "slack_ahead"
 _MOST_AHEAD = 50
 _USER = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
@@ -110,6 +111,19 @@ async def behind(home: Installation, thread: Thread, ts: str) -> list[Json]:
     return [each for each in found if at(each["ts"]) > at(ts)]
 
 
+async def stands(home: Installation, thread: Thread, ts: str) -> bool:
+    """Tell whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
+    seconds, micros = at(ts)
+    before = f"{seconds - 1}.999999" if not micros else f"{seconds}.{micros - 1:06}"
+    try:
+        found = await _page(home, thread, oldest=before)
+    except f.Gone as error:
+        if error.reason not in _NO_THREAD:
+            raise
+        return False
+    return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in found.messages)
+
+
 async def tell(home: Installation, people: People, messages: Sequence[Json], *, until: float) -> tuple[Context, ...]:
     """Return *messages* of Slack's as what the model is told, with the names that are known by *until*."""
     names = await people.names(home, _people_in(messages), until=until)
@@ -118,16 +132,11 @@ async def tell(home: Installation, people: People, messages: Sequence[Json], *, 
 
 async def _read(home: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
     """Return the newest messages of a thread behind *oldest*, its root before them, and how many lie between."""
-    space, cursor = home.space, None
+    cursor = None
     found: list[Json] = []
     dropped = 0
     for _ in range(PAGES):
-        await space.pacer.admit(METHOD, space.team, thread.channel, Lane.FIRST, thread=thread.root)
-        try:
-            page = await space.api.replies(thread.channel, thread.root, oldest=oldest, cursor=cursor, limit=PAGE)
-        except f.Limited as error:
-            space.pacer.penalty(METHOD, space.team, error.retry_after)
-            raise
+        page = await _page(home, thread, oldest=oldest, cursor=cursor)
         known = {each["ts"] for each in found}
         found += [each for each in page.messages if each["ts"] not in known]
         surplus = max(0, len(found) - 2 * PAGE)
@@ -137,6 +146,16 @@ async def _read(home: Installation, thread: Thread, oldest: str | None) -> tuple
         if cursor is None:
             break
     return found, dropped
+
+
+async def _page(home: Installation, thread: Thread, *, oldest: str | None, cursor: str | None = None) -> Replies:
+    space = home.space
+    await space.pacer.admit(METHOD, space.team, thread.channel, Lane.FIRST, thread=thread.root)
+    try:
+        return await space.api.replies(thread.channel, thread.root, oldest=oldest, cursor=cursor, limit=PAGE)
+    except f.Limited as error:
+        space.pacer.penalty(METHOD, space.team, error.retry_after)
+        raise
 
 
 def _tells(message: Json, home: Installation, mark: Watermark, skipped: Collection[str]) -> bool:

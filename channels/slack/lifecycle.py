@@ -27,6 +27,10 @@ class Sign:
         self._said: str | None = None
         self._begun = False
 
+    @property
+    def _is_active(self) -> bool:
+        return self._said == "active"
+
     def told(self, status: str) -> None:
         """Note that a stream has set the status by itself."""
         self._said, self._begun = status, True
@@ -60,7 +64,7 @@ class Sign:
             await place
             self._said = None
             await self._set("processing", title=self._thread.title)
-            if self._said != "active":
+            if not self._is_active:
                 await self._load()
             self._said = None  # whether these or what a stream said meanwhile came first nobody knows
 

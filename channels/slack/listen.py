@@ -28,6 +28,7 @@ from starlette.responses import Response
 from agent_core import NotFound, ParleyError
 from channels.slack import intake
 from channels.slack.api import BASE_URL, Json
+from channels.slack.asking import NotNow
 from channels.slack.card_forms import notice
 from channels.slack.receive import Receiver
 from channels.slack.workspaces import Installation, Workspaces
@@ -41,6 +42,8 @@ SETTLE = 3.0
 """Seconds that what is being taken in has at the end."""
 TELLING = 1.0
 """Seconds in which a person is told something by a shortcut's own address, before Slack hears that it is taken in."""
+MEETING = 1.0
+"""Seconds in which Slack must say who this app is where something came in: it waits for three."""
 AGAIN = "I cannot take that just now. Try again in a moment."
 _BAD_REQUEST, _FAILED, _UNAVAILABLE = 400, 500, 503
 _log = structlog.get_logger("parley.slack")
@@ -57,6 +60,7 @@ class Listener:
         self._receiver, self._workspaces, self._api_url = receiver, workspaces, api_url
         self._signed = bool(signing_secret)
         self._taking: set[asyncio.Task[Any]] = set()
+        self._meeting = MEETING
         self._app = AsyncApp(
             name="parley",
             logger=_quiet("parley.slack.bolt", logging.ERROR),
@@ -128,9 +132,17 @@ class Listener:
         return await _told(said, body, respond) if isinstance(said, str) else _answered(said)
 
     async def _asked(self, body: Json) -> str | Json | None:
-        home: Installation = await self._workspaces.find(intake.team_of(body))
+        home = await self._home(intake.team_of(body))
         asked = intake.read(body, home.me)
         return None if asked is None else await self._receiver.take(home, asked)
+
+    async def _home(self, team: str) -> Installation:
+        """Return who we are in *team*; raises `NotNow` when Slack does not say so in time: the same may come again."""
+        try:
+            async with asyncio.timeout(self._meeting):
+                return await self._workspaces.find(team)
+        except TimeoutError:
+            raise NotNow("Slack does not say in time who this app is.") from None
 
 
 async def _authorize(team_id: str | None, enterprise_id: str | None) -> AuthorizeResult:

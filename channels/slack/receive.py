@@ -39,7 +39,7 @@ from channels.slack.workspaces import Installation
 LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
 """Seconds by which a message may come behind its own edit: Slack sends again what it could not deliver."""
 IN_TIME = 2_000
-"""Milliseconds after which a message that calls the agent comes late: replies to it may have come before it."""
+"""Milliseconds after which a message comes late: replies to it may have come before it, or its deletion."""
 PAUSES = (2.0, 10.0, 60.0)
 """Seconds between two tries to read a thread for what came too early."""
 OPEN = ("queued", "running", "waiting", "requires_action")
@@ -93,7 +93,7 @@ class Receiver:
         """Do what somebody asked for who may be told something at once."""
         match asked:
             case i.Commanded():
-                return await commanded(self._asking, home, asked)
+                return await commanded(self._asking, home, asked, self._clock, self._begin)
             case i.Pointed():
                 return await pointed(self._asking, home, asked)
             case i.Pressed():
@@ -132,6 +132,9 @@ class Receiver:
         if (words := refusal(person, agent.definition.slack)) is not None:
             self._whisper(home, said, words, scope="")
             return
+        late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
+        if late and await self._asking.is_gone(home, thread, said.ts, until):
+            return  # its deletion came before it, perhaps to another process
         async with self._asking.order(thread, until):
             # Looked for again: the same message may have come twice at once.
             session = await self._core.find_session(thread.address)
@@ -140,7 +143,6 @@ class Receiver:
             except SessionClosed:
                 self._whisper(home, said, CLOSED, scope=thread.address)
                 self._begin(_show_closed(home, thread))
-        late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
         if session is None and late and not thread.is_dm:
             self._begin(self._catch_up(home, said))
 

@@ -10,7 +10,8 @@ from agent_core import Definition, Slack, Unavailable
 from agent_core.testing import pause, say
 from channels.slack.asking import CLOSED, OUTSIDE, UNKNOWN
 from channels.slack.blocks import feedback_row
-from channels.slack.commands import ABSENT, USAGE
+from channels.slack.commands import ABSENT
+from channels.slack.lately import Lately
 from channels.slack.testing import Channel, Fault
 from tests.channels.slack.hearing import Rig, rigged
 
@@ -316,27 +317,16 @@ async def test_two_workspaces_share_nothing(rig: Rig):
     assert len((await rig.core.sessions()).items) == 2
 
 
-async def test_a_command_asks_for_all_to_see(rig: Rig):
-    """The question of a slash command is posted with its author, pings nobody, and is answered in its thread."""
-    await rig.team.command("UANN", "CGENERAL", "/parley", "what do <!channel> think of <@UBEN|ben>?")
-    posted = rig.stand_in.called("chat.postMessage")[0]
-    assert posted.arguments["text"].startswith("<@UANN>: what do ")
-    assert "<!channel>" not in posted.arguments["text"]
-    assert "<@UBEN" not in posted.arguments["text"]
-    assert posted.answer is not None
-    root = posted.answer["ts"]
-    assert await rig.said("CGENERAL", root) == ["what do @channel think of @Ben Okoro?"]
-    assert rig.shows.threads[0].title == "what do @channel think of @Ben Okoro?"
-    await rig.team.says("UBEN", "CGENERAL", "I am fine", root)
-    assert len(await rig.said("CGENERAL", root)) == 2
-
-
-async def test_a_command_that_cannot_be_answered_says_so_to_its_author(rig: Rig):
-    """Without a question, or where the app is not, the author alone reads what to do."""
-    empty = await rig.team.command("UANN", "CGENERAL", "/parley", "  ")
-    absent = await rig.team.command("UANN", "CQUIET", "/parley", "hello?")
-    told = [heard.deliveries[0].answer["text"] for heard in (empty, absent)]
-    assert told == [USAGE.format(command="/parley"), ABSENT]
+@pytest.mark.parametrize("ours", [True, False], ids=["known", "another process"])
+async def test_a_message_that_was_deleted_before_it_came_is_not_answered(rig: Rig, ours: bool):
+    """A message that comes late is looked at: whoever heard of its deletion, it is not answered."""
+    rig.stand_in.fault(Fault("late", on="message", seconds=60))
+    heard = await rig.team.says("UANN", "UANN", "hello")
+    await rig.team.deletes("UANN", "DANN", heard.ts)
+    if not ours:
+        rig.receiver._lately = Lately(rig.clock)
+    rig.clock.advance(60)
+    assert (await heard.finished()).acked
     assert (await rig.core.sessions()).items == ()
 
 
