@@ -165,6 +165,14 @@ async def test_where_a_field_is(field: str, arguments: dict[str, Any], found: bo
     assert (await rule(of((field, "EQUALS", "evil")), about(arguments)) is not None) is found
 
 
+async def test_a_number_may_be_greater_than_any_float():
+    """An integer of any size is a number to compare with, and one to be compared."""
+    wanted = of(("arguments.a", "GREATER_THAN", 10**400))
+    check_rule("config", wanted, "PreToolUse")
+    assert await rule(wanted, about({"a": 10**400})) is None
+    assert await rule(wanted, about({"a": 10**401})) is not None
+
+
 async def test_an_allow_wants_the_field_in_every_item():
     """Where one item lacks the field a rule that allows says nothing."""
     wanted = of(("arguments.to.domain", "EQUALS", "good"), decision="allow")
