@@ -1,4 +1,4 @@
-"""Fixtures: the real server as a process, ended with the test."""
+"""Fixtures: the real server as a process, ended with the test; on SQLite, or on both for the modules that say so."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
@@ -9,7 +9,8 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.e2e.browser import Visit, chromium
-from tests.e2e.server import Server, prepare, serving
+from tests.e2e.server import Server, on_postgres, prepare, serving
+from tests.postgres import Server as Postgres
 
 StartServer = Callable[..., Server]
 MakeVisit = Callable[..., Awaitable[Visit]]
@@ -22,20 +23,25 @@ def home(tmp_path: Path, template: Path) -> Path:
 
 
 @pytest.fixture
-def start_server(home: Path) -> Iterator[StartServer]:
+def start_server(home: Path, backend: str, request: pytest.FixtureRequest) -> Iterator[StartServer]:
     """Start a server with settings of one's own; it ends with the test, and must have printed no trace, no secret."""
+    place = on_postgres(request.getfixturevalue("postgres_url")) if backend == "postgres" else {}
     with ExitStack() as servers:
-        yield lambda **settings: servers.enter_context(serving(home, **settings))
+        yield lambda **settings: servers.enter_context(serving(home, **{**place, **settings}))
 
 
 @pytest.fixture(scope="module")
-def start_shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[StartServer]:
-    """The same for the tests of a whole module, each server in a folder of its own."""
+def start_shared(
+    tmp_path_factory: pytest.TempPathFactory, template: Path, backend: str, request: pytest.FixtureRequest
+) -> Iterator[StartServer]:
+    """The same for the tests of a whole module, each server in a folder, and a database, of its own."""
+    postgres: Postgres | None = request.getfixturevalue("postgres") if backend == "postgres" else None
     with ExitStack() as servers:
 
         def start(**settings) -> Server:
             home = prepare(tmp_path_factory.mktemp("home"), template)
-            return servers.enter_context(serving(home, **settings))
+            place = on_postgres(servers.enter_context(postgres.database())) if postgres else {}
+            return servers.enter_context(serving(home, **{**place, **settings}))
 
         yield start
 

@@ -1,0 +1,3 @@
+"""`tests/agent_core/test_core.py`, by the engine of many processes."""
+
+from tests.agent_core.test_core import *  # noqa: F403

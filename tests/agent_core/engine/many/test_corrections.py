@@ -1,0 +1,3 @@
+"""`tests/agent_core/test_corrections.py`, by the engine of many processes."""
+
+from tests.agent_core.test_corrections import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`tests/agent_core/test_laws_overlap.py`, by the engine of many processes."""
+
+from tests.agent_core.test_laws_overlap import *  # noqa: F403
