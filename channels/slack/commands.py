@@ -11,7 +11,7 @@ from channels.slack import failures as f
 from channels.slack import limits
 from channels.slack.asking import CLOSED, NOBODY, Asking, actor, asked_by, refusal
 from channels.slack.context import Watermark, at, tell
-from channels.slack.finding import SKEW, mark, marked
+from channels.slack.finding import QUESTION, SKEW, mark, marked
 from channels.slack.intake import Commanded, Pointed, words
 from channels.slack.pace import Lane
 from channels.slack.text import escape, neutral
@@ -48,7 +48,7 @@ class _Question:
     @property
     def name(self) -> str:
         """What its post is known by; others may read it, so it is not the trigger itself."""
-        return f"command:{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
+        return f"{QUESTION}{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
 
 
 async def commanded(asking: Asking, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:

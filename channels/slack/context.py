@@ -12,6 +12,7 @@ from typing import Any
 from agent_core import Context
 from channels.slack import failures as f
 from channels.slack.api import Json, Replies
+from channels.slack.finding import QUESTION, marked
 from channels.slack.intake import is_ours, text_of_message, words
 from channels.slack.pace import Lane
 from channels.slack.people import People
@@ -159,9 +160,10 @@ async def _page(home: Installation, thread: Thread, *, oldest: str | None, curso
 
 
 def _tells(message: Json, home: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
-    """Tell whether *message* is something that others said and the session does not know."""
+    """Tell whether *message* is something that others said, or asked through us, and the session does not know."""
     known = mark.covers(message["ts"]) or message["ts"] in skipped
-    return not known and message.get("subtype") in _SPEAKS and not is_ours(message, home.me)
+    is_others = not is_ours(message, home.me) or (marked(message) or "").startswith(QUESTION)
+    return not known and message.get("subtype") in _SPEAKS and is_others
 
 
 def _bounded(messages: list[Json], root: str) -> list[Json]:

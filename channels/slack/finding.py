@@ -8,6 +8,8 @@ from channels.slack.api import Json, SlackApi
 from channels.slack.thread import Thread
 
 EVENT_TYPE = "parley_delivery"
+QUESTION = "command:"
+"""How the ids of those posts begin that are questions of people, by a slash command."""
 SKEW = 60
 """Seconds by which Slack's clock and ours may differ."""
 

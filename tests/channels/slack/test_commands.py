@@ -9,6 +9,7 @@ import pytest
 from agent_core import Unavailable
 from agent_core.testing import FakeClock
 from channels.slack.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE, USAGE
+from channels.slack.finding import QUESTION, mark
 from channels.slack.testing import Fault
 from tests.channels.slack.hearing import Rig, rigged
 from tests.channels.slack.showing import ticking
@@ -99,3 +100,15 @@ async def test_a_command_that_the_database_does_not_take_is_taken_later(make_cor
             await asyncio.wait(rig.receiver._beside)
         assert len(rig.shows.threads) == 1
         assert len(rig.stand_in.called("chat.postMessage")) == 1
+
+
+async def test_a_question_that_a_killed_process_left_is_told_to_whoever_is_called_below_it(rig: Rig):
+    """The post of a command that was never taken in is no answer of ours but a question: a mention has it answered."""
+    api = (await rig.workspaces.space("T0001")).api
+    root = await api.post("CGENERAL", "<@UANN>: how many?", metadata=mark(f"{QUESTION}1"))
+    await api.post("CGENERAL", "an answer of ours", thread_ts=root)
+    await rig.team.mentions("UANN", "CGENERAL", "well?", root)
+    await rig.ended("CGENERAL", root)
+    (told,) = [text for text in rig.seen() if "how many?" in text]
+    assert "Ann" in told
+    assert not any("an answer of ours" in text for text in rig.seen())
