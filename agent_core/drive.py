@@ -184,15 +184,22 @@ class Driver:
     async def _act(self, move: Move) -> None:
         """Have the effects of *move*: show live events, hold facts for the next append."""
         async with aclosing(self._effects(move)) as effects:
-            with self._interrupt.listening():
-                async for event in effects:
-                    if isinstance(event, LIVE_BODIES):
-                        self._log.show(self._run, event)
-                        continue
-                    self._held.append(event)
-                    if isinstance(move, CallTools) and len(move.calls) > 1:
-                        with self._interrupt.paused():
-                            await self._record()
+            try:
+                with self._interrupt.listening():
+                    await self._take(move, effects)
+            except asyncio.CancelledError:  # it came when an effect had nothing more to do than to end
+                if not self._interrupt.called:
+                    raise
+
+    async def _take(self, move: Move, effects: AsyncGenerator[FactBody | LiveBody]) -> None:
+        async for event in effects:
+            if isinstance(event, LIVE_BODIES):
+                self._log.show(self._run, event)
+                continue
+            self._held.append(event)
+            if isinstance(move, CallTools) and len(move.calls) > 1:
+                with self._interrupt.paused():
+                    await self._record()
 
     def _effects(self, move: Move) -> AsyncGenerator[FactBody | LiveBody]:
         match move:

@@ -6,7 +6,8 @@
 import asyncio
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import pytest
@@ -22,8 +23,11 @@ from agent_core import (
     NotAnApprover,
     RunCancelled,
     RunCompleted,
+    ToolCompleted,
 )
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
+from agent_core.tools.base import CallContext
+from agent_core.tools.function import tool
 from tests.agent_core.asking import EVE, OPERATOR, Till, asks
 from tests.agent_core.engine.fleet import Fleet
 from tests.agent_core.laws import check_log
@@ -114,3 +118,34 @@ async def test_one_outcome_over_several_processes(postgres_url: str) -> None:
     finally:
         await fleet.stop()
     assert {"approved", "denied"} <= set(outcomes)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("beats", range(10))
+async def test_a_stop_while_a_call_ends(make_core: MakeCore, beats: int) -> None:
+    """Whenever a Stop comes while an approved call ends, the run is over at once, and its log has what the call did."""
+
+    @tool(effect="write")
+    async def pay(amount: int, context: CallContext) -> str:
+        """Pay, and be stopped some rounds of the event loop later."""
+        done = await core._store.cancel(context.run, by=ANN, reason=None, finish=core._finish)
+        assert done.running is not None
+        asyncio.get_running_loop().call_soon(_after, beats, partial(core._engine.interrupt, done.running.key))
+        return f"Paid {amount}"
+
+    model = ScriptedProvider(PAYS)
+    core = await make_core(model, tools=(pay,), clock=FakeClock(), definition={"hooks": HOOKS})
+    stage = Stage(core, model, (await core.open_session(agent="assistant", actor=ANN)).id)
+    run = await stage.play()
+    ((asked,),) = [(await core.approvals.list(run=run.id)).items]
+    await core.approvals.decide(Decision(approval=asked.id, by=OPERATOR, approved=True, surface="api"))
+    assert (await stage.done(run.id)).status == "cancelled"
+    assert [fact.outcome for fact in await stage.said(ToolCompleted)] == ["done"]
+
+
+def _after(beats: int, act: Callable[[], object]) -> None:
+    """Do *act* after some rounds of the event loop."""
+    if beats:
+        asyncio.get_running_loop().call_soon(_after, beats - 1, act)
+    else:
+        act()
