@@ -48,9 +48,25 @@ _GENERAL: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
     ("invalid", ("invalid_request_error", "invalid_prompt", "policy", "data_residency_mismatch", "image_", "_image")),
 )
-# Whole phrases of a text, which may quote anything: they count where the rest leaves the question open.
+# Whole phrases of a text, which may quote anything: they count where the rest leaves the question open. Without the
+# marks around names, which each gateway sets in its own way.
 _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
-    ("stale_reasoning", ("bound to a different conversation", "`signature` in `thinking`")),
+    (
+        "stale_reasoning",
+        (
+            "bound to a different conversation",
+            "signature in thinking",
+            "data in redacted_thinking",
+            "thinking.signature: field required",
+            "redacted_thinking.data: field required",
+            "blocks in the latest assistant message cannot be modified",
+            "expected thinking or redacted_thinking",
+            "first block must be thinking",
+            "final block in an assistant message cannot be thinking",
+            # A paused answer that was not continued: with the thinking its open calls of the server's tools go too.
+            "was found without a corresponding",
+        ),
+    ),
     ("stale_reasoning", ("invalid_encrypted_content", "encrypted content could not be")),
     # OpenAI, of reasoning or the item that it led to without the other, and of reasoning that is no more than an id.
     ("stale_reasoning", ("was provided without its required", "items are not persisted when")),
@@ -95,6 +111,7 @@ _OF_CONTROLS = re.compile(
     r"tool_choice|allowed_tools|response_format|text\.format|output_config\.format|output_format|json_schema"
 )
 """What a refused request is about when a model does not take what was asked of its tools or of its answer's form."""
+_MARKS = re.compile("[`'\"]")
 _SERVER_ERROR = 500
 _SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…/+=:-]{6,}", re.IGNORECASE)
 
@@ -108,7 +125,7 @@ def classify(status: int | None, named: str | None, text: str | None) -> Failure
     code: FailureKind | None = next((kind for kind, marks in _CODES if any(mark in named for mark in marks)), None)
     if code and (status != 401 or code == "quota"):  # noqa: PLR2004 - without a valid key there is no other answer
         return code
-    if phrase := _phrase((text or "").lower(), _trusted(status, named)):
+    if phrase := _phrase(_MARKS.sub("", text or "").lower(), _trusted(status, named)):
         return phrase
     if status in _STATUSES:
         return _STATUSES[status]

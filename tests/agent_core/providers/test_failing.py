@@ -17,6 +17,7 @@ from agent_core.providers.failing import (
     shown,
     wait_of,
 )
+from agent_core.testing.models.failing import STALE_TEXTS
 
 SAID = {
     (400, "invalid_request_error", "prompt is too long: 1012345 tokens > 1000000 maximum"): "context_overflow",
@@ -72,6 +73,28 @@ SAID = {
     (None, None, "An overloadedness of words"): "error",
     (400, "invalid_encrypted_content", "The encrypted content could not be verified."): "stale_reasoning",
 }
+
+
+REFUSED_THINKING = [
+    *STALE_TEXTS,
+    "messages.1.content.0.redacted_thinking.data: Field required",
+    "Invalid 'data' in 'redacted_thinking' block",
+    "messages.47.content.0.type: Expected thinking or redacted_thinking, but found text. When thinking is enabled, a "
+    "final assistant message must start with a thinking block.",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED_THINKING)
+@pytest.mark.parametrize("status", [400, 422])
+def test_every_refusal_of_thinking_is_told_apart(status, text):
+    """Each of the vendor's ways to refuse thinking that comes back is one that leaving it out repairs."""
+    assert classify(status, "invalid_request_error", text) == "stale_reasoning"
+
+
+def test_other_words_about_thinking_are_no_refusal_of_it():
+    """What the request itself asks of thinking is not repaired by leaving earlier thinking out."""
+    text = "Thinking may not be enabled when tool_choice forces tool use."
+    assert classify(400, "invalid_request_error", text) == "invalid"
 
 
 @pytest.mark.parametrize("said", SAID)

@@ -20,6 +20,7 @@ from agent_core.failures import told
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import Asked
+from agent_core.testing.models.failing import STALE_TEXTS
 from agent_core.testing.models.items import Redacted, redacted
 from agent_core.testing.script import Think
 from tests.agent_core.laws import check_log
@@ -97,6 +98,25 @@ async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_goes_on(sc
     assert thoughts(asked[place]) > 0
     assert [thoughts(each) for each in asked[place + 1 : place + 3]] == [0, 1]
     check_log(await stage.log())
+
+
+@pytest.mark.parametrize("text", STALE_TEXTS)
+async def test_a_session_outlives_every_refusal_of_thinking(scene, text):
+    """In whatever words thinking is refused, it is left out from there on, and this run and the next one go well."""
+    refused = []
+
+    def script(asked: Asked) -> list[Any]:
+        if asked.step == 2 and not refused:
+            refused.append(asked)
+            return [fail(STALE, message=text)]
+        return thoughtful(asked)
+
+    stage = await scene(MESSAGES, script, tools=TOOLS)
+    runs = [await stage.play(text) for text in ("One", "Two")]
+    assert {run.status for run in runs} == {"completed"}
+    assert [failed.code for failed in await stage.said(StepFailed)] == [STALE]
+    place = stage.line.models.asked.index(refused[0])
+    assert [thoughts(each) for each in stage.line.models.asked[place : place + 2]] == [2, 0]
 
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
