@@ -36,8 +36,9 @@ def census(path: Path) -> None:
 
     The threads of a pool, whose names end with a number behind `_`, count as one: it grows as far as it may.
     """
-    all_there = (each for each in gc.get_objects() if issubclass(type(each), asyncio.Task))
-    tasks = [task.get_coro() for task in all_there if not task.done()]
+    # The collector does not show what was there when the start was over, and asyncio only this thread's.
+    elsewhere = {each for each in gc.get_objects() if issubclass(type(each), asyncio.Task)}
+    tasks = [task.get_coro() for task in elsewhere | asyncio.all_tasks() if not task.done()]
     found = Counter(f"task {getattr(each, '__qualname__', each)}" for each in tasks)
     threads = Counter(re.sub(r"\d+", "#", f"thread {each.name}") for each in threading.enumerate())
     found |= Counter({name: 1 if name.endswith("_#") else times for name, times in threads.items()})
