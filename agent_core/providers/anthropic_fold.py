@@ -293,19 +293,25 @@ class AnthropicFold:
         """Give the blocks as they must be sent back.
 
         An answer must not end with thinking. So thinking goes with what follows it, a call too, which may be dropped
-        when the answer was cut; only an answer that is to be continued goes back *whole*. One of plain text and plain
-        calls needs no native form: the neutral one says the same.
+        when the answer was cut; only an answer that is to be continued goes back *whole*. Thinking is bound to all that
+        stands before it: behind a block that does not go back it stays away, and behind a call it goes with that call.
+        One of plain text and plain calls needs no native form: the neutral one says the same.
         """
         if not whole and all(block.is_plain for block in self._blocks):
             return
-        held: list[tuple[str | int, ...]] = []
+        held: list[NativeItem] = []
+        bound, is_changed = None, False
         for block in self._blocks:
-            if pieces := block.native():
-                held.append(pieces)
-                if whole or block.kind not in _THINKING:
-                    call = block.slot if block.kind == "tool_use" else None
-                    yield from (NativeItem(each, call) for each in held)
-                    held = []
+            pieces, thinks = block.native(), block.kind in _THINKING
+            is_changed = is_changed or not pieces
+            if not pieces or (thinks and is_changed):
+                continue
+            call = block.slot if block.kind == "tool_use" else None
+            held.append(NativeItem(pieces, bound if thinks else call))
+            bound = call if bound is None else bound
+            if whole or not thinks:
+                yield from (each if each.call is not None else NativeItem(each.pieces, call) for each in held)
+                held = []
 
 
 def _neutral(usage: _Usage) -> Usage:

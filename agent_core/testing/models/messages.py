@@ -146,8 +146,8 @@ class MessagesVoice:
 
     def _keep(self, block: dict[str, Any]) -> None:
         self._blocks.append(lambda _: block)
-        if (seen := canonical("assistant", block)) is not None:
-            self._own.append(seen)
+        # Blank text is refused when it comes back: thinking that stands behind it must not come back either.
+        self._own.append(canonical("assistant", block) or b"")
 
     def _seal(self, text: str) -> Callable[[Take], str]:
         n, before = self._seals, tuple(self._own)

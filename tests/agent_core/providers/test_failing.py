@@ -79,8 +79,10 @@ REFUSED_THINKING = [
     *STALE_TEXTS,
     "messages.1.content.0.redacted_thinking.data: Field required",
     "Invalid 'data' in 'redacted_thinking' block",
-    "messages.47.content.0.type: Expected thinking or redacted_thinking, but found text. When thinking is enabled, a "
-    "final assistant message must start with a thinking block.",
+    (
+        "messages.47.content.0.type: Expected thinking or redacted_thinking, but found text. When thinking is enabled, "
+        "a final assistant message must start with a thinking block."
+    ),
 ]
 
 

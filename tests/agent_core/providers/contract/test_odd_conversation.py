@@ -16,7 +16,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.testing import call, finish, raw_call, refuse, say, think
-from agent_core.testing.models import Options, Quirks, native
+from agent_core.testing.models import Options, Quirks, native, redacted
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
@@ -69,6 +69,24 @@ async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene
     assert await stage.said(StepFailed) == []
     said = [text_of(message.parts) for message in await stage.said(MessageCompleted)]
     assert said == ["One, ", "two.", "You are welcome."]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [think("a"), say("Well. "), call("look", what="a"), think("b"), say("So."), finish("length")],
+        [think("a"), say("Well. "), think("b"), raw_call("look", '{"what"'), finish("length")],
+        [say(" "), think("a"), say("Well.")],
+        [think("a"), say("\n"), think("b"), redacted(), say("Well.")],
+        [think("a"), say(""), think("b"), call("look", what="a")],
+    ],
+)
+async def test_thinking_is_never_refused_because_of_what_was_dropped_before_it(scene, odd):
+    """Blank text and calls that were cut do not go back, nor does thinking that is bound to them."""
+    answers = iter([odd, [think("Hm."), say("Fine.")], [say("You are welcome.")], [say("Bye.")]])
+    stage = await scene(MESSAGES, lambda asked: next(answers), tools=TOOLS)
+    assert [(await stage.play(text)).status for text in ("One", "Two")] == ["completed"] * 2
+    assert await stage.said(StepFailed) == []
 
 
 async def test_an_empty_answer_is_asked_for_again(scene, wire):

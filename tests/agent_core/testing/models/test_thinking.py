@@ -174,13 +174,16 @@ async def test_every_kind_of_thinking_can_be_sent_back(answer):
             assert (kept == {""}) == (display == "omitted")
 
 
-async def test_empty_text_may_be_left_out():
-    """A blank text block, which nobody may send back, is no part of what thinking is bound to."""
-    async with asking(always([say(""), think("hm"), call("now")])) as asker:
+@pytest.mark.parametrize(
+    ("answer", "place", "status"), [([think("hm"), say("")], 1, 200), ([say(""), think("hm")], 0, 400)]
+)
+async def test_empty_text_must_be_left_out(answer, place, status):
+    """Nobody may send a blank text block back; thinking that stands behind one is bound to it, and lost with it."""
+    async with asking(always([*answer, call("now")])) as asker:
         body = await conversation(asker, 1)
         assert "must be non-empty" in (await asker.ask(body)).said
-        body["messages"][1]["content"].pop(0)
-        assert (await asker.ask(body)).status == 200
+        body["messages"][1]["content"].pop(place)
+        assert (await asker.ask(body)).status == status
 
 
 async def test_signatures_outlive_their_server():
