@@ -104,9 +104,12 @@ def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, An
     if controls.max_output_tokens is not None:
         # OpenAI's reasoning models refuse the older name; other servers may not know the newer one.
         settings["max_completion_tokens" if official else "max_tokens"] = controls.max_output_tokens
+    level = None
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
-        settings["reasoning_effort"] = models.effort(known, controls.effort, EFFORTS)
-    if controls.temperature is not None and known.temperature:
+        # Of OpenAI's wires Responses alone has `max`.
+        wish = "xhigh" if official and controls.effort == "max" else controls.effort
+        level = settings["reasoning_effort"] = models.effort(known, wish, EFFORTS)
+    if controls.temperature is not None and models.tempered(known, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         form = {"name": ANSWER, "schema": schema, "strict": is_closed(schema, whole=True)}

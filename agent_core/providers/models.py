@@ -39,12 +39,13 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One model; *context* and *max_output* are tokens, None when unknown; *efforts* are lowest first.
 
+    *temperature* tells whether one is taken, or the efforts with which it is, `unset` when none is asked for.
     *structured* tells whether its API holds an answer to a JSON Schema.
     """
 
     context: int | None = None
     max_output: int | None = None
-    temperature: bool = True
+    temperature: bool | tuple[str, ...] = True
     thinking: Thinking = "none"
     efforts: tuple[str, ...] = ()
     structured: bool = False
@@ -88,6 +89,12 @@ def effort(model: Model, wish: str, order: tuple[str, ...]) -> str:
         return wish
     below = [level for level in model.efforts if order.index(level) <= order.index(wish)]
     return below[-1] if below else model.efforts[0]
+
+
+def tempered(model: Model, level: str | None) -> bool:
+    """Tell whether *model* takes a temperature with this *level* of effort; None: it is asked for none."""
+    taken = model.temperature
+    return taken if isinstance(taken, bool) else (level or "unset") in taken
 
 
 def cost(name: str, usage: Usage) -> str | None:

@@ -103,9 +103,11 @@ def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
         settings["tool_choice"] = _choice(controls)
     if controls.max_output_tokens is not None:
         settings["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, controls.max_output_tokens)
+    level = None
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
-        settings["reasoning"] = {"effort": models.effort(known, controls.effort, EFFORTS)}
-    if controls.temperature is not None and known.temperature:
+        level = models.effort(known, controls.effort, EFFORTS)
+        settings["reasoning"] = {"effort": level}
+    if controls.temperature is not None and models.tempered(known, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         strict = is_closed(schema, whole=True)

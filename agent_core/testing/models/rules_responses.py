@@ -1,6 +1,7 @@
 """OpenAI's rules for a request of Responses."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from agent_core.testing.models.failing import Refused
@@ -13,6 +14,19 @@ prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier s
 truncation user background background_options context_management access_programs image moderation
 """
 FIELDS = frozenset(_KNOWN.split())
+_SIX, _FIVE = ("none", "low", "medium", "high", "xhigh", "max"), ("low", "medium", "high", "xhigh", "max")
+EFFORTS: Mapping[str, Sequence[str]] = {
+    r"gpt-6(\.2)?-astra|gpt-6\.[12]-sol": _FIVE,
+    r"gpt-6-(sol|luna)|gpt-6\.1-terra|gpt-5\.6-(sol|terra|luna)": _SIX,
+    r"gpt-5\.(2|4|5)|gpt-5\.4-(mini|nano)": _SIX[:-1],
+    r"gpt-5\.1": _SIX[:-2],
+    r"gpt-5(-mini|-nano)?": ("minimal", "low", "medium", "high"),
+    r"o3": ("low", "medium", "high"),
+}
+"""The efforts that OpenAI's models were seen to take (November 2026), apart from our table, which is held to them."""
+_AT_REST = r"gpt-5\.(1|2|4)(-mini|-nano)?"
+"""Those that do not think unless they are asked to."""
+_DAY = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _ROLES = ("assistant", "system", "developer", "user")
 _OUTPUT = ("output_text", "refusal")
 _INPUT = ("input_text", "input_image", "input_file", "input_audio")
@@ -37,6 +51,7 @@ def check(body: Json) -> None:
             raise missing(f"tools[{n}].type")
         if tool["type"] == "function" and not tool.get("name"):
             raise missing(f"tools[{n}].name")
+    _check_effort(body)
     items = dicts(body["input"])
     if isinstance(body["input"], list) and not items:
         raise Refused("Invalid 'input': empty array. Expected an array with minimum length 1.", param="input")
@@ -44,6 +59,26 @@ def check(body: Json) -> None:
         _check_item(n, item)
     _check_ids(items)
     _check_pairs(items)
+
+
+def _check_effort(body: Json) -> None:
+    """Refuse an effort that the model does not have, and a temperature beside the thinking of one that thinks."""
+    model, asked = str(body["model"]), cast("Json", body.get("reasoning") or {}).get("effort")
+    known = _DAY.sub("", model)
+    levels = next((levels for names, levels in EFFORTS.items() if re.fullmatch(names, known)), None)
+    if levels is None:
+        return
+    if asked is not None and asked not in levels:
+        supported = ", ".join(f"'{each}'" for each in levels[:-1]) + f", and '{levels[-1]}'"
+        raise Refused(
+            f"Unsupported value: '{asked}' is not supported with the '{model}' model. "
+            f"Supported values are: {supported}.",
+            param="reasoning.effort",
+            code="unsupported_value",
+        )
+    thinks = (asked or ("none" if re.fullmatch(_AT_REST, known) else "medium")) != "none"
+    if thinks and body.get("temperature") is not None:
+        raise Refused("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature")
 
 
 def missing(field: str) -> Refused:

@@ -86,6 +86,11 @@ def test_the_schema_of_a_tool_goes_out_as_it_is():
         ({"max_output_tokens": 9, "url": "https://api.openai.com.example.org/v1"}, {"max_tokens": 9}),
         ({"temperature": 0.5, "url": None, "model": "gpt-5.5"}, {}),
         ({"effort": "max", "url": None, "model": "gpt-5.5"}, {"reasoning_effort": "xhigh"}),
+        ({"effort": "max", "url": None, "model": "gpt-6-sol"}, {"reasoning_effort": "xhigh"}),
+        (
+            {"temperature": 0.5, "effort": "none", "url": None, "model": "gpt-6-sol"},
+            {"temperature": 0.5, "reasoning_effort": "none"},
+        ),
         ({"effort": "max", "model": "gpt-5.5"}, {"reasoning_effort": "max"}),
     ],
 )

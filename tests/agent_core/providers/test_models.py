@@ -52,6 +52,7 @@ def test_a_model_is_well_formed(name):
     places = [ORDER.index(level) for level in model.efforts]
     assert places == sorted(set(places))
     assert model.efforts or model.thinking in ("none", "budget")
+    assert isinstance(model.temperature, bool) or set(model.temperature) <= {"unset", *model.efforts}
     assert model.above is None or (model.price is not None and 0 < model.above.tokens < model.context)
 
 
@@ -133,7 +134,7 @@ COSTS = [
     ("anthropic:claude-sonnet-5-5", usage(5, None), None),
     ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_read=None), None),
     ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_write_short=None), None),
-    ("openai:gpt-6.2-sol", usage(5, 5), None),
+    ("openai:gpt-6.2-astra", usage(5, 5), None),
     ("openai:gpt-4o-2024-11-20", usage(5, 5), None),
 ]
 

@@ -78,6 +78,39 @@ async def test_messages_have_an_order(messages, said):
 
 
 @pytest.mark.parametrize(
+    ("model", "fields", "said"),
+    [
+        ("gpt-6.1-sol", {"reasoning": {"effort": "none"}}, "'low', 'medium', 'high', 'xhigh', and 'max'."),
+        (
+            "gpt-6-astra",
+            {"reasoning": {"effort": "minimal"}},
+            "'minimal' is not supported with the 'gpt-6-astra' model",
+        ),
+        ("gpt-5.5-2026-04-23", {"reasoning": {"effort": "max"}}, "'max' is not supported"),
+        ("gpt-6.1-sol", {"temperature": 0.5}, "Unsupported parameter: 'temperature'"),
+        ("gpt-5.1", {"temperature": 0.5, "reasoning": {"effort": "low"}}, "Unsupported parameter: 'temperature'"),
+    ],
+)
+async def test_a_model_of_openais_has_its_own_efforts(model, fields, said):
+    """An effort that a model does not have is refused, and so is a temperature while it thinks."""
+    assert said in (await refused({"model": model, **fields}, "responses")).said
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        ("gpt-6-sol", {"temperature": 0.5, "reasoning": {"effort": "none"}}),
+        ("gpt-5.4-2026-03-05", {"temperature": 0.5}),
+        ("gpt-6.1-sol", {"reasoning": {"effort": "max"}}),
+        ("gpt-99", {"temperature": 0.5, "reasoning": {"effort": "none"}}),
+    ],
+)
+async def test_what_a_model_takes_is_taken(model, fields):
+    """Efforts that a model has are taken, a temperature without thinking, and anything by a model nobody knows."""
+    await accepted({"model": model, **fields}, "responses")
+
+
+@pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"temperature": 1.0}, "temperature: Extra inputs are not permitted"),
