@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from agent_core import events as e
 from agent_core.agents import ToolSpec
-from agent_core.errors import AlreadyDecided, InvalidInput, NotAnApprover
+from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover
 from agent_core.events import Fact
 from agent_core.hooks.approval import Decision, may_respond, told
 from agent_core.hooks.chain import About
@@ -15,7 +15,7 @@ from agent_core.hooks.definition import ApprovalConfig
 from agent_core.messages import Actor
 from agent_core.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
 from agent_core.roster import cursor_key
-from agent_core.schemas import Problem, Unfit, problems
+from agent_core.schemas import problems
 from agent_core.store import approvals, audit, catalog, deciding, readings, runs
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
@@ -145,10 +145,11 @@ class Approvals:
         seen, schema = await self._store.read(work)
         if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
             return
-        faults = problems(schema or {}, arguments, MAX_FAULTS)
-        if faults:
-            why = f"does not fit the schema of `{seen.tool}`"
-            raise Unfit([Problem(x.path.replace("$", "arguments", 1), f"{why}: {x.message}") for x in faults])
+        why = f"does not fit the schema of `{seen.tool}`"
+        found = [fault.within("arguments") for fault in problems(schema or {}, arguments, MAX_FAULTS)]
+        if found:
+            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in found)
+            raise InvalidInput(first.path, first.message, *more)
 
 
 def outcome(approval: ApprovalObject) -> str:

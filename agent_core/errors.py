@@ -3,7 +3,7 @@
 ParleyError
 ├── ConfigError            the start is misconfigured; the message names the setting and the remedy
 ├── NotFound               unknown or foreign id
-├── InvalidInput           a value that cannot be used; `errors` names the fields
+├── InvalidInput           a value that cannot be used; `faults` are the places
 │   ├── TooLarge
 │   ├── UnknownCursor
 │   └── IdempotencyMismatch
@@ -21,6 +21,7 @@ ParleyError
     └── NewerRun           a newer version has written to the run; this one cannot drive it
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 
@@ -43,12 +44,30 @@ class NotFound(ParleyError):
         super().__init__(f"There is no {noun} `{name[:100]}` here.")
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where a value is wrong, and why; a path that begins with `$` is one within the value itself."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+    def within(self, path: str) -> "Fault":
+        """Return the fault of a value that is at *path* of a larger one."""
+        return Fault(path + self.path.removeprefix("$"), self.message)
+
+
 class InvalidInput(ParleyError):
+    """A value that cannot be used, for its first fault and for *more*."""
+
     code = "invalid_request"
 
-    def __init__(self, path: str, message: str) -> None:
+    def __init__(self, path: str, message: str, *more: Fault) -> None:
         super().__init__(f"`{path}`: {message}")
         self.path, self.message = path, message
+        self.faults = (Fault(path, message), *more)
 
 
 class TooLarge(InvalidInput):

@@ -1,5 +1,6 @@
 """The roster: agents as the API edits them, and as runs use them."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.definition import Hook, chain
+from agent_core.hooks.http import check_secrets
 from agent_core.objects import AgentObject, Page
 from agent_core.providers.base import Provider, named
 from agent_core.schemas import schema_problem
@@ -66,7 +68,7 @@ class Roster:
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
-        now, sealed = self._clock.now(), self._sealed(definition)
+        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition)
         return _shown(await self._store.write(lambda connection: catalog.create(connection, sealed, now=now)))
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
@@ -74,17 +76,15 @@ class Roster:
 
         What is absent stays, in a group such as `limits` too; a secret that is sent back masked stays as well.
         """
-        now = self._clock.now()
+        now, seen = self._clock.now(), catalog.editable(await self.find(name))
+        # Looking at a schema takes up to a second: not on the loop, and not while all writers wait.
+        sealed = await asyncio.to_thread(self._changed, seen, changes)
 
         def work(connection: Connection) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
-            merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
-            try:
-                wanted = msgspec.convert(merged, Definition)
-            except msgspec.ValidationError as error:
-                raise InvalidInput("agent", str(error)) from error
-            sealed = self._sealed(wanted, agent.object.definition.hooks)
-            return catalog.update_definition(connection, agent, sealed, now=now)
+            # Whoever came in between is built upon; what was looked at is not what this would be then.
+            wanted = sealed if agent == seen else self._changed(agent, changes)
+            return catalog.update_definition(connection, agent, wanted, now=now)
 
         return _shown(await self._store.write(work))
 
@@ -179,10 +179,20 @@ class Roster:
             able=self._able,
         )
 
+    def _changed(self, agent: StoredAgent, changes: dict[str, Any]) -> Definition:
+        """Return *agent* with *changes*, once checked, as it is kept."""
+        merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
+        try:
+            wanted = msgspec.convert(merged, Definition)
+        except msgspec.ValidationError as error:
+            raise InvalidInput("agent", str(error)) from error
+        return self._sealed(wanted, agent.object.definition.hooks)
+
     def _sealed(self, given: Definition, kept: Sequence[Hook] = ()) -> Definition:
         """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
         self.check(wanted)
+        check_secrets(wanted.hooks, kept)
         if all(hook.type != "http" for hook in wanted.hooks):
             return wanted
         if self._secrets is None:
@@ -226,8 +236,9 @@ class Roster:
             raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
         if tool.parameters.get("type") != "object":
             raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
-        if problem := schema_problem(tool.parameters):
-            raise InvalidInput(f"{path}.parameters", f"no JSON Schema (draft 2020-12): {problem}")
+        if fault := schema_problem(tool.parameters):
+            fault = fault.within(f"{path}.parameters")
+            raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
 
     def _check_model(self, path: str, model: str) -> None:
         name = model.partition(":")[0]

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from agent_core.errors import InvalidInput
+from agent_core.errors import Fault, InvalidInput
 from agent_core.hooks import patterns
 
 MAX_DEPTH = 100
@@ -27,32 +27,15 @@ _OF_THE_WHOLE = ("$id", "$schema")
 _checks_left: ContextVar[list[int]] = ContextVar("checks_left")
 Object = Mapping[str, Any]
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Where a value does not fit, as a JSON path from `$`, and why."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
-
-
-class Unfit(InvalidInput):
-    """A value that misses a schema; *faults* are the places, of which there is at least one."""
-
-    def __init__(self, faults: Sequence[Problem]) -> None:
-        super().__init__(faults[0].path, faults[0].message)
-        self.faults = faults
+Unfit = InvalidInput  # what `app.api.problems` asks for
 
 
 class _Unclear(Exception):
     """It cannot be told whether a value fits, or a schema is none that could be used."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
 
 
 def is_deep(value: Any) -> bool:
@@ -65,41 +48,53 @@ def is_deep(value: Any) -> bool:
     return any(isinstance(each, dict | list) for each in level)
 
 
-def schema_problem(schema: dict[str, Any]) -> str | None:
+def schema_problem(schema: dict[str, Any]) -> Fault | None:
     """Say why *schema* is none that values can be held to, with the place in it; None when it is one."""
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - three megabytes that only a check needs
 
     if is_deep(schema):
-        return f"$: nested too deeply, more than {MAX_DEPTH} levels."
+        return Fault("$", f"nested too deeply, more than {MAX_DEPTH} levels.")
     if len(msgspec.json.encode(schema)) > MAX_SCHEMA:
-        return f"$: at most {MAX_SCHEMA:,} bytes of JSON."
+        return Fault("$", f"at most {MAX_SCHEMA:,} bytes of JSON.")
     try:
         _check_parts(schema)
         Draft202012Validator.check_schema(schema, format_checker=cast("Any", None))  # patterns are RE2's here
         _faults(schema, {}, 1)
     except SchemaError as error:
-        return f"{error.json_path}: {_short(error.message)}"
+        return Fault(str(error.json_path), _short(error.message))
     except RecursionError:
-        return "$: nested too deeply."
+        return Fault("$", "nested too deeply.")
     except _Unclear as error:
-        return str(error.problem)
+        return error.fault
     return None
 
 
-def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Problem]:
+def unheld(schema: dict[str, Any]) -> Fault | None:
+    """Say why no value could be held to a tool's own *schema*, sound as it may be; None when one can.
+
+    For schemas that come with the code of a tool, not from people: it takes no time, and imports little.
+    """
+    try:
+        _check_parts(schema)
+    except _Unclear as error:
+        return error.fault
+    return None
+
+
+def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Fault]:
     """Return how *value* misses *schema*: up to *most* of its faults, none when it fits.
 
     What cannot be checked does not fit, be it for the value, or for a schema that was kept before it was looked at so.
     """
     if is_deep(value):
-        return [Problem("$", f"nested more than {MAX_DEPTH} levels deep.")]
+        return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
     try:
         return _faults(schema, value, most)
     except _Unclear as error:
-        return [Problem("$", f"it cannot be checked, for its schema: {error.problem}")]
+        return [Fault("$", f"it cannot be checked, for its schema: {error.fault}")]
 
 
-def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Problem]:
+def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
     """Return how *value* misses *schema*; raise `_Unclear`."""
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 - as above
 
@@ -108,15 +103,15 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Problem]:
     plain = {name: each for name, each in schema.items() if name not in _OF_THE_WHOLE}
     try:
         found = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
-        return [Problem(str(error.json_path), _short(error.message)) for error in islice(found, most)]
+        return [Fault(str(error.json_path), _short(error.message)) for error in islice(found, most)]
     except _Unclear:
         raise
     except RecursionError:
-        raise _Unclear(Problem("$", "it refers to itself without end, or is nested too deeply.")) from None
+        raise _Unclear(Fault("$", "it refers to itself without end, or is nested too deeply.")) from None
     except patterns.TooMuch as error:
-        raise _Unclear(Problem("$", f"a text is too much for a pattern: {error}.")) from None
+        raise _Unclear(Fault("$", f"a text is too much for a pattern: {error}.")) from None
     except Exception as error:  # a reference may lead to what is no schema at all
-        raise _Unclear(Problem("$", f"it failed with {type(error).__name__}.")) from error
+        raise _Unclear(Fault("$", f"it failed with {type(error).__name__}.")) from error
 
 
 def _check_parts(schema: dict[str, Any]) -> None:
@@ -129,25 +124,25 @@ def _check_parts(schema: dict[str, Any]) -> None:
             _check_part(path, cast("Object", part), schema)
             count += 1
             if count > MAX_PARTS:
-                raise _Unclear(Problem("$", f"it holds more than {MAX_PARTS:,} objects."))
+                raise _Unclear(Fault("$", f"it holds more than {MAX_PARTS:,} objects."))
 
 
 def _check_part(path: str, part: Object, schema: Object) -> None:
     for name in _OF_THE_WHOLE:
         if path != "$" and isinstance(part.get(name), str):
-            raise _Unclear(Problem(f"{path}.{name}", f"`{name}` can stand at the top alone."))
+            raise _Unclear(Fault(f"{path}.{name}", f"`{name}` can stand at the top alone."))
     for name in _REFERENCES:
         if isinstance(to := part.get(name), str) and not _leads(schema, to):
             why = f"`{to[:_BEGIN]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
-            raise _Unclear(Problem(f"{path}.{name}", why))
+            raise _Unclear(Fault(f"{path}.{name}", why))
     named = part.get("patternProperties")
     given = [("pattern", part.get("pattern")), *(("patternProperties", each) for each in _inside_of(named))]
     for name, pattern in given:
         if isinstance(pattern, str) and pattern and (fault := patterns.problem(pattern)):
-            raise _Unclear(Problem(f"{path}.{name}", fault))
+            raise _Unclear(Fault(f"{path}.{name}", fault))
     if named and "unevaluatedProperties" in part:
         why = "it does not go with `patternProperties` here; use `additionalProperties`."
-        raise _Unclear(Problem(f"{path}.unevaluatedProperties", why))
+        raise _Unclear(Fault(f"{path}.unevaluatedProperties", why))
 
 
 def _leads(schema: Object, reference: str) -> bool:
@@ -203,7 +198,7 @@ def _counted(check: Keyword, validator: Any, wanted: Any, value: Any, schema: An
     left = _checks_left.get()
     left[0] -= 1
     if left[0] < 0:
-        raise _Unclear(Problem("$", f"it takes more than {MAX_CHECKS:,} checks."))
+        raise _Unclear(Fault("$", f"it takes more than {MAX_CHECKS:,} checks."))
     return check(validator, wanted, value, schema)
 
 

@@ -1,17 +1,14 @@
 """Structured answers: the JSON Schema that a run's final answer has to fit, and the answer read by it. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from agent_core.schemas import problems, schema_problem
 
-MAX_SCHEMA = 32_000
-"""Bytes of an output schema's JSON: it is part of requests, and of the log."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNORECASE)
-_REFERENCES = ("$ref", "$dynamicRef")
 _CLOSED = frozenset(
     {
         "type",
@@ -33,21 +30,8 @@ Json = Mapping[str, Any]
 
 def output_problem(schema: dict[str, Any]) -> str | None:
     """Say why no answer could be held to *schema*, None when one can."""
-    try:
-        if len(msgspec.json.encode(schema)) > MAX_SCHEMA:
-            return f"at most {MAX_SCHEMA:,} bytes of JSON."
-        if problem := schema_problem(schema):
-            return f"no JSON Schema (draft 2020-12): {problem}"
-        for part in _parts(schema):
-            if part is not schema and isinstance(part.get("$id"), str):
-                return "`$id` can stand at its top alone."
-            refs = [ref for ref in map(part.get, _REFERENCES) if isinstance(ref, str)]
-            if foreign := [ref for ref in refs if not _leads(schema, ref)]:
-                return f"`{foreign[0]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
-        problems(schema, {})
-    except RecursionError:
-        return "it is nested too deeply, or refers to itself without end."
-    return None
+    fault = schema_problem(schema)
+    return f"no JSON Schema (draft 2020-12): {fault}" if fault else None
 
 
 def read_answer(schema: dict[str, Any], text: str) -> tuple[Any, Sequence[str]]:
@@ -59,10 +43,7 @@ def read_answer(schema: dict[str, Any], text: str) -> tuple[Any, Sequence[str]]:
         return None, [f"it is no JSON: {error}"]
     except RecursionError:
         return None, ["it is nested too deeply"]
-    try:
-        return value, [str(fault) for fault in problems(schema, value)]
-    except RecursionError:
-        return None, ["it cannot be checked: the schema refers to itself without end"]
+    return value, [str(fault) for fault in problems(schema, value)]
 
 
 def is_closed(schema: Any, *, whole: bool = False) -> bool:
@@ -88,27 +69,3 @@ def is_closed(schema: Any, *, whole: bool = False) -> bool:
 def _types(schema: Json) -> Sequence[str]:
     given: str | list[str] = schema.get("type", [])
     return [given] if isinstance(given, str) else given
-
-
-def _parts(part: Any) -> Iterator[dict[str, Any]]:
-    """Give every object in *part*, itself first."""
-    if isinstance(part, dict):
-        found = cast("dict[str, Any]", part)
-        yield found
-        part = list(found.values())
-    if isinstance(part, list):
-        for each in cast("list[Any]", part):
-            yield from _parts(each)
-
-
-def _leads(schema: dict[str, Any], reference: str) -> bool:
-    """Tell whether *reference* is a JSON pointer to something in *schema*: nothing is fetched from elsewhere."""
-    if not reference.startswith("#") or (reference[1:] and reference[1] != "/"):
-        return False
-    here: Any = schema
-    for step in reference[2:].split("/") if reference[1:] else ():
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(here, dict) or name not in here:
-            return False
-        here = cast("dict[str, Any]", here)[name]
-    return True

@@ -1,6 +1,7 @@
 """Who may decide of a call. Pure."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ LONGEST = 30 * 24 * 3600.0
 MAX_QUORUM = 20
 _WORDS = frozenset({"asker", "operators", "anyone", "not_asker"})
 _NAMED = ("actor:", "slack:")
+_ONE = ("asker", "actor:", "slack:U", "slack:W")
+"""How names of one person begin."""
 _MAX_RESPONDERS = 100
 _MAX_PLACES = 20
 _MAX_NAME = 200
@@ -103,8 +106,7 @@ def check_approval(path: str, config: ApprovalConfig) -> None:
             raise InvalidInput(f"{path}.responders", f"`{name}` is nobody: {known}, actor:<id> or slack:<id>.")
     if not 1 <= config.quorum <= MAX_QUORUM:
         raise InvalidInput(f"{path}.quorum", f"between 1 and {MAX_QUORUM}.")
-    if config.quorum > 1 and set(config.responders) == {"asker"}:
-        raise InvalidInput(f"{path}.quorum", "the asker is one person; name more `responders`.")
+    _check_people(path, config)
     if config.quorum > 1 and config.edit:
         why = "what several people approve is one call: none of them can correct it; deny it with a reason instead."
         raise InvalidInput(f"{path}.edit", why)
@@ -117,6 +119,22 @@ def check_approval(path: str, config: ApprovalConfig) -> None:
     for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
         if text is not None and not 1 <= len(text.strip()) <= most:
             raise InvalidInput(f"{path}.{name}", f"1 to {most} characters.")
+
+
+def _check_people(path: str, config: ApprovalConfig) -> None:
+    most = _people(config.responders)
+    if not most:
+        raise InvalidInput(f"{path}.responders", "`not_asker` leaves nobody who may decide; name somebody else.")
+    if config.quorum > most:
+        raise InvalidInput(f"{path}.quorum", f"the `responders` are never more than {most}; name more, or want fewer.")
+
+
+def _people(responders: Sequence[str]) -> float:
+    """Return how many could ever say yes: without end where a word or a group lets in people that it does not name."""
+    wanted = set(responders) - {"not_asker"}
+    if not wanted or not all(name.startswith(_ONE) for name in wanted):
+        return inf
+    return len(wanted - {"asker"} if "not_asker" in responders else wanted)
 
 
 def _check_lists(path: str, config: ApprovalConfig) -> None:

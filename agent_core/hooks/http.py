@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -14,14 +14,14 @@ import msgspec
 from agent_core.clock import Clock
 from agent_core.errors import InvalidInput
 from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
-from agent_core.hooks.definition import HookEvent, HttpConfig
+from agent_core.hooks.definition import Hook, HookEvent, HttpConfig
 from agent_core.hooks.sealing import PURPOSE
 from agent_core.net import Bounds, Fetched, FetchFailed
 from agent_core.net_errors import FetchRefused
 from agent_core.net_targets import PORTS, check_text, read_target
 from agent_core.store.secrets import Unreadable
 
-MIN_SECRET = 16
+MIN_SECRET, MAX_SECRET = 16, 512
 SHORTEST, LONGEST = 0.1, 60.0
 MAX_ANSWER = 1_000_000
 MAX_REASON = 1_000
@@ -31,6 +31,7 @@ _SHOWN = 200
 _OK = range(200, 300)
 _REDIRECTS = range(300, 400)
 _VARIABLE = re.compile(r"\$\{.*\}")
+_SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that nobody can guess (`openssl rand -hex 32`)."
 
 
 class Fetch(Protocol):
@@ -71,11 +72,18 @@ def check_http(path: str, config: HttpConfig) -> None:
     if _VARIABLE.fullmatch(config.secret):
         raise InvalidInput(f"{path}.secret", "only agents' files name variables; give the secret itself.")
     if len(config.secret) < MIN_SECRET:
-        raise InvalidInput(
-            f"{path}.secret", f"at least {MIN_SECRET} characters that nobody can guess (`openssl rand -hex 32`)."
-        )
+        raise InvalidInput(f"{path}.secret", _SECRET)
     if not (isfinite(config.timeout_s) and SHORTEST <= config.timeout_s <= LONGEST):
         raise InvalidInput(f"{path}.timeout_s", f"between {SHORTEST} and {LONGEST:.0f} seconds.")
+
+
+def check_secrets(hooks: Sequence[Hook], kept: Sequence[Hook] = ()) -> None:
+    """Raise `InvalidInput` for a secret that is too long; those of *kept* are sealed, which makes them longer."""
+    known = [hook.config.get("secret") for hook in kept]
+    for place, hook in enumerate(hooks):
+        secret = str(hook.config.get("secret", ""))
+        if hook.type == "http" and len(secret) > MAX_SECRET and secret not in known:
+            raise InvalidInput(f"hooks[{place}].config.secret", _SECRET)
 
 
 async def ask(config: HttpConfig, occasion: Occasion, fetch: Fetch, clock: Clock, secrets: Opener) -> Answer:

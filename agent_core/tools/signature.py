@@ -10,10 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_mod
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError
 
+from agent_core.schemas import unheld
 from agent_core.tools.base import CallContext
 
 Function = Callable[..., object]
+_REMEDY = "leave it out of the annotation and see to it in the function."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ def _model(function: Function, fields: dict[str, Any]) -> type[BaseModel]:
         return create_model(_name(function), __config__=config, **fields)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
         _refuse(function, f"has a parameter whose type JSON cannot hold; use plain types or models. {_first(error)}")
+    except SchemaError as error:
+        _refuse(function, f"has a rule that cannot be checked; {_REMEDY} {str(error).splitlines()[-1]}")
 
 
 def _schema(function: Function, model: type[BaseModel]) -> dict[str, Any]:
@@ -107,7 +112,10 @@ def _schema(function: Function, model: type[BaseModel]) -> dict[str, Any]:
     except PydanticUserError as error:
         _refuse(function, f"has a parameter whose type JSON cannot hold; use plain types or models. {_first(error)}")
     del schema["title"]
-    return {**schema, "properties": schema.get("properties", {}), "additionalProperties": False}
+    made = {**schema, "properties": schema.get("properties", {}), "additionalProperties": False}
+    if fault := unheld(made):
+        _refuse(function, f"has a rule that no call can be held to; {_REMEDY} {fault}")
+    return made
 
 
 class _Terse(GenerateJsonSchema):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from agent_core import ApprovalObject
+from agent_core import ApprovalObject, Fault
 from channels.slack import card_words as w
 from channels.slack import limits
 from channels.slack.card_blocks import DENY, EDIT
@@ -156,12 +156,24 @@ def read(found: Sequence[Field], values: Mapping[str, str | None], before: Json)
     return arguments, errors
 
 
-def fault(found: Sequence[Field], path: str) -> str | None:
-    """Return the block that the *path* of an `InvalidInput` is about, else the first one."""
-    rest = path.removeprefix("arguments")
-    named = [each for each in found if rest == f".{each.name}" or rest.startswith((f".{each.name}.", f".{each.name}["))]
-    quoted = [each for each in found if rest.startswith((f"['{each.name}']", f'["{each.name}"]'))]
-    return next((each.block for each in (*named, *quoted, *found)), None)
+def marked(found: Sequence[Field], faults: Sequence[Fault]) -> dict[str, str]:
+    """Return what is said at which block: each of *faults* at the field that it is about, else at the first one."""
+    said = dict[str, str]()
+    for fault in faults:
+        block, place = _place(found, fault.path.removeprefix("arguments"))
+        words = f"{place}: {fault.message}" if place else fault.message
+        said[block] = f"{said[block]}; {words}" if block in said else words
+    return {block: words[:MOST_FAULT] for block, words in said.items()}
+
+
+def _place(found: Sequence[Field], path: str) -> tuple[str, str]:
+    """Return the block that *path* leads to, and the rest of it, where the field itself does not say it."""
+    for each in found:
+        for name in (f".{each.name}", f"['{each.name}']", f'["{each.name}"]'):
+            rest = path.removeprefix(name)
+            if path.startswith(name) and rest[:1] in ("", ".", "["):
+                return each.block, rest.removeprefix(".")
+    return found[0].block, path.removeprefix(".")
 
 
 def _parsed(field: Field, text: str) -> tuple[bool, Any]:

@@ -116,12 +116,12 @@ class Clicks:
         fields = forms.fields(asked, await self._schema(asked))
         arguments, errors = forms.read(fields, filled.values, asked.arguments)
         if errors:
-            return {"response_action": "errors", "errors": errors}
+            return _marked(errors)
         corrected = None if arguments == asked.arguments else arguments
         try:
             words = await self._decide(home, filled.card, _vote(asked.id, by, approved=True, arguments=corrected))
         except InvalidInput as error:
-            return _faulty(forms.fault(fields, error.path), error.message)
+            return _marked(forms.marked(fields, error.faults)) if fields else _told(error.message)
         return None if words is None else _told(words)
 
     async def _decide(self, home: Installation, card: CardAt, vote: Decision) -> str | None:
@@ -205,6 +205,9 @@ def _told(words: str) -> Json:
 
 def _faulty(block: str | None, words: str) -> Json:
     """Return what makes Slack show *words* at a field of a form, which stays as it is."""
-    if block is None:
-        return _told(words)
-    return {"response_action": "errors", "errors": {block: words[: forms.MOST_FAULT]}}
+    return _told(words) if block is None else _marked({block: words[: forms.MOST_FAULT]})
+
+
+def _marked(words: dict[str, str]) -> Json:
+    """Return what makes Slack show *words* at the fields of a form, each by its block."""
+    return {"response_action": "errors", "errors": words}

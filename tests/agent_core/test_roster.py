@@ -90,6 +90,25 @@ async def test_a_change_is_a_new_version(core: Core):
         await core.agents.update("nobody", {})
 
 
+async def test_two_changes_at_once_both_count(core: Core, monkeypatch: pytest.MonkeyPatch):
+    """A change that is looked at while another one is written is built upon that one, and looked at with it."""
+    await core.agents.create(named("anna", controls=Controls(active_tools=("look",)), tools=("look",)))
+    loop, check = asyncio.get_running_loop(), core.agents.check
+    others = [{"instructions": "Be kind."}, {"tools": [], "controls": {"active_tools": []}}]
+
+    def checked(definition: Definition) -> None:
+        monkeypatch.setattr(core.agents, "check", check)
+        check(definition)
+        asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=20)
+
+    monkeypatch.setattr(core.agents, "check", checked)
+    changed = await core.agents.update("anna", {"controls": {"max_steps": 3}})
+    assert (changed.version, changed.definition.instructions) == (3, "Be kind.")
+    monkeypatch.setattr(core.agents, "check", checked)
+    with pytest.raises(InvalidInput, match="the agent has no tool `look`"):
+        await core.agents.update("anna", {"controls": {"tool_choice": {"tool": "look"}}})
+
+
 async def test_a_change_within_a_group_keeps_the_rest_of_it(core: Core):
     """A limit or a control that a change does not name stays; null takes one back."""
     begun = {"controls": Controls(max_steps=3, tool_choice="none"), "limits": Limits(max_context_messages=9)}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.schemas import MAX_DEPTH, MAX_SCHEMA, is_deep, problems, schema_problem
+from agent_core.schemas import MAX_DEPTH, MAX_SCHEMA, is_deep, problems, schema_problem, unheld
 
 TEXT = {"type": "string"}
 DOUBLED: dict[str, Any] = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
@@ -72,7 +72,7 @@ def test_as_many_faults_are_told_as_asked_for():
 )
 def test_a_schema_that_cannot_be_used_is_told_with_the_place(schema: dict[str, Any], place: str):
     """What leads elsewhere or nowhere, never ends or could be slow is no schema here; stored ones fit no value."""
-    assert (schema_problem(schema) or "").startswith(place)
+    assert str(schema_problem(schema)).startswith(place)
     if not place.startswith(("$.properties.a.type", "$: nested", "$: at most")):
         assert told(schema, {"a": "b"})[0].startswith("$: it cannot be checked, for its schema: ")
 
@@ -91,6 +91,13 @@ def test_a_schema_that_cannot_be_used_is_told_with_the_place(schema: dict[str, A
 def test_plain_schemas_are_taken(schema: dict[str, Any]):
     """References within it, recursion that a value ends, and names that look like keywords are welcome."""
     assert schema_problem(schema) is None
+
+
+def test_a_tools_own_schema_is_looked_at_without_being_judged():
+    """Of what comes with code only that is told which no value could be held to, with the place."""
+    assert str(unheld({"properties": {"a": {"pattern": "(?=x)"}}})).startswith("$.properties.a.pattern: no pattern")
+    assert str(unheld({"items": {"$ref": "https://example.org/a"}})).startswith("$.items.$ref: ")
+    assert unheld({"type": "strin", "description": "x" * MAX_SCHEMA}) is None
 
 
 def test_no_pattern_holds_anybody_up():

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent_core.structured import MAX_SCHEMA, is_closed, output_problem, read_answer
+from agent_core.schemas import MAX_SCHEMA
+from agent_core.structured import is_closed, output_problem, read_answer
 
 CLOSED: dict[str, Any] = {
     "type": "object",

@@ -286,7 +286,7 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
     ({"url": "http://2130706433/"}, "url"),
     ({"url": "https://rülès.example/"}, "xn--"),
     ({"url": "https://rules.example/" + "x" * 9000}, "url"),
-    ({"secret": "short"}, "at least 16"),
+    ({"secret": "short"}, "16 to 512 characters"),
     ({"secret": "${HOOK_SECRET_OF_MINE}"}, "only agents' files"),
     ({"timeout_s": 0.05}, "between 0.1 and 60"),
     ({"timeout_s": 61}, "between 0.1 and 60"),

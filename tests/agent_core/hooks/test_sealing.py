@@ -93,6 +93,20 @@ async def test_a_secret_stays_with_its_url(core: Core):
     assert await core.agents.get("anna") == made
 
 
+async def test_a_secret_has_a_longest(core: Core):
+    """One that is too long is refused at its field; the longest is kept, though sealing makes it longer."""
+    await core.agents.create(agent(webhook(secret="x" * 512)))
+    await core.agents.update("anna", {"hooks": built(webhook(secret=MASK, order=3))})
+    assert await secrets_of(core) == ["x" * 512]
+    for changing in (
+        core.agents.update("anna", {"hooks": built(webhook(secret="y" * 513))}),
+        core.agents.create(agent(webhook(secret="y" * 513), name="bert")),
+        core.agents.sync_files([agent(webhook(secret="y" * 513), name="file")]),
+    ):
+        with pytest.raises(InvalidInput, match=r"`hooks\[0\]\.config\.secret`: 16 to 512 characters"):
+            await changing
+
+
 async def test_a_mask_without_a_secret(core: Core):
     """A new agent, or one that takes its hooks from another, has to be given the secret."""
     await core.agents.create(agent(webhook()))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from agent_core.tools.function import FunctionTool, tool
 
@@ -180,6 +180,22 @@ def yields() -> Iterator[int]:
     yield 1
 
 
+class Ahead(BaseModel):
+    """A model whose pattern looks ahead."""
+
+    model_config = ConfigDict(regex_engine="python-re")
+
+    word: Annotated[str, Field(pattern="^(?!x)")]
+
+
+def looks_ahead(a: Annotated[str, Field(pattern="^(?!x)")]):
+    """Take one."""
+
+
+def looks_ahead_within(a: Ahead):
+    """Take one."""
+
+
 def in_default(a: int = Field(3)):
     """Take one."""
 
@@ -197,6 +213,8 @@ def in_default(a: int = Field(3)):
         (no_json, "type JSON cannot hold; use plain types"),
         (yields, "it yields; return the whole result"),
         (in_default, r"has a Field as the default of `a`; write `Annotated\[\.\.\., Field\(\.\.\.\)\]`"),
+        (looks_ahead, "has a rule that cannot be checked; leave it out of the annotation .*look-ahead.* not supported"),
+        (looks_ahead_within, r"no call can be held to; leave it out .*\$defs\.Ahead\.properties\.word\.pattern: no pa"),
         (partial(google, "Bern"), "`partial` cannot be a tool: it is no function; decorate a `def`"),
     ],
 )

@@ -37,23 +37,24 @@ def declared(what: Any, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tool", "place"),
     [
-        (declared({"$ref": "#/$defs/gone"}), "$.properties.what.$ref"),
-        (declared({"$ref": "http://127.0.0.1:1/schema.json"}), "$.properties.what.$ref"),
-        (declared({"$ref": "file:///etc/passwd"}), "$.properties.what.$ref"),
-        (declared({}, **{"$ref": "#"}), "without end"),
-        (declared({"pattern": "(?=x)"}), "$.properties.what.pattern"),
-        (declared({"pattern": "x" * 1_001}), "$.properties.what.pattern"),
-        (declared({"description": "x" * 32_000}), "32,000 bytes"),
+        (declared({"$ref": "#/$defs/gone"}), ".properties.what.$ref"),
+        (declared({"$ref": "http://127.0.0.1:1/schema.json"}), ".properties.what.$ref"),
+        (declared({"$ref": "file:///etc/passwd"}), ".properties.what.$ref"),
+        (declared({}, **{"$ref": "#"}), ""),
+        (declared({"pattern": "(?=x)"}), ".properties.what.pattern"),
+        (declared({"pattern": "x" * 1_001}), ".properties.what.pattern"),
+        (declared({"description": "x" * 32_000}), ""),
+        (declared({"type": "strin"}), ".properties.what.type"),
     ],
 )
 async def test_a_tool_that_no_call_could_fit_is_refused(client: httpx.AsyncClient, tool: dict[str, Any], place: str):
-    """A new agent and a changed one with such parameters answer 422 with the field, and with the place in it."""
+    """A new agent and a changed one with such parameters answer 422 with the place of the fault."""
     for answer in (
         await client.post("/v1/agents", json={**NEW, "tools": [tool]}),
         await client.patch("/v1/agents/assistant", json={"tools": [tool]}),
     ):
-        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "tools[0].parameters")
-        assert place in answer.json()["detail"]
+        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, f"tools[0].parameters{place}")
+        assert "no JSON Schema" in answer.json()["errors"][0]["message"]
 
 
 @pytest.mark.sqlite

@@ -7,7 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.slack.card_forms import VALUE, CardAt, Field, denying, editing, fault, fields, kept, notice, read, written
+from agent_core import Fault
+from channels.slack.card_forms import (
+    VALUE,
+    CardAt,
+    Field,
+    denying,
+    editing,
+    fields,
+    kept,
+    marked,
+    notice,
+    read,
+    written,
+)
 from channels.slack.testing.blocks import check_view
 from channels.slack.testing.forms import filled
 from tests.channels.slack.test_card_blocks import JSON, asked
@@ -123,17 +136,16 @@ def test_what_makes_no_sense_is_said_at_its_field(values: dict[str, str], said: 
 
 
 def test_the_core_s_faults_find_their_fields():
-    """A path of the schema's check leads to the field of its argument, any other to the first."""
-    found = fields(asked(CALL), SCHEMA)
-    assert [
-        fault(found, path) for path in ("arguments.amount", "arguments.lines[0]", "arguments", "arguments.amounts")
-    ] == [
-        "arg_1",
-        "arg_6",
-        "arg_0",
-        "arg_0",
-    ]
-    assert fault([], "arguments") is None
+    """Each is said at the field of its argument, with the place in it; any other at the first, with its name."""
+    paths = (".amount", ".lines[0]", ".lines[2]", "", ".amounts", "['extra'].b.c")
+    found, faults = fields(asked(CALL), SCHEMA), [Fault(f"arguments{path}", f"no {n}") for n, path in enumerate(paths)]
+    assert marked(found, faults) == {
+        "arg_1": "no 0",
+        "arg_6": "[0]: no 1; [2]: no 2",
+        "arg_0": "no 3; amounts: no 4",
+        "arg_8": "b.c: no 5",
+    }
+    assert [len(words) for words in marked(found, faults * 100).values()] == [300] * 4
 
 
 def test_what_no_form_can_hold_is_named_and_kept():

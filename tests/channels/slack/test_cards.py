@@ -1,14 +1,18 @@
 """Questions to people as cards: shown where they are to be asked, decided by a click; then they say what came of it."""
 
+from typing import Annotated
+
 import pytest
+from pydantic import Field
 from structlog.testing import capture_logs
 
 from agent_core import Actor, Decider, Decision, Slack
 from agent_core.testing import FakeClock, call, say, step_of
+from agent_core.tools.function import tool
 from channels.slack.asking import OUTSIDE
 from channels.slack.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.testing import Fault
-from tests.channels.slack.carding import ALWAYS, APPROVE, DENY, EDIT, Desk, asking, asks, buttons, wants
+from tests.channels.slack.carding import ALWAYS, APPROVE, DENY, EDIT, Desk, Till, asking, asks, buttons, wants
 
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
 
@@ -85,6 +89,29 @@ async def test_arguments_are_corrected_in_a_form(make_core):
         said = desk.text()
         assert "amount: 3\ncolour: green\nurgent: true\nAsked for was:\namount: 5" in said
         assert "Approved by UANN, 2026-01-01 00:00 UTC, with other arguments than were asked for." in said
+
+
+async def test_each_argument_that_does_not_fit_says_so(make_core, monkeypatch: pytest.MonkeyPatch):
+    """What the tool's own schema refuses is said at every field at once, with the place in what it holds."""
+
+    @tool(effect="write")
+    async def pay(to: Annotated[str, Field(max_length=5)], amount: Annotated[int, Field(ge=1)], lines: list[int]):
+        """Pay somebody."""
+
+    monkeypatch.setattr(Till, "tools", lambda _: (pay,))
+    async with asking(make_core, answer=wants(to="Bob", amount=5, lines=[1]), edit=True) as desk:
+        await desk.ask()
+        view = await desk.form("UANN", EDIT)
+        blocks = [each["block_id"] for each in view["blocks"] if each["type"] == "input"]
+        wrong = dict(zip(blocks, ("Bobby Tables", "0", '["x", 2, "y"]'), strict=True))
+        (delivery,) = (await desk.team.submits("UANN", view["id"], wrong)).deliveries
+        why = "does not fit the schema of `pay`"
+        assert [delivery.answer["errors"][block] for block in blocks] == [
+            f"{why}: 'Bobby Tables' is too long",
+            f"{why}: 0 is less than the minimum of 1",
+            f"[0]: {why}: 'x' is not of type 'integer'; [2]: {why}: 'y' is not of type 'integer'",
+        ]
+        assert (await desk.open()).votes == ()
 
 
 async def test_whoever_may_not_decide_is_told_so_alone(make_core):
