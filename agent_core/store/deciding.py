@@ -162,9 +162,12 @@ def _check(seen: ApprovalObject, decision: Decision) -> None:
 
 
 def _voted(held: Held, decision: Decision, now: int) -> Held:
-    """Count the vote: one per person, their newest. Who corrects the arguments makes earlier yeses void."""
+    """Count the vote: one per person, their newest. Who corrects the arguments makes earlier yeses void.
+
+    An id is one person under whatever kind of name, as it is to `actor:<id>`: two kinds are no quorum of two.
+    """
     seen, by = held.object, decision.by
-    others = tuple(x for x in seen.votes if (x.actor.id, x.actor.kind) != (by.actor.id, by.actor.kind))
+    others = tuple(x for x in seen.votes if x.actor.id != by.actor.id)
     arguments = seen.arguments if decision.arguments is None else decision.arguments
     if approvals.digest(seen.tool, arguments) != seen.digest:
         others = ()
