@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from agent_core.agents import Agent
 from agent_core.announce import announce
@@ -242,7 +243,10 @@ class Driver:
             yield fact
 
     async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
-        """Let the hooks see what the model says before the log does; of what a cancel cut nothing is kept."""
+        """Let the hooks see what the model says before the log does; of what a cancel cut nothing is kept.
+
+        An answer that was cut ends there: of pieces that a next one goes on from no hook could see the whole.
+        """
         found: list[FactBody] = []
         for fact in facts:
             if isinstance(fact, MessageCompleted):
@@ -251,6 +255,12 @@ class Driver:
                 found += rulings
                 # Thinking and the model's own items were seen by no hook, whatever it says of the text.
                 fact = saying(fact, text if changed is None else changed)  # noqa: PLW2901 - the same fact, ruled
+                if text and fact.stop in ("length", "continue"):
+                    remedy = (
+                        "give the model more room: a hook at `PreResponse` sees whole answers, so none is continued"
+                    )
+                    _log.warning("answer.cut", run=self._run.id, stop=fact.stop, remedy=remedy)
+                    fact = replace(fact, stop="done")  # noqa: PLW2901
             found.append(fact)
         return found
 
