@@ -24,6 +24,7 @@ from agent_core import (
 )
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.hooks.check import astray, is_name
 from agent_core.hooks.rulers import HookRulers
 from agent_core.net import Fetch
 from agent_core.store.bus import Bus
@@ -158,6 +159,10 @@ async def _warn(core: Core, models: Models, today: date) -> None:
     for agent, tool in await core.agents.lacking():
         _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     async for agent in _agents(core):
+        for place, matcher in astray(agent.definition):
+            if is_name(matcher):  # of a glob it was told when the agent was made
+                told = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
+                _log.warning("hook.matches_nothing", **told, remedy="name a tool of the agent")
         for model in models_of(agent.definition):
             warn_of_end(model, today, agent=agent.definition.name)
             if model.partition(":")[0] not in models.providers:

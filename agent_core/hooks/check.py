@@ -3,16 +3,29 @@
 from collections.abc import Sequence
 
 import msgspec
+import structlog
 
+from agent_core.agents import Definition
 from agent_core.errors import InvalidInput
 from agent_core.hooks.approval import check_approval
-from agent_core.hooks.definition import ApprovalConfig, Config, Hook, HookEvent, HttpConfig, RuleConfig, config_of
+from agent_core.hooks.definition import (
+    ApprovalConfig,
+    Config,
+    Hook,
+    HookEvent,
+    HttpConfig,
+    RuleConfig,
+    config_of,
+    covers,
+)
 from agent_core.hooks.http import check_http
 from agent_core.hooks.rule import check_rule
 
 MAX_HOOKS = 50
 MAX_NAME = 60
 _OF_TOOLS = ("PreToolUse", "PostToolUse")
+_GLOB = frozenset("*?[")
+_log = structlog.get_logger("parley.hooks")
 
 
 def check(hooks: Sequence[Hook]) -> None:
@@ -30,6 +43,42 @@ def check(hooks: Sequence[Hook]) -> None:
             raise InvalidInput(f"{path}.name", f"`{name}` is there twice; names are unique.")
         names.add(name)
         _check_config(f"{path}.config", _read(path, hook), hook.event)
+
+
+def check_matchers(definition: Definition) -> None:
+    """Raise `InvalidInput` when a hook names a tool that its agent lacks: a mistyped name would guard nothing.
+
+    A glob that fits none is told in the log; it may be there for tools that are yet to come.
+    """
+    for place, matcher in astray(definition):
+        if is_name(matcher):
+            known = ", ".join(f"`{name}`" for name in sorted(_names(definition)))
+            told = f"the agent has no tool `{matcher[:100]}`; its tools are: {known}."
+            raise InvalidInput(f"hooks[{place}].matcher", told)
+        remedy = "correct it, unless such tools are yet to come"
+        _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
+
+
+def astray(definition: Definition) -> Sequence[tuple[int, str]]:
+    """Return the matchers that fit no tool of the agent, each with its hook's place.
+
+    An agent without tools has none: there is nothing to guard yet.
+    """
+    names = _names(definition)
+    return [
+        (place, hook.matcher)
+        for place, hook in enumerate(definition.hooks)
+        if hook.matcher is not None and names and not any(covers(hook, name) for name in names)
+    ]
+
+
+def is_name(matcher: str) -> bool:
+    """Tell whether *matcher* is a tool's name, not a glob."""
+    return _GLOB.isdisjoint(matcher)
+
+
+def _names(definition: Definition) -> Sequence[str]:
+    return [tool if isinstance(tool, str) else tool.name for tool in definition.tools]
 
 
 def _check_shape(path: str, hook: Hook) -> None:

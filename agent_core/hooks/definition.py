@@ -90,13 +90,14 @@ def config_of(hook: Hook) -> Config:
     return msgspec.convert(hook.config, _CONFIGS[hook.type])
 
 
+def covers(hook: Hook, tool: str) -> bool:
+    """Tell whether *hook* is asked of *tool*."""
+    return hook.matcher is None or fnmatchcase(tool, hook.matcher)
+
+
 def chain(hooks: Sequence[Hook], event: HookEvent, tool: str | None = None) -> list[Named]:
     """Return the hooks that are asked at *event* (of *tool*), in their order."""
     named = [(hook, hook.name or f"{hook.type}-{place}") for place, hook in enumerate(hooks, 1)]
-    asked = [
-        (hook, name)
-        for hook, name in named
-        if hook.event == event and (tool is None or hook.matcher is None or fnmatchcase(tool, hook.matcher))
-    ]
+    asked = [(hook, name) for hook, name in named if hook.event == event and (tool is None or covers(hook, tool))]
     asked.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
     return [Named(name, hook, config_of(hook)) for hook, name in asked]

@@ -1,0 +1,53 @@
+"""Matchers of hooks: one that fits no tool of its agent would guard nothing."""
+
+from typing import Any
+
+import pytest
+import structlog
+
+from agent_core import DeclaredTool, Definition, Hook, InvalidInput
+from agent_core.hooks.check import check_matchers
+
+WHERE = DeclaredTool(name="where", kind="client", description="Where.", parameters={"type": "object"})
+TOOLS = ("calculate", "send_mail", WHERE)
+
+
+def agent(*matchers: str | None, tools: tuple[Any, ...] = TOOLS) -> Definition:
+    """Return an agent with an approval for each of *matchers*."""
+    hooks = tuple(Hook(event="PreToolUse", type="approval", matcher=matcher) for matcher in matchers)
+    return Definition(name="careful", instructions="Be brief.", tools=tools, hooks=hooks)
+
+
+@pytest.mark.parametrize("matcher", ["calculat", "Calculate", "calculate ", "send", "current_time"])
+def test_a_name_that_is_no_tool_of_the_agent_is_refused(matcher: str) -> None:
+    """A mistyped name is told with its place and with the tools that there are: nobody would be asked."""
+    with pytest.raises(InvalidInput) as refused:
+        check_matchers(agent("calculate", matcher))
+    assert refused.value.path == "hooks[1].matcher"
+    assert refused.value.message == (
+        f"the agent has no tool `{matcher}`; its tools are: `calculate`, `send_mail`, `where`."
+    )
+
+
+@pytest.mark.parametrize("matcher", ["refund_*", "*_sms", "wher[abc]", "????"])
+def test_a_glob_that_fits_no_tool_is_told_in_the_log(matcher: str) -> None:
+    """A glob may be there for tools that are yet to come; until then a warning names agent and hook."""
+    with structlog.testing.capture_logs() as logs:
+        check_matchers(agent("calculate", matcher))
+    (line,) = logs
+    assert (line["event"], line["log_level"]) == ("hook.matches_nothing", "warning")
+    assert (line["agent"], line["hook"], line["matcher"]) == ("careful", 2, matcher)
+
+
+def test_matchers_that_fit_are_fine() -> None:
+    """Names of the server's tools and of the agent's own, globs and no matcher at all are taken without a word."""
+    with structlog.testing.capture_logs() as logs:
+        check_matchers(agent("calculate", "where", "send_*", "*", "[cw]*", None))
+    assert logs == []
+
+
+def test_an_agent_without_tools_has_nothing_to_guard_yet() -> None:
+    """Hooks may be written before the tools: whoever adds tools that they do not fit is told then."""
+    check_matchers(agent("calculate", "refund_*", tools=()))
+    with pytest.raises(InvalidInput, match="`send_mail`"):
+        check_matchers(agent("calculate", "refund_*", tools=("send_mail",)))

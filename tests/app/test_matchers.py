@@ -1,0 +1,29 @@
+"""Hooks that guard nothing: what an operator is told of them."""
+
+from pathlib import Path
+
+import structlog
+from sqlalchemy import text
+
+from agent_core import Definition, Hook, SqliteDatabase, SystemClock
+from app.compose import running_core
+from app.models import running_models
+from app.settings import Settings
+
+
+async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(database_path: Path, tmp_path: Path) -> None:
+    """A hook of an older day whose matcher fits no tool of its agent is named whenever a process starts."""
+    settings = Settings(_env_file=None, data=tmp_path, agents=tmp_path)  # type: ignore[call-arg]
+    hooks = (Hook(event="PreToolUse", type="approval", matcher="calculate"),)
+    async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
+        await core.agents.create(Definition(name="anna", instructions="Hi", tools=("calculate",), hooks=hooks))
+    database = SqliteDatabase(database_path)
+    before, after = '"matcher":"calculate"', '"matcher":"calculat"'
+    changed = text("UPDATE agent_version SET definition = CAST(replace(definition, :before, :after) AS BLOB)")
+    await database.write(lambda connection: connection.execute(changed, {"before": before, "after": after}))
+    await database.close()
+    with structlog.testing.capture_logs() as logs:
+        async with running_models(settings, SystemClock()) as models, running_core(settings, models):
+            pass
+    (line,) = [line for line in logs if line["event"] == "hook.matches_nothing"]
+    assert (line["agent"], line["hook"], line["matcher"]) == ("anna", 1, "calculat")
