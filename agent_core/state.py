@@ -69,7 +69,8 @@ class RunState(msgspec.Struct, frozen=True):
     and notes that no step took; *owed* are those of them that a next run must answer if this one ends first (the
     run's own input is not owed), *questions* those that a person asked, *notes* those that ask for no step of their own
     and *late* those that correct what a step took. In a preview, facts that are not yet in the log
-    have negative seqs: `-k` is the k-th from the end. *size* and *border* describe the window: its entries, and how
+    have negative seqs: `-k` is the k-th from the end. *paused* tells whether the open step continues an answer that its
+    provider paused: nothing new may go with it. *size* and *border* describe the window: its entries, and how
     many lie before the newest place where it may be cut. *failures* are those in a row of the model that the open step
     asks, *shown* tells whether something of one of its tries was seen, *repaired* whether its earlier thinking was
     left out already, and *mended* names the failures of the step that were mended in a way of their own. *plain* is a
@@ -95,6 +96,7 @@ class RunState(msgspec.Struct, frozen=True):
     message: str = ""
     is_open: bool = False
     stop: e.Stop | None = None
+    paused: bool = False
     failures: int = 0
     failure: e.StepFailed | None = None
     shown: bool = False
@@ -197,7 +199,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.ApprovalRequested() | e.ApprovalDecided():
             return _fold_approval(s, body)
         case e.SnapshotFrozen():
-            return replace(s, repaired=s.repaired or body.reason == REPAIR)
+            return replace(s, repaired=True, paused=False) if body.reason == REPAIR else s
         case e.ControlsChanged():
             defaults = merged(body.defaults, s.defaults) if body.defaults else s.defaults
             return replace(s, override=body.next or s.override, defaults=defaults)
@@ -267,7 +269,7 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
     match body:
         case e.StepStarted():
             fresh = body.n != s.step
-            moved = fresh or (body.controls or {}).get("model", s.model) != s.model
+            other = (body.controls or {}).get("model", s.model) != s.model
             taken = set(body.takes)
             untaken = _beyond(s.untaken, taken)
             if fresh:
@@ -279,7 +281,8 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 message=body.message,
                 is_open=True,
                 stop=None,
-                failures=0 if moved else s.failures,
+                failures=0 if fresh or other else s.failures,
+                paused=s.paused and not other,
                 failure=None,
                 controls=body.controls or s.controls,
                 untaken=untaken,
@@ -305,7 +308,14 @@ def _fresh(s: RunState) -> RunState:
     """Return the state as a new step finds it: what was of the last one alone is gone."""
     goes_on = s.stop in ("length", "continue")
     return replace(
-        s, shown=False, repaired=False, mended=(), override=None, calls=(), answer=s.answer if goes_on else ""
+        s,
+        shown=False,
+        repaired=False,
+        mended=(),
+        override=s.override if s.stop == "continue" else None,
+        calls=(),
+        answer=s.answer if goes_on else "",
+        paused=s.stop == "continue",
     )
 
 

@@ -27,6 +27,7 @@ STAYS = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD, CHOICE_IGNORED,
 """Failures that another model would share; one that is full may be followed by one with a larger window."""
 EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
 ONCE_MORE = "Answer once more, with the whole JSON value that fits the schema, and nothing else."
+RESUME_NOTE = "Your answer was interrupted. Go on where it stops, without repeating anything."
 CONTINUE_NOTE = (
     "Your answer was cut at the output limit. Continue exactly where it stops, without repeating anything; "
     "a tool call that was cut has not run."
@@ -176,7 +177,10 @@ def _again(state: RunState, agent: Agent) -> Move:
         elif not failure.retryable or state.failures > MAX_RETRIES or pause > LONGEST_PAUSE:
             return _given_up(failure)
     chosen = replace(read(state.controls), model=model) if state.controls else controls(state.step, agent, model)
-    return _ask(state, agent, chosen, attempt=state.attempt + 1, delay=pause, repair=repair)
+    paused = state.paused and not repair and chosen.model == state.model
+    note = RESUME_NOTE if state.paused and not paused else None
+    ask = _ask(state, agent, chosen, attempt=state.attempt + 1, delay=pause, note=note, repair=repair)
+    return replace(ask, takes=()) if paused else ask
 
 
 def _may_be_told(state: RunState, agent: Agent) -> bool:
@@ -238,10 +242,19 @@ def _next(state: RunState, agent: Agent) -> Move:
     if budget and is_spent(budget, state.usage, state.cost):
         return _completed(state, "budget")
     ask = _ask(state, agent, chosen, n=n, note=note)
-    # A paused answer is continued as it is: without its own items the model would have nothing to go on from.
-    if state.stop != "continue" and (compact := _compact(state, agent, more=len(state.untaken) + bool(ask.note))):
-        return compact
-    return ask
+    if state.stop == "continue" and state.controls:
+        return _resumed(ask, state, agent)
+    return _compact(state, agent, more=len(state.untaken) + bool(ask.note)) or ask
+
+
+def _resumed(ask: Ask, state: RunState, agent: Agent) -> Ask:
+    """Return *ask* as it continues a paused answer: by the model that began it, and with no word behind it.
+
+    Messages wait for the step that follows, and so do controls of which the model must be told in words.
+    """
+    if ask.note or ask.controls.model != state.model:
+        ask = _ask(state, agent, read(state.controls or {}), n=ask.n)
+    return replace(ask, takes=(), note=None)
 
 
 def _mending(state: RunState) -> str | None:

@@ -34,6 +34,7 @@ def check(asked: Asked, positions: Sequence[Position], *, counting: bool = False
     messages = dicts(body.get("messages"))
     _check_roles(messages)
     _check_pairs(messages)
+    _check_paused(messages)
     _check_last(messages)
 
 
@@ -179,6 +180,27 @@ def _check_results(n: int, content: Sequence[Json], calls: Sequence[str], at: in
             f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
             "message."
         )
+
+
+def _check_paused(messages: Sequence[Json]) -> None:
+    """Refuse whatever stands between the call of a server's tool and its result, but results of the client's tools.
+
+    A paused answer ends with such a call: only the answer that continues it may follow.
+    """
+    open_: dict[str, str] = {}
+    for n, message in enumerate(messages):
+        content = blocks(message.get("content"))
+        if open_ and any(block.get("type") != "tool_result" for block in content if message.get("role") != "assistant"):
+            id_, name = next(iter(open_.items()))
+            raise Refused(
+                f"messages.{n - 1}: `{name}` tool use with id `{id_}` was found without a corresponding "
+                f"`{name}_tool_result` block",
+                kind="stale_reasoning",
+            )
+        for block in content if message.get("role") == "assistant" else ():
+            if block.get("type") == "server_tool_use":
+                open_[str(block.get("id"))] = str(block.get("name"))
+            open_.pop(str(block.get("tool_use_id")), None)
 
 
 def _check_last(messages: Sequence[Json]) -> None:

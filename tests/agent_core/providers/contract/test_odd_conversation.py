@@ -15,14 +15,15 @@ from agent_core import (
     ToolResult,
     text_of,
 )
-from agent_core.testing import call, finish, raw_call, refuse, say, think
+from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.testing.models import Options, Quirks, native, redacted
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
-from tests.agent_core.stage import PATIENCE
+from tests.agent_core.stage import PATIENCE, asleep
 
+STALE = "stale_reasoning"
 ONE_LOOK = by_text(
     One=[[think("Hm."), say("Looking."), call("look", what="a"), call("look", what="b")], [say("Fine.")]],
     Two=[[think("Again."), call("look", what="c")], [think("Oh."), say("Fine too.")]],
@@ -69,6 +70,44 @@ async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene
     assert await stage.said(StepFailed) == []
     said = [text_of(message.parts) for message in await stage.said(MessageCompleted)]
     assert said == ["One, ", "two.", "You are welcome."]
+
+
+@pytest.mark.parametrize("failures", [(), ("network",), (STALE,), ("network", STALE)])
+async def test_a_message_during_a_paused_answer_goes_with_the_step_behind_it(scene, failures):
+    """Nothing but its continuation may follow a paused answer: what is said meanwhile waits, and is not lost."""
+    paused, go_on = asyncio.Event(), asyncio.Event()
+    steps = [[think("Hm."), say("Well. "), native(SEARCH), pause(go_on), finish("continue")]]
+    steps += [[fail(kind)] for kind in failures]
+    answers = iter([*steps, [native(FOUND), say("Red."), call("list_all")], [say("Blue, then.")]])
+    clock = FakeClock()
+
+    def script(asked):
+        paused.set()
+        return next(answers)
+
+    stage = await scene(MESSAGES, script, tools=TOOLS, clock=clock)
+    run = await stage.send("Paint it")
+    async with asyncio.timeout(PATIENCE):
+        await paused.wait()
+    assert await stage.send("In blue", overlap="steer") == run
+    go_on.set()
+    if "network" in failures:
+        await asleep(clock, 3)
+        clock.advance(20)
+    assert (await stage.done(run)).status == "completed"
+    assert [failed.code for failed in await stage.said(StepFailed)] == list(failures)
+    told = [b"In blue" in b"".join(messages) for messages in stage.requests]
+    whole = len(failures) + (1 if STALE in failures else 2)
+    assert told == [False] * whole + [True] * (len(told) - whole)
+    check_log(await stage.log())
+
+
+async def test_a_session_outlives_an_answer_that_stayed_paused(scene):
+    """A run that ends while its answer is paused leaves calls of the server's open; the next run goes well."""
+    answers = iter([[say("Well. "), native(SEARCH), finish("continue")], [say("Yes.")], [say("Yes.")]])
+    stage = await scene(MESSAGES, lambda asked: next(answers))
+    await stage.play("One", max_steps=1)
+    assert (await stage.play("Two")).status == "completed"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ HELLO = {"role": "user", "content": "Hello"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "now", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "noon"}
 TEXT = {"type": "text", "text": "x"}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 MARK = {"cache_control": {"type": "ephemeral"}}
 TOOL = {"name": "now", "input_schema": {"type": "object"}}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "now", "arguments": "{}"}
@@ -56,6 +58,8 @@ async def accepted(body, wire="messages"):
         ([HELLO, assistant(USE), users(RESULT, RESULT)], "Found multiple `tool_result` blocks with id"),
         ([HELLO, assistant(USE, USE), users(RESULT)], "`tool_use` ids must be unique"),
         ([HELLO, assistant(TEXT)], "does not support assistant message prefill"),
+        ([HELLO, assistant(SEARCH), HELLO], "`web_search` tool use with id `srvtoolu_1` was found without"),
+        ([HELLO, assistant(SEARCH, USE), users(RESULT, TEXT)], "without a corresponding `web_search_tool_result`"),
         ([HELLO, assistant({"type": "document"}), HELLO], "`document` blocks are not permitted"),
         ([users(USE)], "`tool_use` blocks can only be in `assistant` messages"),
         ([HELLO, assistant(RESULT), HELLO], "`tool_result` blocks can only be in `user` messages"),
