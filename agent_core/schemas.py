@@ -27,7 +27,6 @@ _OF_THE_WHOLE = ("$id", "$schema")
 _checks_left: ContextVar[list[int]] = ContextVar("checks_left")
 Object = Mapping[str, Any]
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
-Unfit = InvalidInput  # what `app.api.problems` asks for
 
 
 class _Unclear(Exception):

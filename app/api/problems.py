@@ -26,7 +26,6 @@ from agent_core import (
     Unavailable,
     UnknownCursor,
 )
-from agent_core.schemas import Unfit
 from app.api.wire import FieldProblem, Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -118,10 +117,8 @@ async def _parley(_: Request, error: Exception) -> Response:
 def _fields(error: ParleyError) -> Sequence[tuple[str, str]]:
     """Return the fields that *error* is about, each with what is wrong with it."""
     match error:
-        case Unfit(faults=faults):
+        case InvalidInput(faults=faults):
             return [(fault.path, fault.message) for fault in faults]
-        case InvalidInput(path=path, message=message):
-            return [(path, message)]
         case _:
             return ()
 
