@@ -82,6 +82,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "exceeds the available context size",
             "exceeds the context",
             "max context length",
+            "exceeds the maximum number of tokens allowed",
             "maximum model length",
             "loaded with context length",
             "input is too long",
@@ -157,10 +158,10 @@ def _phrase(text: str, kinds: Collection[FailureKind]) -> FailureKind | None:
     return None
 
 
-def failed(kind: FailureKind, said: str, *, retry_after: float | None = None) -> Failed:
-    """Return a failure of *kind*; *said* is what happened, and what to do is added to it."""
+def failed(kind: FailureKind, said: str, *, retry_after: float | None = None, final: bool = False) -> Failed:
+    """Return a failure of *kind*; *said* is what happened, and what to do is added to it; a *final* one stays."""
     text = f"{shown(said).rstrip('. ')}. {_REMEDIES[kind]}"
-    return Failed(kind, text, kind in RETRYABLE, retry_after)
+    return Failed(kind, text, kind in RETRYABLE and not final, retry_after)
 
 
 def refused(provider: str, status: int, body: object, headers: Mapping[str, str]) -> Failed:
@@ -172,7 +173,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     request = headers.get("request-id") or headers.get("x-request-id")
     named = " ".join(word for word in (str(status), type_, code if code != type_ else None) if word)
     told = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
-    return failed(kind, told, retry_after=wait_of(headers))
+    return failed(kind, told, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
 
 
 def in_stream(provider: str, body: object) -> Failed:

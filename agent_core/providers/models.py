@@ -108,9 +108,9 @@ def cost(name: str, usage: Usage) -> str | None:
     total = Decimal(0)
     prices = (price.input, price.read, price.write_short, price.write_long)
     for count, each in ((usage.output, price.output), *zip(counts, prices, strict=True)):
-        if each is None:
-            each = price.input if count else Decimal(0)  # noqa: PLW2901 - what has no price of its own is input
-        elif count is None:
+        if each is None and not count:
+            continue
+        if each is None or count is None:
             return None
-        total += (count or 0) * each
+        total += count * each
     return f"{(total / _MILLION).normalize():f}"

@@ -30,6 +30,11 @@ SAID = {
     ): "context_overflow",
     (400, None, "prompt too long; exceeded max context length by 3 tokens"): "context_overflow",
     (400, None, "input length exceeds the context length"): "context_overflow",
+    (
+        400,
+        "INVALID_ARGUMENT",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    ): "context_overflow",
     (400, "exceed_context_size_error", "the request exceeds the available context size"): "context_overflow",
     (413, "request_too_large", "Request exceeds the maximum size"): "context_overflow",
     (429, "insufficient_quota", "You exceeded your current quota"): "quota",
@@ -161,6 +166,13 @@ def test_a_refusal_without_words_is_told():
 def test_a_status_as_code_counts_in_a_stream(code, kind):
     """A gateway that has sent its 200 already gives the true status as the error's code."""
     assert in_stream("x", {"error": {"message": "Odd", "code": code}}).kind == kind
+
+
+@pytest.mark.parametrize(("asked", "retryable"), [("false", False), ("true", True), (None, True)])
+def test_a_provider_may_forbid_another_try(asked, retryable):
+    """A failure that would pass is not tried again when the provider says that it will not pass."""
+    failure = refused("x", 529, None, {"x-should-retry": asked} if asked else {})
+    assert (failure.kind, failure.retryable) == ("overloaded", retryable)
 
 
 WAITS = {
