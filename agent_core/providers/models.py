@@ -37,7 +37,9 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One model; *context* and *max_output* are tokens, None when unknown; *efforts* are lowest first.
+    """One model; *context*, *max_output* and *cacheable* (the fewest that a cache keeps) are tokens, None if unknown.
+
+    *efforts* are lowest first.
 
     *temperature* tells whether one is taken, or the efforts with which it is, `unset` when none is asked for.
     *structured* tells whether its API holds an answer to a JSON Schema.
@@ -45,6 +47,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     context: int | None = None
     max_output: int | None = None
+    cacheable: int | None = None
     temperature: bool | tuple[str, ...] = True
     thinking: Thinking = "none"
     efforts: tuple[str, ...] = ()

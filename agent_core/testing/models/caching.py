@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from agent_core.clock import Clock
+from agent_core.providers.models import find
 from agent_core.testing.models.asked import Asked
 from agent_core.testing.models.prefix import THINKING, Json, Position, canonical, dicts, runs
 from agent_core.testing.models.score import Bill
@@ -25,7 +26,7 @@ BOUNDARIES = 80
 """Boundaries that OpenAI looks up."""
 STEP = 128
 """Tokens to which older OpenAI models round what they read."""
-OPENAI_MINIMUM = 1024
+OPENAI_MINIMUM = USUAL_MINIMUM = 1024
 _SHORT, _LONG, _HALF_HOUR, _HALF_DAY, _TEN_MINUTES, _DAY = 300, 3600, 1800, 43_200, 600, 86_400
 _ENTRIES = 50_000
 _NEW_GPT = (5, 6)
@@ -50,9 +51,9 @@ class _Step:
 
 
 class Caches:
-    """The prompt caches of all models; *minimum* is the least tokens that Anthropic's keep."""
+    """The prompt caches of all models; *minimum* is the least tokens that Anthropic's keep, None: each its own."""
 
-    def __init__(self, clock: Clock, minimum: int) -> None:
+    def __init__(self, clock: Clock, minimum: int | None) -> None:
         self._clock, self._minimum = clock, minimum
         self._entries: dict[bytes, _Entry] = {}
 
@@ -67,7 +68,8 @@ class Caches:
     def _anthropic(self, body: Json, positions: Sequence[Position]) -> Billing:
         steps = list(_anthropic_steps(body, positions))
         total = steps[-1].tokens + TAIL if steps else TAIL
-        marks = [n for n, step in enumerate(steps) if step.mark and step.tokens >= self._minimum]
+        least = self._minimum or find(f"anthropic:{body.get('model')}").cacheable or USUAL_MINIMUM
+        marks = [n for n, step in enumerate(steps) if step.mark and step.tokens >= least]
         hit = self._looked_up(steps, marks)
         read = steps[hit].tokens if hit is not None else 0
         last_long = max((steps[n].tokens for n in marks if steps[n].mark == _LONG), default=0)

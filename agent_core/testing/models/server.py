@@ -41,13 +41,13 @@ class Options:
     """How the server differs from the vendors' own.
 
     *quirks* of the Chat wire. *split*: all streams in pieces of so many bytes. *minimum*: tokens below which nothing is
-    cached. *sealed*: starts of the names of the models whose thinking is checked, None for all. *models*: what
-    `GET /v1/models` lists; any model is played.
+    cached, None for each model's own. *sealed*: starts of the names of the models whose thinking is checked, None for
+    all. *models*: what `GET /v1/models` lists; any model is played.
     """
 
     quirks: Quirks = field(default_factory=Quirks)
     split: int = 0
-    minimum: int = 1024
+    minimum: int | None = None
     sealed: Collection[str] | None = None
     models: tuple[str, ...] = ("claude-sonnet-5-5", "claude-haiku-5-5", "gpt-6.1-sol", "gpt-6-luna")
 

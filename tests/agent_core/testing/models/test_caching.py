@@ -71,6 +71,22 @@ async def test_a_small_prefix_is_not_cached():
         assert (await used(asker, marked(block("small", FIVE))))[2] > 0
 
 
+@pytest.mark.parametrize(
+    ("model", "words", "kept"),
+    [
+        ("claude-opus-5-5", 500, True),
+        ("claude-of-a-later-year", 500, False),
+        ("claude-of-a-later-year", 1000, True),
+        ("claude-haiku-4-5-20251001", 2000, False),
+        ("claude-haiku-4-5", 4000, True),
+    ],
+)
+async def test_each_model_has_a_minimum_of_its_own(model, words, kept):
+    """A prefix that one model keeps is too small for another; of a model that is not known the usual one is taken."""
+    async with asking(always) as asker:
+        assert ((await used(asker, marked(block("word " * words, FIVE), model=model)))[2] > 0) == kept
+
+
 async def test_entries_end():
     """An entry lives five minutes or an hour from its last use, on the clock."""
     clock = FakeClock()
