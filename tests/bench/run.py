@@ -211,20 +211,30 @@ class Bench:
         ]
 
     async def memory(self) -> list[Row]:
-        """Measure the memory of a server, idle and under streams."""
-        ours, base = list[m.Memory](), list[m.Memory]()
-        for _ in range(self._scale.slow_rounds):
-            async with limit(self._model.url) as bare, served(self._fresh(), self._model.url) as side:
-                base.append(await m.memory(bare, count=self._scale.held))
-                ours.append(await m.memory(side, count=self._scale.held))
+        """Measure the memory of a server, idle and under streams; each number of streams has servers of its own."""
+        found: dict[int, tuple[list[m.Memory], list[m.Memory]]] = {}
+        for count in self._scale.held:
+            ours, base = found[count] = [], []
+            for _ in range(self._scale.slow_rounds):
+                async with limit(self._model.url) as bare, served(self._fresh(), self._model.url) as side:
+                    base.append(await m.memory(bare, count=count))
+                    ours.append(await m.memory(side, count=count))
+        last = self._scale.held[-1]
 
-        def row(title: str, unit: Unit, read: Callable[[m.Memory], float], goal: Goal | None = None) -> Row:
+        def row(
+            title: str, unit: Unit, read: Callable[[m.Memory], float], goal: Goal | None = None, count: int = last
+        ) -> Row:
+            ours, base = found[count]
             return Row(title, unit, [read(each) for each in ours], [read(each) for each in base], goal=goal)
+
+        def per_stream(count: int) -> Row:
+            goal = s.PER_STREAM if count == last else None
+            return row(f"memory per open stream, {_streams(count)}", "kB", lambda x: x.per_stream, goal, count)
 
         return [
             row("memory, idle, not asked yet", "MB", lambda x: x.unasked),
             row("memory, idle, having answered once", "MB", lambda x: x.idle, s.IDLE),
-            row(f"memory per open stream, {_streams(self._scale.held)}", "kB", lambda x: x.per_stream, s.PER_STREAM),
+            *map(per_stream, self._scale.held),
         ]
 
     def _seen(self, window: m.Window, what: str) -> m.Window:

@@ -27,6 +27,7 @@ class Scale:
 
     What has no goal is measured in *slow_rounds* too. *flat* has the exchanges that each of so many streams has in a
     round, *paced* the rounds of so many streams.
+    *held* has numbers of streams that are open together while memory is measured; the goal is that of the last.
     *stored* has numbers of stored messages; the last two are also measured with all in the window, and read anew.
     """
 
@@ -42,7 +43,7 @@ class Scale:
     asks: int
     stored: tuple[int, ...]
     exchanges: int
-    held: int
+    held: tuple[int, ...]
 
 
 FULL = Scale(
@@ -58,7 +59,7 @@ FULL = Scale(
     asks=40,
     stored=(10, 100, 500, 10_000),
     exchanges=200,
-    held=300,
+    held=(20, 100, 300),
 )
 QUICK = Scale(
     rounds=1,
@@ -73,5 +74,5 @@ QUICK = Scale(
     asks=3,
     stored=(10, 100),
     exchanges=30,
-    held=20,
+    held=(20,),
 )
