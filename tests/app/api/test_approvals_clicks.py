@@ -1,0 +1,155 @@
+"""Whose requests let a call run: every sequence of them, with real tokens, against a table written by hand."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from agent_core import Actor, Definition
+from tests.agent_core.asking import asks
+from tests.app.api.shop import Open, Shop, asked, open_one
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """A *person* who calls with a *key*, and may say who they are by the body's *actor*."""
+
+    person: str
+    key: str
+    actor: Any = None
+
+
+FACES = {
+    "operator": Face("operator", "all scopes"),
+    "operator without scopes": Face("operator", "no scopes"),
+    "operator by name": Face("operator", "all scopes", {"id": "operator", "kind": "service"}),
+    "ada": Face("ada", "ada"),
+    "ada by her name": Face("ada", "ada", "ada"),
+    "ada by bob's name": Face("ada", "ada", "bob"),
+    "ada of another agent": Face("ada", "ada of another agent"),
+    "ada by a channel": Face("ada", "all scopes", "ada"),
+    "ada's program by a channel": Face("ada", "all scopes", {"id": "ada", "kind": "service"}),
+    "ada without a scope": Face("ada", "no scopes", "ada"),
+    "bob": Face("bob", "bob"),
+    "bob by a channel": Face("bob", "all scopes", "bob"),
+    "bob as a visitor": Face("bob", "all scopes", {"id": "bob", "kind": "visitor"}),
+    "bob's program": Face("bob", "all scopes", {"id": "bob", "kind": "service", "name": "Bob's"}),
+    "bob's agent": Face("bob", "all scopes", {"id": "bob", "kind": "agent"}),
+    "bob without a scope": Face("bob", "no scopes", "bob"),
+    "eve by a channel": Face("eve", "all scopes", "eve"),
+}
+OPERATORS = {"operator", "operator without scopes"}
+ADA = {"ada", "ada by her name", "ada by a channel"}
+BOB = {"bob by a channel", "bob as a visitor", "bob's program", "bob's agent"}
+OTHERS = OPERATORS | BOB | {"operator by name", "eve by a channel"}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an agent is given, and the names of those *who* may then decide."""
+
+    responders: tuple[str, ...]
+    quorum: int
+    who: frozenset[str] | set[str]
+
+
+ADA_OR_BOB = Policy(("actor:bob", "asker"), 2, BOB | ADA)
+POLICIES = (
+    Policy(("asker",), 1, ADA),
+    Policy(("operators",), 1, OPERATORS),
+    Policy(("operators", "not_asker"), 1, OPERATORS),
+    Policy(("actor:bob",), 1, BOB),
+    Policy(("actor:ada", "not_asker"), 1, set()),
+    Policy(("slack:U7",), 1, set()),
+    Policy(("asker", "operators"), 2, ADA | OPERATORS),
+    Policy(("anyone",), 3, ADA | OTHERS | {"ada's program by a channel"}),
+    Policy(("not_asker",), 2, OTHERS),
+    ADA_OR_BOB,
+    Policy(("actor:bob", "operators", "not_asker"), 2, BOB | OPERATORS),
+)
+
+
+def clicks_on(policy: Policy) -> st.SearchStrategy[tuple[Policy, list[tuple[str, bool]]]]:
+    """Give requests of anybody, every other one of somebody whom *policy* asks, and most of them a yes."""
+    who = st.sampled_from(sorted(FACES)) | st.sampled_from(sorted(policy.who or FACES))
+    return st.tuples(st.just(policy), st.lists(st.tuples(who, st.integers(0, 4).map(bool)), max_size=8))
+
+
+class Counter:
+    """A shop with an agent for each policy, and those who come to it."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        self._callers: dict[tuple[str, str], httpx.AsyncClient] = {}
+
+    async def agent(self, policy: Policy) -> str:
+        """Return the id of the agent that asks as *policy* says."""
+        name = f"asks_{POLICIES.index(policy)}"
+        known = {agent.definition.name: agent.id for agent in (await self.shop.core.agents.list(limit=100)).items}
+        if name in known:
+            return known[name]
+        hook = asks(responders=policy.responders, quorum=policy.quorum)
+        made = await self.shop.core.agents.create(Definition(name=name, instructions="", tools=("pay",), hooks=(hook,)))
+        return made.id
+
+    async def caller(self, key: str, agent: str) -> httpx.AsyncClient:
+        """Return who calls with *key*; a visitor's is good for *agent*."""
+        if (key, agent) not in self._callers:
+            self._callers[key, agent] = await self.shop.caller(self._token(key, agent))
+        return self._callers[key, agent]
+
+    def _token(self, key: str, agent: str) -> str:
+        tokens = self.shop.tokens
+        match key:
+            case "all scopes":
+                return tokens.operator().text
+            case "no scopes":
+                return tokens.operator(scopes=()).text
+            case "ada of another agent":
+                return tokens.visitor(Actor("ada", "visitor"), agent=self.shop.agent).text
+            case name:
+                return tokens.visitor(Actor(name, "visitor"), agent=agent).text
+
+
+@pytest.fixture
+async def counter(shop: Open) -> Counter:
+    """A shop that is kept for all examples."""
+    return Counter(await shop())
+
+
+def is_paid(policy: Policy, clicks: list[tuple[str, bool]]) -> bool:
+    """Tell whether these clicks let the call run: the first no, or the last yes needed, ends it."""
+    yes: set[str] = set()
+    for who, approved in clicks:
+        if who in policy.who and not approved:
+            return False
+        if who in policy.who:
+            yes.add(FACES[who].person)
+        if len(yes) == policy.quorum:
+            return True
+    return False
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(story=(ADA_OR_BOB, [(who, True) for who in sorted(BOB)]))
+@given(story=st.sampled_from(POLICIES).flatmap(clicks_on))
+async def test_no_requests_of_outsiders_cause_an_execution(
+    counter: Counter, story: tuple[Policy, list[tuple[str, bool]]]
+) -> None:
+    """Whoever calls, with whatever key and in whosever name, lets a call run only as the policy says."""
+    policy, clicks = story
+    agent, before = await counter.agent(policy), len(counter.shop.till.paid)
+    session, run = await asked(await counter.caller("ada", agent))
+    operator = counter.shop.operator
+    path = f"/v1/approvals/{(await open_one(operator, session=session.rpartition('/')[2]))['id']}"
+    for who, approved in clicks:
+        face = FACES[who]
+        body = {"approved": approved} | ({} if face.actor is None else {"actor": face.actor})
+        answer = await (await counter.caller(face.key, agent)).post(path, json=body)
+        assert answer.status_code in ({200, 409} if who in policy.who else {403, 404, 409}), (who, answer.text)
+    if (await operator.get(path)).json()["status"] != "open":
+        await counter.shop.core.settled(run.rpartition("/")[2], timeout=10)
+    assert len(counter.shop.till.paid) - before == int(is_paid(policy, clicks))
