@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from agent_core.errors import Fault, InvalidInput
+from agent_core.errors import Fault
 from agent_core.hooks import patterns
 
 MAX_DEPTH = 100
