@@ -81,6 +81,8 @@ class _Message(msgspec.Struct):
     id: str | None = None
     model: str | None = None
     usage: _Usage | None = None
+    content: list[dict[str, msgspec.Raw]] | None = None
+    stop_reason: str | None = None
 
 
 class _Event(msgspec.Struct):
@@ -160,6 +162,7 @@ class AnthropicFold:
         self._usage = _Usage()
         self._stop_reason = ""
         self._refusal = ""
+        self._is_begun = False
 
     def take(self, events: Sequence[bytes]) -> list[Delta]:
         """Fold in the data of whole events; text of one block that came together is one delta."""
@@ -222,11 +225,8 @@ class AnthropicFold:
 
     def _note(self, event: _Event, data: bytes, out: list[Delta]) -> None:
         match event.type:
-            case "message_start" if event.message:
-                out.append(Started(event.message.id or "", event.message.model or ""))
-                if usage := event.message.usage:
-                    usage.output_tokens = None  # of an answer that only begins
-                    self._count(usage, out)
+            case "message_start" if event.message and not self._is_begun:
+                self._start(event.message, out)
             case "content_block_start" if event.content_block:
                 self._begin(event.index, event.content_block, out)
             case "content_block_stop":
@@ -245,6 +245,17 @@ class AnthropicFold:
                 out.append(in_stream("anthropic", msgspec.json.decode(data)))
             case _:
                 return
+
+    def _start(self, message: _Message, out: list[Delta]) -> None:
+        """Take the first event, which may bring whole blocks with it: what was still due of the answer before."""
+        self._is_begun, self._stop_reason = True, message.stop_reason or ""
+        out.append(Started(message.id or "", message.model or ""))
+        if usage := message.usage:
+            usage.output_tokens = None  # of an answer that only begins
+            self._count(usage, out)
+        for block in message.content or ():
+            self._begin(None, block, out)
+        self._close(None, out)
 
     def _begin(self, index: int | None, given: dict[str, msgspec.Raw], out: list[Delta]) -> None:
         self._close(index, out)  # for servers that number every block alike

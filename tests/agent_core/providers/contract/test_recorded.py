@@ -16,8 +16,9 @@ from agent_core.state import RunState
 from agent_core.strategy import Ask
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import FakeModels, raw, redacted, split
+from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.heard import joined
-from tests.agent_core.providers.contract.wires import KEY, Wire
+from tests.agent_core.providers.contract.wires import KEY, MESSAGES, Wire
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -82,6 +83,48 @@ def _agent(snapshot: Snapshot) -> Agent:
     tools = {tool.name: tool for tool in snapshot.tools}
     definition = Definition(name="a", instructions=snapshot.instructions)
     return Agent(id="agent_1", version=1, definition=definition, snapshot=snapshot, tools=tools)
+
+
+FOUND = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {"stdout": "1\n"}}
+CALLED = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"what": "a"}, "caller": {"type": "direct"}}
+FALLBACK = {"type": "fallback", "from": {"model": "claude-opus-4-7"}, "to": {"model": "claude-sonnet-4-5"}}
+SAID = (("text", "Hi."),)
+
+
+def first(*content: w.Json, **fields: Any) -> w.Json:
+    """Return a first event that brings blocks with it."""
+    begins = w.messages_start()
+    return {**begins, "message": {**begins["message"], "content": content, **fields}}
+
+
+SEEN = {
+    "blocks in the first event": (
+        w.sse(first(FOUND, CALLED, stop_reason="tool_use"), {"type": "message_stop"}),
+        ((("call", "look", {"what": "a"}),), "tools", [FOUND, CALLED]),
+    ),
+    "two first events": (
+        w.sse(w.messages_start(), w.messages_start(), *w.text_block(0, "H", "i."), *w.messages_end("end_turn")),
+        (SAID, "done", []),
+    ),
+    "another model's answer": (
+        w.messages(*w.block(0, FALLBACK), *w.text_block(1, "Hi.")),
+        (SAID, "done", [FALLBACK, {"type": "text", "text": "Hi."}]),
+    ),
+    "a block that begins out of order and never ends": (
+        w.sse(w.messages_start(), *w.text_block(1, "Hi.")[:-1], {"type": "message_stop"}),
+        (SAID, "done", []),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SEEN)
+async def test_streams_as_they_were_seen_are_understood_in_pieces_of_any_size(case, dial):
+    """Odd streams, written after recordings of the real API, give the same answer in pieces of 1, 7 and 4,096 bytes."""
+    stream, wanted = SEEN[case]
+    line = await dial(MESSAGES, [[size, raw(stream)] for size in (split(1), split(7), split(4096))])
+    for _ in range(3):
+        found = await line.hear()
+        assert (found.parts, found.end, [msgspec.json.decode(item) for item in found.native]) == wanted
 
 
 async def test_a_recorded_answer_is_kept_as_it_was_written(dial, wire):
