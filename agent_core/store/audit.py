@@ -1,5 +1,6 @@
 """The record of approvals: lines that are only ever added. Each function is one transaction's work."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -47,11 +48,25 @@ def has(
     connection: Connection, approval: str, kind: AuditKind, *, actor: Actor | None, surface: str, place: str | None
 ) -> bool:
     """Tell whether there is a line that says just this."""
-    query = select(_AUDIT.c.actor, _AUDIT.c.place).where(
-        _AUDIT.c.approval == approval, _AUDIT.c.kind == kind, _AUDIT.c.surface == surface
+    return bool(having(connection, (approval,), kind, actor=actor, surface=surface, place=place))
+
+
+def having(
+    connection: Connection,
+    approvals: Collection[str],
+    kind: AuditKind,
+    *,
+    actor: Actor | None,
+    surface: str,
+    place: str | None,
+) -> set[str]:
+    """Return those of *approvals* of which a line says just this."""
+    query = select(_AUDIT.c.approval, _AUDIT.c.actor, _AUDIT.c.place).where(
+        _AUDIT.c.approval.in_(approvals), _AUDIT.c.kind == kind, _AUDIT.c.surface == surface
     )
     wanted = (msgspec.json.encode(actor) if actor else None, place)
-    return any((bytes(row.actor) if row.actor else None, row.place) == wanted for row in connection.execute(query))
+    rows = connection.execute(query)
+    return {row.approval for row in rows if (bytes(row.actor) if row.actor else None, row.place) == wanted}
 
 
 def listed(connection: Connection, *, after: int, limit: int, approval: str | None = None) -> list[AuditEntry]:

@@ -3,6 +3,7 @@
 # ruff: noqa: FAST003 - the path's `id` is taken by the dependency that finds what it names
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -22,6 +23,7 @@ from agent_core import (
     NotFound,
     Page,
 )
+from agent_core.store import audit
 from agent_core.store.approvals import Owner
 from app.api.bodies import actor_of
 from app.api.deciders import decider, may_decide
@@ -68,12 +70,17 @@ async def list_approvals(
     run: Name | None = None,
     cursor: Cursor = None,
 ) -> Response:
-    """List approvals, the oldest first; those of a visitor's own sessions only."""
+    """List approvals, the oldest first; those of a visitor's own sessions only.
+
+    That a visitor was shown what a call is about is put on record.
+    """
     owner = None if principal.agent is None else Owner(principal.actor.id, PERSONS, principal.agent)
     found = await wired.core.approvals.list(
         status=status, session=session, run=run, owner=owner, limit=limit, cursor=cursor
     )
     seen = tuple(each for each in found.items if _is_shown(each, principal, show))
+    if principal.visitor:
+        await _opened(wired.core, [each for each in seen if show == "full" or _may_decide(each, principal)], principal)
     return page(Page(seen, found.next_cursor), lambda approval: _wire(approval, principal, show))
 
 
@@ -94,8 +101,8 @@ async def get_approval(wired: Wired, principal: Caller, show: Show, approval: Ow
     """Return an approval; that a visitor has opened it is put on record."""
     if not _is_shown(approval, principal, show):
         raise NotFound("approval", approval.id)
-    if principal.visitor and approval.status == "open":
-        await wired.core.approvals.note(approval.id, "opened", surface="web", by=principal.actor)
+    if principal.visitor:
+        await _opened(wired.core, [approval], principal)
     return answer(_wire(approval, principal, show))
 
 
@@ -124,6 +131,21 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
             raise NotAnApprover("You may not decide of this; somebody else was asked.") from None
         raise
     return answer(_wire(decided, principal, show))
+
+
+async def _opened(core: Core, seen: Sequence[ApprovalObject], principal: Principal) -> None:
+    """Put on record that *principal* has opened what is still open of *seen*; who looks again writes nothing."""
+    ids = [each.id for each in seen if each.status == "open"]
+    if not ids:
+        return
+    (database, _), by = core.parts, principal.actor
+    known = await database.read(
+        lambda connection: audit.having(connection, ids, "opened", actor=by, surface="web", place=None)
+    )
+    for id in ids:
+        if id not in known:
+            with suppress(NotFound):  # its session was deleted just now
+                await core.approvals.note(id, "opened", surface="web", by=by)
 
 
 def _is_shown(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> bool:

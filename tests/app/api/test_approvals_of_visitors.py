@@ -121,9 +121,9 @@ async def test_approvals_of_others_are_unknown(shop: Open):
             for answer in (await other.get(place), await other.post(place, json={"approved": True})):
                 assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
                 assert name["session"] not in answer.text
-    assert (await open_one(ada))["votes"] == []
     audit = (await here.operator.get("/v1/approvals/audit")).text.splitlines()
     assert [json.loads(line)["kind"] for line in audit] == ["requested"]
+    assert (await open_one(ada))["votes"] == []
 
 
 async def test_nobody_decides_in_anothers_name(shop: Open):
@@ -197,6 +197,39 @@ async def test_looking_is_put_on_record_once(shop: Open):
         ("opened", "ada"),
         ("denied", "ada"),
     ]
+
+
+async def test_a_list_that_tells_the_call_is_looking(shop: Open, monkeypatch):
+    """A list with the arguments is on record as opened, once however often it is asked for."""
+    here = await shop()
+    ada = await here.visitor()
+    await approval_of(here, ada)
+    database, _ = here.core.parts
+    writes, write = [], database.write
+
+    async def counted(*work):
+        writes.append(work)
+        return await write(*work)
+
+    for _ in range(3):
+        await open_one(ada)
+        monkeypatch.setattr(database, "write", counted)
+    assert writes == [], "whoever looks again writes nothing"
+    lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
+    assert [(line["kind"], line["surface"], line["actor"]["id"]) for line in lines] == [
+        ("requested", None, "ada"),
+        ("opened", "web", "ada"),
+    ]
+
+
+async def test_a_list_that_hides_the_call_is_no_looking(shop: Open):
+    """Who may not decide and sees that something waits, but not what, has opened nothing."""
+    here = await shop(responders=["operators"])
+    ada = await here.visitor()
+    await approval_of(here, ada)
+    assert "arguments" not in await open_one(ada)
+    lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
+    assert [line["kind"] for line in lines] == ["requested"]
 
 
 async def test_a_page_executes_its_own_calls(shop: Open):
