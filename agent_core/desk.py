@@ -21,6 +21,8 @@ from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 
 MAX_REASON = 2_000
+TERMINAL = "terminal:"
+"""What the ids of people at a terminal begin with: over HTTP they come as everybody else does."""
 MAX_FAULTS = 50
 """Of corrected arguments: as many as anybody mends at once."""
 
@@ -34,8 +36,8 @@ class RunDesk:
     async def about(self) -> About:
         """Return whose run it is by now: people may join it."""
         address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
-        channel = address.partition(":")[0] if address else "api"
-        return About(channel, speakers[-1] if speakers else None, question, speakers)
+        asker = speakers[-1] if speakers else None
+        return About(_channel(address, asker), asker, question, speakers)
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
         """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
@@ -150,6 +152,22 @@ class Approvals:
         if found:
             first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in found)
             raise InvalidInput(first.path, first.message, *more)
+
+
+def _channel(address: str | None, asker: Actor | None) -> str:
+    """Return the kind of place that a run was asked for in: its address says so, or who asked.
+
+    A visitor is on a page whatever they are called: their id is no word of ours.
+    """
+    if address:
+        return address.partition(":")[0]
+    match asker:
+        case Actor(kind="visitor"):
+            return "web"
+        case Actor(kind="user", id=id) if id.startswith(TERMINAL):
+            return "terminal"
+        case _:
+            return "api"
 
 
 def outcome(approval: ApprovalObject) -> str:

@@ -249,7 +249,7 @@ def _terminal(prompt: str) -> Terminal:
     name = "somebody"
     with suppress(OSError, KeyError, ImportError):
         name = getpass.getuser()
-    actor = Actor(id=f"terminal:{name}", kind="user", name=name)
+    actor = Actor(id=f"terminal:{name}", kind="user", name=name)  # rules know by the id that it is no other caller
     return Terminal(actor, write=_writer(sys.stdout), note=note, live=live, prompt=prompt)
 
 
