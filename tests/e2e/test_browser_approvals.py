@@ -1,4 +1,4 @@
-"""Approvals and calls of the page in a real browser: asked, corrected, refused, late, reloaded, in two tabs."""
+"""Approvals in a real browser: asked, refused, expired, counted, withdrawn, reloaded, in two tabs."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import yaml
 from playwright.async_api import Locator, expect
 
-from tests.e2e.browser import Tab
+from tests.e2e.browser import PATIENCE, Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
 
@@ -162,6 +162,43 @@ async def test_a_stop_withdraws_the_question(visit: MakeVisit):
     await expect(card(tab)).to_contain_text("Withdrawn")
     await expect(card(tab).get_by_role("button")).to_have_count(0)
     await tab.picture("27-approval-withdrawn")
+    person.check()
+
+
+@pytest.mark.parametrize("config", [{"timeout_s": 8}], indirect=True)
+async def test_a_question_that_nobody_answers_expires(visit: MakeVisit):
+    """When its time is over the card says so in every tab and loses its buttons; the call does not run."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    other = await person.tab()
+    for each in (tab, other):
+        await expect(card(each)).to_contain_text("Nobody decided in time", timeout=PATIENCE)
+        await expect(card(each).get_by_role("button")).to_have_count(0)
+        assert "84" not in await each.done()
+    await tab.picture("24-approval-expired")
+    person.check()
+
+
+@pytest.mark.parametrize("config", [{"responders": ["asker", "operators"], "quorum": 2, "edit": False}], indirect=True)
+async def test_a_quorum_of_two_is_counted(visit: MakeVisit, server: Server):
+    """After the first yes both tabs count it and still wait; the second decides, and both agree on the outcome."""
+    person = await visit()
+    tab = await person.tab()
+    await asked(tab)
+    other = await person.tab()
+    await expect(card(other)).to_contain_text("0 / 2 approvals")
+    await choice(tab, "Approve").click()
+    for each in (tab, other):
+        await expect(card(each)).to_contain_text("1 / 2 approvals")
+        await expect(card(each)).to_contain_text("Open until")
+    await tab.picture("25-approval-one-of-two")
+    await decide(server, approved=True)
+    for each in (tab, other):
+        await expect(card(each)).to_contain_text("Approved by operator")
+        await expect(card(each).get_by_role("button")).to_have_count(0)
+        assert "12 * 7 is 84." in await each.done()
+    await other.picture("34-approval-two-of-two")
     person.check()
 
 
