@@ -14,7 +14,7 @@ from agent_core.clock import SystemClock
 from agent_core.hooks.base import Allow, Deny, Occasion
 from agent_core.hooks.definition import HookEvent, HookType, Operator, chain
 from agent_core.hooks.fields import path_of
-from agent_core.hooks.http import LONGEST, MIN_SECRET, SHORTEST
+from agent_core.hooks.http import LONGEST, MAX_SECRET, MIN_SECRET, SHORTEST
 from agent_core.hooks.patterns import _WORK
 from agent_core.hooks.rule import MAX_CONDITIONS, MAX_VALUES, check_rule
 from agent_core.hooks.rulers import HookRulers
@@ -106,7 +106,7 @@ def test_the_numbers_of_the_page():
     for told in (
         f"(1 to {MAX_CONDITIONS}) must hold",
         f"more than {MAX_VALUES:,}\n  values",
-        f"{MIN_SECRET} characters or more",
+        f"{MIN_SECRET} to {MAX_SECRET} characters",
         f"{SHORTEST} to {LONGEST:.0f}",
         f"`{MASK}`",
         "20 steps takes texts up to 10 MB, one of 2,000 up to 100 KB",
