@@ -55,11 +55,12 @@ bench: install ## Measure this machine against a bare byte pipe, in about six mi
 	@$(BIN)/python -m tests.bench
 
 # The storm alone takes about 20 minutes; before it kills at each transaction of each scenario, then a thousand races and
-# restarts over approvals, and every fault and kill in Slack.
+# restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), and every fault and
+# kill in Slack.
 chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every fault in Slack, in about 40 minutes
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
-		tests/agent_core/test_approval_restart.py
+		tests/agent_core/test_approval_restart.py tests/e2e/test_approval_race.py tests/e2e/test_approval_restart.py
 	@$(PYTEST) --whole -q --numprocesses=auto --maxprocesses=4 -k "kills or faults" tests/channels/slack
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes

@@ -59,12 +59,15 @@ async def test_waiting_holds_nothing_in_memory(make_core: MakeCore) -> None:
     try:
         for _ in range(WAITING):
             await _ask(core)
+        gc.collect()
+        used, _ = tracemalloc.get_traced_memory()
         core._homes._homes.clear()  # those of sessions used lately, whether they wait or not, up to a bound
         gc.collect()
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    print(f"{WAITING} open approvals hold {held / 1024:.0f} KiB")
+    lately = (used - held) / 1024
+    print(f"{WAITING} open approvals hold {held / 1024:.0f} KiB, their sessions as used lately {lately:.0f} KiB")
     assert len(core._engine._driven) == 0  # type: ignore[attr-defined]
     assert held < 512 * 1024 + 512 * WAITING, "a waiting run keeps something"  # the first is what drivers cache
 
