@@ -17,6 +17,7 @@ from agent_core.controls import ABLE, Abilities
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.check import check as check_hooks
+from agent_core.hooks.check import check_matchers
 from agent_core.hooks.definition import Hook, chain
 from agent_core.hooks.http import check_secrets
 from agent_core.objects import AgentObject, Page
@@ -127,6 +128,7 @@ class Roster:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         self._check_tools(definition)
         check_hooks(definition.hooks)
+        check_matchers(definition)
         if definition.model is not None:
             self._check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):

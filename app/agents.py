@@ -12,6 +12,7 @@ from dotenv import dotenv_values
 
 from agent_core import ConfigError, Definition, InvalidInput, conflicts
 from agent_core.hooks.check import check as check_hooks
+from agent_core.hooks.check import check_matchers
 from agent_core.places import check as check_places
 
 SUFFIXES = frozenset({".yaml", ".yml"})
@@ -96,6 +97,7 @@ def _check(path: Path, made: Definition) -> None:
     try:
         check_places(made.slack)
         check_hooks(made.hooks)
+        check_matchers(made)
     except InvalidInput as error:
         raise ConfigError(f"{path}: {error}") from None
 

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 import structlog
 from sqlalchemy import text
 
-from agent_core import Definition, Hook, SqliteDatabase, SystemClock
+from agent_core import ConfigError, Definition, Hook, SqliteDatabase, SystemClock
+from app.agents import load_agents
 from app.compose import running_core
 from app.models import running_models
 from app.settings import Settings
@@ -27,3 +29,13 @@ async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(databa
             pass
     (line,) = [line for line in logs if line["event"] == "hook.matches_nothing"]
     assert (line["agent"], line["hook"], line["matcher"]) == ("anna", 1, "calculat")
+
+
+def test_a_mistyped_matcher_in_a_file_is_told_with_the_file(tmp_path: Path) -> None:
+    """No process starts with an agent whose hook names a tool that it lacks."""
+    (tmp_path / "careful.yaml").write_text(
+        "name: careful\ninstructions: Hi\ntools: [calculate]\n"
+        "hooks: [{event: PreToolUse, type: approval, matcher: calculat}]\n"
+    )
+    with pytest.raises(ConfigError, match=r"careful\.yaml: `hooks\[0\]\.matcher`: the agent has no tool `calculat`"):
+        load_agents(tmp_path, tools=("calculate",), check=lambda _name, _where: None)
