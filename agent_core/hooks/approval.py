@@ -19,6 +19,8 @@ _ONE = ("asker", "actor:", "slack:U", "slack:W")
 _MAX_RESPONDERS = 100
 _MAX_PLACES = 20
 _MAX_NAME = 200
+_CARRIERS = ("slack",)
+"""The channels that can show a question in another place than its conversation."""
 _MAX_TITLE = 150
 _MAX_DETAIL = 2_000
 
@@ -114,7 +116,7 @@ def check_approval(path: str, config: ApprovalConfig) -> None:
         raise InvalidInput(f"{path}.timeout_s", f"between 1 and {LONGEST:.0f} seconds (30 days).")
     for place in config.deliver_to:
         channel, _, where = place.partition(":")
-        if not channel or not where.strip():
+        if channel not in _CARRIERS or not where.strip():
             raise InvalidInput(f"{path}.deliver_to", f"`{place}` is no place; write `slack:<channel or user id>`.")
     for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
         if text is not None and not 1 <= len(text.strip()) <= most:

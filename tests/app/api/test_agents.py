@@ -152,6 +152,7 @@ for _ in range(900):
         (asks(quorum=0), "hooks[0].config.quorum"),
         (asks(timeout_s=0), "hooks[0].config.timeout_s"),
         (asks(deliver_to=["somewhere"]), "hooks[0].config.deliver_to"),
+        (asks(deliver_to=["slak:C1"]), "hooks[0].config.deliver_to"),
         (asks(**DEEP), "hooks.0.config.properties.properties"),
         ({"tools": [{**WHERE, "parameters": {"type": "object", **DEEP}}]}, "tools.0.parameters.properties.properties"),
         ({"hooks": [{"event": "PreToolUse", "type": "approval"}] * 51}, "hooks"),
