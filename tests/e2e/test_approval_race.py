@@ -174,7 +174,7 @@ class Ground:
         assert answer["response_action"] == "update", answer
         return Said("slack", told(answer["view"]["blocks"][0]["text"]["text"]), user)
 
-    def decisions(self, asked: ApprovalObject, dice: random.Random) -> list[tuple[str, Coroutine[Any, Any, Said]]]:
+    def decisions(self, asked: ApprovalObject, dice: random.Random) -> Sequence[tuple[str, Coroutine[Any, Any, Said]]]:
         """Return fifty decisions, and their surfaces."""
         rich = {"to": "Bob", "amount": 100, "note": "more"}
 
