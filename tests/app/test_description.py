@@ -53,7 +53,7 @@ async def test_nothing_is_answered_that_is_not_described(serving: Serving, tmp_p
         asks = (await client.post("/v1/agents/careful/runs", json={"input": "What is 12 * 7?"})).json()
     known = KNOWN.format(session=ids[0], doomed=ids[1], run=run, approval=asks["pending"][0]["approval"])
     (tmp_path / "schemathesis.toml").write_text(known)
-    options = ("--phases", "coverage,fuzzing", "--max-examples", "10", "--seed", "1", "--no-color")
+    options = ("--phases", "coverage,fuzzing", "--max-examples", "4", "--seed", "1", "--no-color")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{serving.url}/openapi.json"),
         *("--header", f"Authorization: {headers['Authorization']}", "--checks", ",".join(CHECKS), *options),

@@ -136,8 +136,8 @@ async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator
         error = (await operator.get(f"/v1/runs/{run}")).json()["error"]
         assert error["message"] == told("auth")
         assert "[secret]" in error["detail"]
-        shown = json.loads(await shell.said("runs", "show", run))
-        assert shown["error"]["detail"] == error["detail"]
+    shown = json.loads(await shell.said("runs", "show", run))
+    assert shown["error"]["detail"] == error["detail"]
     whole = await events_of(operator, person)
     assert whole.count("[secret]") >= 4
     printed = serving.printed + await serving.rest()
