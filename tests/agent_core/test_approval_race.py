@@ -32,7 +32,7 @@ from agent_core.tools.function import tool
 from tests.agent_core.asking import EVE, OPERATOR, Till, asks
 from tests.agent_core.engine.fleet import Fleet
 from tests.agent_core.laws import check_log
-from tests.agent_core.stage import ANN, Stage, is_a
+from tests.agent_core.stage import ANN, PATIENCE, Stage, is_a
 from tests.conftest import MakeCore
 
 ROUNDS = int(os.environ.get("PARLEY_ROUNDS", "15"))
@@ -84,7 +84,8 @@ async def race(cores: Sequence[Core], clock: FakeClock, till: Till, dice: random
     said = await asyncio.gather(*acts)
     won = [each for each in said if isinstance(each, ApprovalObject) and each.status != "open"]
     await stage.until(is_a(ApprovalDecided))
-    ended = await stage.done(run.id)
+    ended = await cores[0].settled(run.id, timeout=PATIENCE)
+    assert ended.status in ("completed", "cancelled"), [fact.type for fact in await stage.log()][-5:]
     (decided,) = await stage.said(ApprovalDecided)
     outcome = (await cores[0].approvals.get(asked.id)).status
     assert outcome == decided.status

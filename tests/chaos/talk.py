@@ -103,6 +103,7 @@ class Seen(Frames):
         self.taken: dict[int, str] = {}
         self._epochs: dict[str, int] = {}
         self._tries: dict[str, tuple[int, int]] = {}
+        self._void: set[str] = set()
 
     def add(self, block: str) -> Frame:
         frame = super().add(block)
@@ -115,7 +116,11 @@ class Seen(Frames):
         match frame.event:
             case "run.started" | "run.resumed":
                 self._epochs[data["run"]] = data["epoch"]
+                self._void.add(data["run"])
+            case "step.failed":
+                self._void.add(data["run"])
             case "step.started":
+                self._void.discard(data["run"])
                 self._tries[data["message"]] = (self._epochs[data["run"]], data["attempt"])
                 self.taken |= dict.fromkeys(data["takes"], data["run"])
             case "message.completed" if data["role"] == "assistant":
@@ -123,7 +128,13 @@ class Seen(Frames):
         super()._fold(frame)
 
     def _grew_into(self, whole: dict[str, Any]) -> None:
-        """Hold that what was shown of the try that came to its end is a beginning of what is kept."""
+        """Hold that what was shown of the try that came to its end is a beginning of what is kept.
+
+        Of a try that failed, or went with its process, nothing is kept when a Stop comes before the next one.
+        """
+        if whole["run"] in self._void:
+            assert whole["parts"] == [], f"of a try that was void is kept: {whole}"
+            return
         shown = self.messages.get(whole["message"], Shown())
         if shown.tried == self._tries[whole["message"]]:
             kept = {n: part["text"] for n, part in enumerate(whole["parts"]) if part["type"] == "text"}
