@@ -69,6 +69,7 @@ class Window:
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
+        self._paused: Entry | None = None
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are passed over."""
@@ -90,6 +91,7 @@ class Window:
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
         copy._corrects = dict(self._corrects)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
+        copy._paused = self._paused
         for body in held:
             copy._fold(self.seq, body)
         return copy
@@ -184,6 +186,7 @@ class Window:
         goes_on = native is not None and body.stop == "continue"
         if goes_on or any(not isinstance(p, Reasoning) for p in parts):
             self._add(seq, Message("assistant", parts, native))
+            self._paused = self.entries[-1] if goes_on else None
             if body.partial:
                 self._add(seq, Message("user", (Text(STOPPED_NOTE),)))
 
@@ -194,7 +197,18 @@ class Window:
             self._calls, self._results, self._native = (), {}, None
 
     def _add(self, seq: int, message: Message, *, border: bool = False) -> None:
+        goes_on = message.role == "tool" or message.native is not None
+        if self._paused is not None and not goes_on:
+            self._give_up(self._paused)
         self.entries.append(Entry(seq, message, self._encode, border=border))
+
+    def _give_up(self, paused: Entry) -> None:
+        """Keep only the text of a *paused* answer that nothing continues: its server tools' calls have no results."""
+        parts = tuple(p for p in paused.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
+        message = Message(paused.message.role, parts)
+        stay = [Entry(paused.seq, message, self._encode, border=paused.border)] if parts else []
+        self.entries = [kept for entry in self.entries for kept in (stay if entry is paused else [entry])]
+        self._paused = None
 
     def _forget_reasoning(self) -> None:
         """Drop the thinking of all earlier answers, for good: newer models refuse it once the prefix has changed."""

@@ -1,5 +1,7 @@
 """What a model wrote itself, in the window: kept with answers and results, dropped where it would not be valid."""
 
+import pytest
+
 from agent_core import File, Message, Reasoning, Text, ToolCall
 from agent_core import events as e
 from agent_core.context.window import Window
@@ -7,7 +9,7 @@ from agent_core.events import FactBody
 from agent_core.messages import Native
 from agent_core.providers.base import Files
 from agent_core.state import REPAIR
-from tests.agent_core.history import closed, ended, history, opened, received, requested, started, wish
+from tests.agent_core.history import ANN, closed, ended, history, opened, received, requested, started, wish
 
 MODEL = "anthropic:claude"
 WROTE = Native(MODEL, ('{"type":"thinking"},{"type":"tool_use"}',), ("toolu_1",))
@@ -63,6 +65,18 @@ def test_an_answer_that_pauses_is_replayed_without_any_text():
     paused = answer(1, native=Native(MODEL, ('{"type":"server_tool_use"}',)), stop="continue")
     window = window_of(*opened("one"), started(takes=(1,)), paused, closed(1))
     assert natives(window)[1] == ("assistant", paused.native)
+
+
+@pytest.mark.parametrize("parts", [(), (Text("Let me look."),)], ids=["silent", "with text"])
+def test_a_paused_answer_that_nothing_continues_keeps_its_text_alone(parts):
+    """A call of the server's tool that never got a result would be refused: a run that ended there leaves the text."""
+    items = Native(MODEL, ('{"type":"server_tool_use"}',))
+    paused = [*opened("one"), started(takes=(1,)), answer(1, *parts, native=items, stop="continue"), closed(1)]
+    assert natives(window_of(*paused))[1:] == [("assistant", items)], "it may still be continued"
+    later = [received("two"), e.RunQueued(), started(2, takes=(8,))]
+    entries = window_of(*paused, e.RunCancelled(by=ANN, reason="user"), *later).entries
+    messages = [Message("user", (Text("one"),)), *(Message("assistant", parts) for _ in parts)]
+    assert [entry.message for entry in entries] == [*messages, Message("user", (Text("two"),))]
 
 
 def test_an_answer_that_only_thought_is_not_replayed():
