@@ -91,24 +91,17 @@ def _result(call: str, result: ToolResult, files: Files) -> Block:
 
 
 def _blocks(parts: Sequence[Part], files: Files) -> list[Block]:
-    """Return text and files as content blocks; blank text is refused by the API, so it is left out."""
-    blocks: list[Block] = []
-    for part in parts:
-        if isinstance(part, Text) and part.text.strip():
-            blocks.append(_text(part.text))
-        elif isinstance(part, File):
-            blocks.append(_file(part, files.get(part.file)))
-    return blocks
+    return [_block(content) for content in readable(parts, files)]
 
 
-def _file(part: File, data: bytes | None) -> Block:
-    match readable(part, data):
+def _block(content: Readable | str) -> Block:
+    match content:
         case str(text):
             return _text(text)
         case Readable("image", mime, image):
             return {"type": "image", "source": _source(mime, image)}
-        case Readable(_, mime, document):
-            return {"type": "document", "source": _source(mime, document), "title": part.name}
+        case Readable(_, mime, document, name):
+            return {"type": "document", "source": _source(mime, document), "title": name}
 
 
 def _source(mime: str, data: bytes) -> Block:

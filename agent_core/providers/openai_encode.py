@@ -78,24 +78,17 @@ def _output(result: ToolResult, files: Files) -> str | list[Json]:
 
 
 def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
-    for part in parts:
-        match part:
-            case Text(text) if text.strip():
-                yield _text(text)
-            case File():
-                yield _file(part, files.get(part.file))
-            case _:
-                continue
+    return map(_shown, readable(parts, files))
 
 
-def _file(file: File, data: bytes | None) -> Json:
-    match readable(file, data):
+def _shown(content: Readable | str) -> Json:
+    match content:
         case str(text):
             return _text(text)
         case Readable("image") as image:
             return {"type": "input_image", "detail": "auto", "image_url": image.url}
         case document:
-            return {"type": "input_file", "filename": file.name, "file_data": document.url}
+            return {"type": "input_file", "filename": document.name, "file_data": document.url}
 
 
 def _text(text: str) -> Json:

@@ -2,11 +2,12 @@
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from agent_core.agents import Snapshot
-from agent_core.messages import File
+from agent_core.messages import File, Part, Text
+from agent_core.providers.base import Files
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PDF = "application/pdf"
@@ -22,6 +23,7 @@ class Readable(NamedTuple):
     kind: Literal["image", "pdf"]
     mime: str
     data: bytes
+    name: str
 
     @property
     def url(self) -> str:
@@ -29,15 +31,24 @@ class Readable(NamedTuple):
         return f"data:{self.mime};base64,{base64.b64encode(self.data).decode()}"
 
 
-def readable(file: File, data: bytes | None) -> Readable | str:
-    """Return what a model is shown of *file*: its bytes, its text, or a note that says why there is neither."""
+def readable(parts: Iterable[Part], files: Files) -> Iterator[Readable | str]:
+    """Give what a model is shown of *parts*: their files and their text, but for blank text, which the APIs refuse."""
+    for part in parts:
+        if isinstance(part, Text) and part.text.strip():
+            yield part.text
+        elif isinstance(part, File):
+            yield _file(part, files.get(part.file))
+
+
+def _file(file: File, data: bytes | None) -> Readable | str:
+    """Return the bytes of *file*, its text, or a note that says why there is neither."""
     mime = file.mime.partition(";")[0].strip().lower()
     if data is None:
         return note(file, "it is no longer stored")
     if not data:
         return note(file, "it is empty")
     if mime in _IMAGES or mime == _PDF:
-        return Readable("pdf" if mime == _PDF else "image", mime, data)
+        return Readable("pdf" if mime == _PDF else "image", mime, data, file.name)
     if mime.startswith("text/"):
         return f"[File {file.name}]\n{data.decode(errors='replace')}"
     return note(file, "files of this type cannot be read")

@@ -18,9 +18,9 @@ from channels.slack.card_blocks import About, pages
 from channels.slack.card_rows import PLANNED, SENT, SETTLED, SHOWN, Card, CardRows, Spot
 from channels.slack.card_screen import CardScreen
 from channels.slack.pace import Lane
+from channels.slack.sweep import Sweep
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspaces
-from channels.waiting import told_or_after
 
 SWEEP = 1.0
 """Seconds between two looks for what other processes asked and decided, or left half done."""
@@ -51,24 +51,21 @@ class Cards:
         resumed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._core, self._rows, self._workspaces, self._clock = core, rows, workspaces, clock
-        self._resumed, self._news = resumed, news or asyncio.Event()
+        self._resumed = resumed
         self._planned: set[str] = set()
         self._working: dict[int, asyncio.Task[None]] = {}
-        self._sweep: asyncio.Task[None] | None = None
+        self._sweep = Sweep("cards", self._look, clock, SWEEP, news=news)
 
     async def start(self, *, alone: bool = False) -> None:
         """Take up what an earlier process left; who is *alone* on the database waits for no lease."""
         if alone:
             await self._rows.vacate()
         self._core.approvals.listen(self._heard)
-        self._sweep = asyncio.create_task(self._sweep_forever(), name="parley-slack-cards")
+        self._sweep.start()
 
     async def stop(self) -> None:
         """Show no more; another process, or the next start, goes on where this one was."""
-        tasks = [*self._working.values(), *([self._sweep] if self._sweep else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._sweep.stop(self._working.values())
         with suppress(Unavailable):  # the leases end by themselves
             await self._rows.release()
 
@@ -86,22 +83,7 @@ class Cards:
     def _heard(self, fact: Fact) -> None:
         if isinstance(fact.body, ApprovalDecided):
             self._resumed(fact.session)
-        self._news.set()
-
-    async def _sweep_forever(self) -> None:
-        away = False
-        while True:
-            self._news.clear()
-            try:
-                await self._look()
-                away = False
-            except ParleyError as error:  # the database is away, or Slack does not say who we are
-                if not away:
-                    _log.warning("slack.cards_not_seen", error=str(error))
-                away = True
-            except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps nobody is asked any more
-                _log.exception("slack.failed")
-            await told_or_after(self._news, self._clock, SWEEP)
+        self._sweep.news.set()
 
     async def _look(self) -> None:
         """Plan what nobody planned, and work on what is not as it should be."""
@@ -139,7 +121,7 @@ class Cards:
 
     def _worked(self, key: int, _task: asyncio.Task[None]) -> None:
         del self._working[key]
-        self._news.set()  # there is room again, and more to do perhaps
+        self._sweep.news.set()  # there is room again, and more to do perhaps
 
     async def _elsewhere(self, asked: ApprovalObject, thread: Thread | None) -> list[Spot]:
         """Return where a question is to be asked besides its *thread*, as its agent's author said."""

@@ -6,7 +6,7 @@ lost is looked for in the thread before another one is posted.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -149,15 +149,8 @@ class ThreadScreen:
     ) -> None:
         await self._admit("chat.appendStream", Lane.EDIT)
         await self._keep(entry, state="sent", sent_to=wanted.length)
-        try:
-            await self._api.append_stream(self._thread.channel, ref, chunks)
-        except (f.Limited, f.NotSent) as error:
-            await self._keep(entry, state="acknowledged", sent_to=entry.acked_to)
-            raise self._not_shown(error, shown) from None
-        except f.SlackFailure as error:
-            await self._broken(error, ref, wanted, entry, shown)
+        if not await self._taken(self._api.append_stream(self._thread.channel, ref, chunks), ref, wanted, entry, shown):
             return
-        shown.last, shown.at = wanted, self._clock.now()
         # Kept with the next step: a kill before it repairs the message by an update, which shows the same.
         entry.state, entry.acked_to = "acknowledged", wanted.length
 
@@ -166,26 +159,33 @@ class ThreadScreen:
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         await self._keep(entry, state="sent", sent_to=wanted.length)
         status = None if wanted.status == "processing" else wanted.status
+        last = self._api.stop_stream(
+            self._thread.channel,
+            ref,
+            chunks=chunks or None,
+            blocks=wanted.rows() or None,
+            metadata=mark(entry.id),
+            session_status=status,
+        )
+        if not await self._taken(last, ref, wanted, entry, shown):
+            return
+        await self._keep(entry, state="acknowledged", mode="post", acked_to=wanted.length)
+        self._hears.told(status or "active")
+        if status is None:
+            self._hears.ended()
+
+    async def _taken(self, call: Awaitable[None], ref: Ref, wanted: Picture, entry: Entry, shown: Shown) -> bool:
+        """Tell whether a stream took what *call* sends; if it takes no more, all is shown without it by then."""
         try:
-            await self._api.stop_stream(
-                self._thread.channel,
-                ref,
-                chunks=chunks or None,
-                blocks=wanted.rows() or None,
-                metadata=mark(entry.id),
-                session_status=status,
-            )
+            await call
         except (f.Limited, f.NotSent) as error:
             await self._keep(entry, state="acknowledged", sent_to=entry.acked_to)
             raise self._not_shown(error, shown) from None
         except f.SlackFailure as error:
             await self._broken(error, ref, wanted, entry, shown)
-            return
+            return False
         shown.last, shown.at = wanted, self._clock.now()
-        await self._keep(entry, state="acknowledged", mode="post", acked_to=wanted.length)
-        self._hears.told(status or "active")
-        if status is None:
-            self._hears.ended()
+        return True
 
     async def _broken(self, error: f.SlackFailure, ref: Ref, wanted: Picture, entry: Entry, shown: Shown) -> None:
         """Go on by updates when a stream takes no more, or when nobody knows whether it took the last piece."""

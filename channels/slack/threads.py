@@ -14,9 +14,9 @@ from channels.ledger import LEASE, Ledger, LostPlace, Place
 from channels.relay import Relay
 from channels.slack.deliver import Given, ThreadScreen
 from channels.slack.lifecycle import Sign
+from channels.slack.sweep import Sweep
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspace
-from channels.waiting import told_or_after
 
 SWEEP = 2.0
 """Seconds between two looks for what nobody shows: a process that was killed, or that ended."""
@@ -103,8 +103,7 @@ class Threads:
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
-        self._news = asyncio.Event()
-        self._sweep: asyncio.Task[None] | None = None
+        self._sweep = Sweep("threads", self._look, clock, SWEEP)
 
     async def start(self, *, alone: bool = False) -> None:
         """Take up what an earlier process left, and go on looking for it.
@@ -113,14 +112,11 @@ class Threads:
         """
         if alone:
             await self._ledger.vacate()
-        self._sweep = asyncio.create_task(self._sweep_forever(), name="parley-slack-sweep")
+        self._sweep.start()
 
     async def stop(self) -> None:
         """Show no more; another process, or the next start, goes on at once where this one was."""
-        tasks = [*self._showing.values(), *([self._sweep] if self._sweep else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._sweep.stop(self._showing.values())
         with suppress(Unavailable):  # the lease ends by itself
             await self._ledger.leave()
 
@@ -137,7 +133,7 @@ class Threads:
         """Look at once for *session*, which goes on after a wait, and again if it is about to rest only now."""
         if session in self._showing:
             self._resumed.add(session)
-        self._news.set()
+        self._sweep.news.set()
 
     def _begin(self, session: str, place: Place | None) -> None:
         before = self._showing.get(session)
@@ -151,28 +147,17 @@ class Threads:
             del self._showing[session]
             if session in self._resumed:
                 self._resumed.discard(session)
-                self._news.set()
+                self._sweep.news.set()
 
-    async def _sweep_forever(self) -> None:
-        away = False
-        while True:
-            self._news.clear()
-            try:
-                room = MOST - len(self._showing)
-                for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
-                    self._begin(place.session, place)
-                if waiting := await self._ledger.waiting():  # somebody elsewhere may have let them go on
-                    for session in await self._core.beyond(waiting):
-                        self.show(session)
-                self._share(1 / await self._ledger.processes())
-                away = False
-            except ParleyError as error:  # the database is away
-                if not away:
-                    _log.warning("slack.sweep_failed", error=str(error))
-                away = True
-            except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
-                _log.exception("slack.failed")
-            await told_or_after(self._news, self._clock, SWEEP)
+    async def _look(self) -> None:
+        """Take up what nobody shows, and see who else shows something."""
+        room = MOST - len(self._showing)
+        for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
+            self._begin(place.session, place)
+        if waiting := await self._ledger.waiting():  # somebody elsewhere may have let them go on
+            for session in await self._core.beyond(waiting):
+                self.show(session)
+        self._share(1 / await self._ledger.processes())
 
     async def _guarded(self, session: str, place: Place | None, before: asyncio.Task[None] | None) -> None:
         """Show a session, after *before*; whatever goes wrong, the sweep of some process takes it up again."""

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
+from channels.slack.testing import SlackStandIn, Team, Workspace
 from tests.e2e.browser import Visit, chromium
 from tests.e2e.server import Server, on_postgres, prepare, serving
 from tests.postgres import Server as Postgres
@@ -50,6 +51,20 @@ def start_shared(
 def server(start_server: StartServer) -> Server:
     """A server whose demonstration model takes five seconds for a long answer."""
     return start_server(rate=100)
+
+
+@pytest.fixture
+async def stand_in() -> AsyncIterator[SlackStandIn]:
+    """Slack, with a workspace, no limits, and patience for a server on a busy machine."""
+    made = SlackStandIn(workspaces=[Workspace.example()], rates=None, ack_within=20.0)
+    async with made.serving():
+        yield made
+
+
+@pytest.fixture
+def team(stand_in: SlackStandIn) -> Team:
+    """The workspace."""
+    return stand_in.team()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,11 +1,8 @@
 """Slack with the real server: asked in a thread, killed in the middle of its answer, stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
-import pytest
-
-from channels.slack.testing import SlackStandIn, Team, Workspace
+from channels.slack.testing import SlackStandIn, Team
 from tests.channels.slack.typed import typed_blocks
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
@@ -13,18 +10,6 @@ from tests.e2e.test_kill import ASK, WHOLE
 
 __all__ = ["typed_blocks"]
 LONG = 60.0
-
-
-@pytest.fixture
-async def stand_in() -> AsyncIterator[SlackStandIn]:
-    made = SlackStandIn(workspaces=[Workspace.example()], rates=None, ack_within=20.0)
-    async with made.serving():
-        yield made
-
-
-@pytest.fixture
-def team(stand_in: SlackStandIn) -> Team:
-    return stand_in.team()
 
 
 def in_slack(start_server: StartServer, stand_in: SlackStandIn, *, rate: float, **settings: str) -> Server:

@@ -1,13 +1,13 @@
 """Questions to people with the real server: cards, decided by another process, alive or killed meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from channels.slack.testing import Shown, SlackStandIn, Team, Workspace
+from channels.slack.testing import Shown, SlackStandIn, Team
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server, prepare, serving
 from tests.e2e.test_slack import LONG, done, in_slack, words
@@ -19,18 +19,6 @@ hooks:
     matcher: calculate
     config: { responders: [operators], timeout_s: 3600, deliver_to: ["slack:CDATA"] }
 """
-
-
-@pytest.fixture
-async def stand_in() -> AsyncIterator[SlackStandIn]:
-    made = SlackStandIn(workspaces=[Workspace.example()], rates=None, ack_within=20.0)
-    async with made.serving():
-        yield made
-
-
-@pytest.fixture
-def team(stand_in: SlackStandIn) -> Team:
-    return stand_in.team()
 
 
 @pytest.fixture

@@ -2,21 +2,19 @@
 
 import argparse
 import asyncio
-import gc
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import uvloop
 
+from agent_core.testing.command import port, serve
 from agent_core.testing.models.builtin import builtin
 from agent_core.testing.models.rulefile import BadRules, by_rules, load
 from agent_core.testing.models.server import FakeModels, Options
 
 PORT = 4010
 RATE = 50.0
-_LARGEST_PORT = 65_535
 _FAILED = 2
 _SETTINGS = """\
 Fake models at {url}; Ctrl-C ends them. Any key is good but `bad-key`.
@@ -32,7 +30,8 @@ Fake models at {url}; Ctrl-C ends them. Any key is good but `bad-key`.
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve fake models on 127.0.0.1."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
     try:
         script = by_rules(load(given.script), builtin) if given.script else builtin
     except BadRules as error:
@@ -50,42 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options=options,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(fake))
+        runner.run(serve(parser.prog, fake, lambda fake: _SETTINGS.format(url=fake.url)))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="parley-fake-models", description=main.__doc__)
-    parser.add_argument("--port", type=_port, default=PORT, help=f"0 takes a free one (default {PORT})")
+    parser.add_argument("--port", type=port, default=PORT, help=f"0 takes a free one (default {PORT})")
     parser.add_argument("--rate", type=_rate, default=RATE, help=f"deltas a second, 0 is flat out (default {RATE:g})")
     parser.add_argument("--script", type=Path, metavar="FILE", help="rules in YAML; without them the models echo")
     parser.add_argument("--split", type=_size, default=0, metavar="BYTES", help="write streams in pieces of this size")
     parser.add_argument("--lenient", action="store_true", help="check neither requests nor thinking")
     parser.add_argument("--fast", action="store_true", help="check nothing and count no cache: for measurements")
     return parser
-
-
-async def _serve(fake: FakeModels) -> None:
-    over = asyncio.Event()
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(stop, over.set)
-    try:
-        async with fake:
-            sys.stdout.write(_SETTINGS.format(url=fake.url))
-            sys.stdout.flush()
-            # What the imports made stays: looking through it again and again costs the slowest deltas.
-            gc.collect()
-            gc.freeze()
-            await over.wait()
-    except OSError as error:
-        sys.stderr.write(f"parley-fake-models: {error.strerror or error}; take another --port.\n")
-        raise SystemExit(1) from None
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= _LARGEST_PORT:
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {_LARGEST_PORT}, not {text}")
-    return port
 
 
 def _rate(text: str) -> float:

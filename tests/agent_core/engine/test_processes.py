@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from agent_core import Core, MessageCompleted, RunResumed, text_of
 from agent_core.testing import say
@@ -63,35 +65,37 @@ async def test_dbos_hands_a_dead_workers_segments_on(fleet: Fleet):
             await there(core, TOLD, "SUCCESS", name=name)
 
 
-async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
-    """A worker that was stopped, and whose run went on elsewhere, ends itself as soon as it goes on."""
+@asynccontextmanager
+async def driving(fleet: Fleet) -> AsyncIterator[tuple[Core, str, asyncio.subprocess.Process]]:
+    """Give a process that drives nothing, a session, and the worker that has begun a run of it; another is there."""
     core = await web(fleet)
     session = await open_session(core)
     async with worker_process(fleet.url) as first:
         await send(core, session, "one")
         await started(core, session)
         async with worker_process(fleet.url, answer="Whole."):
-            first.send_signal(signal.SIGSTOP)
-            assert await answers(core, session) == ["Whole."]
-            seen = types(await log_of(core, session))
-            first.send_signal(signal.SIGCONT)
-            assert "stood still" in await line_of(first, "worker.ends_itself")
-            async with asyncio.timeout(PATIENCE):
-                assert await first.wait() == 1
+            yield core, session, first
+
+
+async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
+    """A worker that was stopped, and whose run went on elsewhere, ends itself as soon as it goes on."""
+    async with driving(fleet) as (core, session, first):
+        first.send_signal(signal.SIGSTOP)
+        assert await answers(core, session) == ["Whole."]
+        seen = types(await log_of(core, session))
+        first.send_signal(signal.SIGCONT)
+        assert "stood still" in await line_of(first, "worker.ends_itself")
+        async with asyncio.timeout(PATIENCE):
+            assert await first.wait() == 1
         assert types(await log_of(core, session)) == seen
 
 
 async def test_a_worker_that_is_told_to_stop_hands_its_runs_on(fleet: Fleet):
     """What does not end within the grace goes on at another worker at once, and is not counted against the run."""
-    core = await web(fleet)
-    session = await open_session(core)
-    async with worker_process(fleet.url) as first:
-        await send(core, session, "one")
-        await started(core, session)
-        async with worker_process(fleet.url, answer="Whole."):
-            first.terminate()
-            assert await answers(core, session) == ["Whole."]
-            async with asyncio.timeout(PATIENCE):
-                assert await first.wait() == 0
-    facts = await log_of(core, session)
+    async with driving(fleet) as (core, session, first):
+        first.terminate()
+        assert await answers(core, session) == ["Whole."]
+        async with asyncio.timeout(PATIENCE):
+            assert await first.wait() == 0
+        facts = await log_of(core, session)
     assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="handed_over")]

@@ -4,16 +4,18 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from agent_core import Core
 from agent_core.store import postgres_bus
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.scenes import SAFETY, idle, open_session, send, types, until
 from tests.agent_core.store.processes import Processes, connected, cut, processes, rows, rows_are
-from tests.agent_core.store.reading import ended, joined, sound
+from tests.agent_core.store.reading import Reading, ended, joined, sound
 from tests.postgres import postgres_server
 
 WORDS = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀 ")
@@ -47,47 +49,53 @@ async def driving(url: str, how: str) -> AsyncIterator[asyncio.subprocess.Proces
             await process.wait()
 
 
-async def test_what_was_missed_is_read_when_the_connection_is_back(running: Processes):
-    """A connection that is cut is replaced, what happened meanwhile is read, and the log has a line or two of it."""
-    steps = [asyncio.Event() for _ in range(4)]
-    script = (*(item for go in steps for item in (say(*WORDS), pause(go))), say("End."))
+@dataclass(frozen=True)
+class Step:
+    """A moment in which a run has said its words, all of them read, and says them once more after *go*."""
+
+    here: Core
+    there: Core
+    session: str
+    reading: Reading
+    go: asyncio.Event
+
+
+async def steps(running: Processes) -> AsyncIterator[Step]:
+    """Give the steps of a run; a reader in another process had the whole of it in the end."""
+    gates = [asyncio.Event() for _ in range(4)]
+    script = (*(item for go in gates for item in (say(*WORDS), pause(go))), say("End."))
     here = await running.driver(ScriptedProvider(lambda _: script))
     there = await running.onlooker()
     session = await open_session(here)
     reading, task = await joined(there, session)
     await send(here, session, "Hello")
-    for n, go in enumerate(steps, 1):
+    for n, go in enumerate(gates, 1):
         await until(lambda n=n: "".join(WORDS) * n in reading.shown.values())
-        await connected(here, "parley-bus", 2)
-        with capture_logs() as logs:
-            assert await cut(here, "parley-bus") == 2
-            go.set()
-            await connected(here, "parley-bus", 2)
-        assert sum(line["event"] == "bus.lost" for line in logs) <= 2
+        yield Step(here, there, session, reading, go)
     await ended(reading)
     sound(reading)
     task.cancel()
+
+
+async def test_what_was_missed_is_read_when_the_connection_is_back(running: Processes):
+    """A connection that is cut is replaced, what happened meanwhile is read, and the log has a line or two of it."""
+    async for step in steps(running):
+        await connected(step.here, "parley-bus", 2)
+        with capture_logs() as logs:
+            assert await cut(step.here, "parley-bus") == 2
+            step.go.set()
+            await connected(step.here, "parley-bus", 2)
+        assert sum(line["event"] == "bus.lost" for line in logs) <= 2
 
 
 async def test_what_could_not_be_written_is_told_anew(running: Processes):
     """A connection that is cut while text flows costs no text: the open message is told from its beginning."""
-    steps = [asyncio.Event() for _ in range(4)]
-    script = (*(item for go in steps for item in (say(*WORDS), pause(go))), say("End."))
-    here = await running.driver(ScriptedProvider(lambda _: script))
-    there = await running.onlooker()
-    session = await open_session(here)
-    reading, task = await joined(there, session)
-    await send(here, session, "Hello")
-    for n, go in enumerate(steps, 1):
-        await until(lambda n=n: "".join(WORDS) * n in reading.shown.values())
-        assert await cut(here, "parley-bus-write") > 0
-        late, other = await joined(there, session)
-        assert late.shown == reading.shown
+    async for step in steps(running):
+        assert await cut(step.here, "parley-bus-write") > 0
+        late, other = await joined(step.there, step.session)
+        assert late.shown == step.reading.shown
         other.cancel()
-        go.set()
-    await ended(reading)
-    sound(reading)
-    task.cancel()
+        step.go.set()
 
 
 async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, monkeypatch: pytest.MonkeyPatch):

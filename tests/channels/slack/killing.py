@@ -16,6 +16,7 @@ from agent_core import Core, Definition, Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.base import Entry
 from channels.ledger import LEASE, Ledger, Place
+from channels.slack.api import SlackApi
 from channels.slack.pace import Pacer
 from channels.slack.testing import App, Fault, SlackStandIn, Workspace
 from channels.slack.thread import Thread
@@ -98,8 +99,8 @@ class Mortal(Ledger):
             await super().leave()
 
 
-class Breathing(Far):
-    """The way to Slack of a process that may die."""
+class Breathing(SlackApi):
+    """The way to Slack of a process that may die: what it had sent arrives, what Slack answers nobody hears."""
 
     life: Life
 
@@ -109,6 +110,10 @@ class Breathing(Far):
             return await super()._ask(method, **fields)
         finally:
             self.life.check()
+
+
+class _FarAndBreathing(Breathing, Far):
+    """The same, far away."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +242,7 @@ class Ground:
     async def lived(self, case: Case, life: Life, *, finds: bool = False) -> None:
         """Let a process show the session until it dies, or until all is shown; it was asked to, or *finds* it."""
         team = self.stand_in.team()
-        api = Breathing(
+        api = _FarAndBreathing(
             team.bot_token,
             clock=self.clock,
             leaping=self.leaping,

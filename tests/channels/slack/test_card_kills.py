@@ -12,7 +12,6 @@ import pytest
 from agent_core import Actor, Core, Decider, Decision, Inbound, Text
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import LEASE, Ledger
-from channels.slack.api import SlackApi
 from channels.slack.card_rows import Card, CardRows, Spot
 from channels.slack.cards import Cards
 from channels.slack.pace import Pacer
@@ -20,7 +19,7 @@ from channels.slack.testing import Shown, SlackStandIn, Workspace
 from channels.slack.thread import Thread
 from channels.slack.workspaces import Workspaces
 from tests.channels.slack.carding import HASTY, Till, asks, buttons, wants
-from tests.channels.slack.killing import Life
+from tests.channels.slack.killing import Breathing, Life
 from tests.channels.slack.showing import Died, Side
 from tests.conftest import MakeCore
 
@@ -64,19 +63,6 @@ class Mortal(CardRows):
                 yield
         finally:
             self.changed()
-
-
-class Breathing(SlackApi):
-    """The way to Slack of a process that may die: what it had sent arrives, what Slack answers nobody hears."""
-
-    life: Life
-
-    async def _ask(self, method: str, **fields: Any) -> dict[str, Any]:
-        self.life.check()
-        try:
-            return await super()._ask(method, **fields)
-        finally:
-            self.life.check()
 
 
 @dataclass

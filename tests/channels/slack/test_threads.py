@@ -121,8 +121,7 @@ async def test_what_a_killed_process_was_about_to_show_another_one_shows(
 ):
     """Killed before it showed anything of a message that was taken in: the next process answers it, once."""
     async with process(open_database, stand_in, lambda _: (pause(asyncio.Event()),)) as one:
-        assert one.threads._sweep is not None
-        one.threads._sweep.cancel()
+        await one.threads._sweep.stop()
         thread = await one.ask("Hi", show=False)
     async with process(open_database, stand_in, lambda _: (say("Here I am."),), Later()) as two:
         await two.shown(thread, "Here I am.")

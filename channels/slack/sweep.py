@@ -1,0 +1,57 @@
+"""sweep: looking again and again for what is to be done, whoever was to do it before."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import structlog
+
+from agent_core import Clock, ParleyError
+from channels.waiting import told_or_after
+
+_log = structlog.get_logger("parley.slack")
+
+
+class Sweep:
+    """Calls *look* every so many *seconds*, and at once at *news*, from `start` to `stop`.
+
+    A look that fails is no reason not to look again; that the database is away is told once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        look: Callable[[], Awaitable[None]],
+        clock: Clock,
+        seconds: float,
+        *,
+        news: asyncio.Event | None = None,
+    ) -> None:
+        self._name, self._look, self._clock, self._seconds = name, look, clock, seconds
+        self.news = news or asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._task = asyncio.create_task(self._forever(), name=f"parley-slack-{self._name}")
+
+    async def stop(self, working: Iterable[asyncio.Task[None]] = ()) -> None:
+        """Look no more, and end what is *working* on what was found."""
+        tasks = [*working, *([self._task] if self._task else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _forever(self) -> None:
+        away = False
+        while True:
+            self.news.clear()
+            try:
+                await self._look()
+                away = False
+            except ParleyError as error:  # the database is away, or Slack does not say who we are
+                if not away:
+                    _log.warning("slack.sweep_failed", sweep=self._name, error=str(error))
+                away = True
+            except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
+                _log.exception("slack.failed", sweep=self._name)
+            await told_or_after(self.news, self._clock, self._seconds)
