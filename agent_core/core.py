@@ -155,6 +155,10 @@ class Core:
         """Return a session; raises `NotFound`."""
         return await self._store.peek(lambda connection: sessions.get(connection, id))
 
+    async def opener(self, session: str) -> Actor:
+        """Return who opened a session; raises `NotFound`."""
+        return (await self._homes.get(session)).opener
+
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent_core.agents import Agent, Controls
 from agent_core.context.window import Encode, Window
+from agent_core.messages import Actor
 from agent_core.roster import Roster
 from agent_core.state import RunState, replay
 from agent_core.store import loading, log
@@ -24,6 +25,7 @@ class Home:
     ref: SessionRef
     agent: Agent
     window: Window
+    opener: Actor
 
 
 class Homes:
@@ -52,9 +54,9 @@ class Homes:
             self._homes.popitem(last=False)
         return home
 
-    def new(self, ref: SessionRef, agent: Agent) -> Home:
-        """Keep a session that was just opened."""
-        return self.keep(Home(ref, agent, Window(self._encode_for(agent.snapshot.model))))
+    def new(self, ref: SessionRef, agent: Agent, opener: Actor) -> Home:
+        """Keep a session that *opener* has just opened."""
+        return self.keep(Home(ref, agent, Window(self._encode_for(agent.snapshot.model)), opener))
 
     def forget(self, session: str) -> None:
         self._homes.pop(session, None)
@@ -78,4 +80,4 @@ class Homes:
         window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
         window.recall(loaded.recalled)
         window.apply(loaded.facts)
-        return Home(ref, agent, window)
+        return Home(ref, agent, window, loaded.opener)

@@ -84,7 +84,7 @@ class Openings:
             built = self._roster.agent(
                 wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, NOTHING
             )
-            self._homes.new(ref, built).window.apply(facts)
+            self._homes.new(ref, built, actor).window.apply(facts)
         return ref
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:

@@ -67,7 +67,7 @@ class SdkClient:
         self._timeout = httpx2.Timeout(idle, connect=CONNECT_SECONDS)
         self._sdk: Sdk | None = None
         self._making: asyncio.Future[Sdk] | None = None
-        self._heads: dict[str, tuple[httpx2.URL, list[tuple[bytes, bytes]]]] = {}
+        self._heads: dict[str, tuple[httpx2.URL, httpx2.Headers]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def prepare(self) -> Sdk:
@@ -136,11 +136,12 @@ class SdkClient:
             response = await self._first(sdk, path, body)
             sent = response.history[0].request if response.history else response.request
             headers = [(name, value) for name, value in sent.headers.raw if name.lower() not in _OWN]
-            self._heads[path] = (sent.url, headers)
+            self._heads[path] = (sent.url, httpx2.Headers(headers))
             return response
-        request = httpx2.Request(
-            "POST", head[0], headers=head[1], content=body, extensions={"timeout": self._timeout.as_dict()}
-        )
+        # A stream, because for content the same headers would be looked for, and put together, again.
+        stream, limits = httpx2.ByteStream(body), {"timeout": self._timeout.as_dict()}
+        request = httpx2.Request("POST", head[0], headers=head[1], stream=stream, extensions=limits)
+        request.read()
         response = await sdk.http.send(request, stream=True)
         if not response.is_error:
             return response

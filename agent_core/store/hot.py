@@ -89,6 +89,11 @@ class Hot:
         return self._compiled[dialect.driver]
 
 
+def bare(connection: Connection, sql: str) -> None:
+    """Run *sql*, which takes and returns nothing, without what SQLAlchemy adds: more than a `BEGIN` takes."""
+    _cursor(connection, sql, (), many=False).execute(sql)
+
+
 def _cursor(connection: Connection, sql: str, given: Any, *, many: bool) -> DBAPICursor:
     """Return a cursor for *sql*, having told those who listen to the statements of this connection."""
     cursor = connection.connection.cursor()

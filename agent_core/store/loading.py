@@ -6,6 +6,7 @@ from sqlalchemy import Connection, func, select
 from agent_core import events as e
 from agent_core.agents import Definition, Snapshot
 from agent_core.events import Fact
+from agent_core.messages import Actor
 from agent_core.store import catalog, log, notes, runs, sessions
 from agent_core.store.hot import Hot
 from agent_core.store.log import RUN
@@ -18,6 +19,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """*facts* reach from the window's begin, or an open run's, to the newest; *recalled* are older ones they name."""
 
     session: SessionRef
+    opener: Actor
     agent_id: str
     definition: Definition
     snapshot: Snapshot
@@ -35,6 +37,7 @@ def load(connection: Connection, session: str) -> Loaded:
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
     return Loaded(
         ref,
+        sessions.opener(connection, ref),
         agent_id,
         definition,
         catalog.snapshot(connection, ref.snapshot),

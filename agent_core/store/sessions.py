@@ -124,6 +124,12 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
     return ref, log.write(connection, ref.place, 1, [(None, body) for body in bodies], now=opening.now)
 
 
+def opener(connection: Connection, session: SessionRef) -> Actor:
+    """Return who opened a session, which never changes."""
+    about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
+    return msgspec.convert(about["actor"], Actor)
+
+
 def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
     """Lay *patch* over the metadata of a session that is held; None takes an entry away."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
+from agent_core.store.hot import bare
+
 T = TypeVar("T")
 _BATCH = 64
 _READERS = 2
@@ -110,38 +112,38 @@ def _look(connection: Connection, job: _Job) -> None:
 
 def _within(connection: Connection, work: Callable[[Connection], T]) -> T:
     """Run *work* in a transaction that leaves nothing."""
-    connection.exec_driver_sql("BEGIN")
+    bare(connection, "BEGIN")
     try:
         return work(connection)
     finally:
-        connection.exec_driver_sql("ROLLBACK")
+        bare(connection, "ROLLBACK")
 
 
 def _commit(connection: Connection, jobs: list[_Job]) -> None:
     """Run *jobs* in one transaction, each under its own savepoint when there are several."""
     try:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        bare(connection, "BEGIN IMMEDIATE")
         for job in jobs:
             _run(connection, job, alone=len(jobs) == 1)
-        connection.exec_driver_sql("ROLLBACK" if len(jobs) == 1 and jobs[0].error else "COMMIT")
+        bare(connection, "ROLLBACK" if len(jobs) == 1 and jobs[0].error else "COMMIT")
     except BaseException as error:  # noqa: BLE001 - the waiting tasks must hear of it, whatever it is
         if connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
-            connection.exec_driver_sql("ROLLBACK")
+            bare(connection, "ROLLBACK")
         for job in jobs:
             job.error = job.error or error
 
 
 def _run(connection: Connection, job: _Job, *, alone: bool) -> None:
     if not alone:
-        connection.exec_driver_sql("SAVEPOINT job")
+        bare(connection, "SAVEPOINT job")
     try:
         job.result = job.work(connection)
     except BaseException as error:  # noqa: BLE001 - handed to the task that asked
         job.error = error
         if not alone:
-            connection.exec_driver_sql("ROLLBACK TO job")
+            bare(connection, "ROLLBACK TO job")
     if not alone:
-        connection.exec_driver_sql("RELEASE job")
+        bare(connection, "RELEASE job")
 
 
 def _deliver(jobs: list[_Job]) -> None:

@@ -159,7 +159,7 @@ def _inbound(body: RunBody, actor: Actor) -> Inbound:
         actor=actor,
         overlap=body.overlap,
         key=body.idempotency_key,
-        digest=body.digest(),
+        digest=body.digest() if body.idempotency_key else b"",
         key_scope="agent",
         history=body.history,
         instructions=body.instructions,
@@ -171,7 +171,7 @@ async def _actor(body: RunBody, caller: Actor, core: Core) -> Actor:
     """Return whom the body names, else whose session it is, else the caller."""
     if body.actor is not None:
         return actor_of(body.actor)
-    return caller if body.session is None else (await core.session(body.session)).actor
+    return caller if body.session is None else await core.opener(body.session)
 
 
 def _stopping(core: Core, run: str, actor: Actor) -> Stopping:

@@ -114,7 +114,7 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, bod
         actor=principal.actor if principal.visitor else session.actor,
         overlap=body.overlap,
         key=body.idempotency_key,
-        digest=body.digest(),
+        digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
     )
     return answer(posted(await wired.core.receive(session.id, inbound)), 202)
