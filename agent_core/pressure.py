@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 _EVERY = 0.05
+_TICK = 0.001
+"""Seconds: what timers are counted in. uvloop's clock has no less, and asyncio rounds each wait up to it."""
 _LATE = 0.0005
-"""Seconds by which timers may be late while a loop has time to spare: less than the millisecond that uvloop counts in.
+"""Seconds by which timers may be late while a loop has time to spare: less than a tick.
 
 A loop that is later has a queue already, and the first words of a new answer wait in it a dozen times.
 """
@@ -50,7 +52,7 @@ class Pressure:
         self._timer = loop.call_later(_EVERY, self._look, loop, loop.time() + _EVERY)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        late = max(0.0, loop.time() - due)
+        late = max(0.0, _TICK * ((loop.time() - due + _TICK / 1000) // _TICK))  # whole ticks, be they a hair short
         if self._tell is not None:
             self._tell(late)
         self.note(late)

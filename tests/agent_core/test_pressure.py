@@ -1,6 +1,11 @@
 """Pressure: a loop that cannot keep up passes text on in larger pieces, one that can does not."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import pytest
 
 from agent_core.pressure import Pressure
 from agent_core.testing import pause, say
@@ -35,6 +40,43 @@ def test_a_loop_that_is_in_time_again_makes_none():
     """The pause shrinks once timers are in time, and ends."""
     assert pressed(*[LATE] * 3, IN_TIME).pause < pressed(*[LATE] * 3).pause
     assert pressed(*[1.0] * 100, *[IN_TIME] * 200).pause == 0
+
+
+class Loop:
+    """A loop whose timers come late by so many seconds, one after the other."""
+
+    def __init__(self, *late: float) -> None:
+        self.now, self._late, self.timer = 12.345, iter(late), None
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, call: Callable[..., None], *given: Any) -> None:
+        self.timer = partial(call, *given)
+        self.now += delay + next(self._late, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        (0.0, 0.0),
+        (0.0004, 0.0),
+        (0.0009, 0.0),
+        (0.000999999999, 0.001),
+        (0.001, 0.001),
+        (0.0031, 0.003),
+        (-0.0005, 0.0),
+    ],
+)
+def test_a_timer_is_late_by_whole_ticks(late, told):
+    """What a loop adds by rounding up is not lateness: an idle one would look as if it had a queue, for ever."""
+    heard: list[float] = []
+    pressure, loop = Pressure(heard.append), cast("Any", Loop(*[late] * 40))
+    pressure._wait(loop)
+    for _ in range(40):
+        loop.timer()
+    assert heard == pytest.approx([told] * 40, abs=1e-9)
+    assert (pressure.pause > 0) == (told > 0)
 
 
 async def test_it_measures_the_loop():
