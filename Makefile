@@ -56,7 +56,7 @@ fuzz: install ## Try new random examples, where `make test` tries the same ones 
 bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
-# The storm alone takes about 20 minutes; before it kills at each transaction of each scenario, then a thousand races and
+# The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
 # restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), and every fault and
 # kill in Slack.
 chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every fault in Slack, in about 40 minutes

@@ -16,13 +16,15 @@ Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 class Entry:
     """One message of the window; its request JSON is made once, when first asked for.
 
-    The bytes of its *files* must be given with `load` before that.
+    The bytes of its *files* must be given with `load` before that. *paused* is an answer that the next one continues.
     """
 
-    __slots__ = ("_encode", "_files", "_wire", "border", "message", "seq")
+    __slots__ = ("_encode", "_files", "_wire", "border", "message", "paused", "seq")
 
-    def __init__(self, seq: int, message: Message, encode: Encode, *, border: bool = False) -> None:
-        self.seq, self.message, self.border = seq, message, border
+    def __init__(
+        self, seq: int, message: Message, encode: Encode, *, border: bool = False, paused: bool = False
+    ) -> None:
+        self.seq, self.message, self.border, self.paused = seq, message, border, paused
         self._encode = encode
         self._files: Mapping[str, bytes] = {}
         self._wire: bytes | None = None
@@ -69,7 +71,6 @@ class Window:
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
-        self._paused: Entry | None = None
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are passed over."""
@@ -91,7 +92,6 @@ class Window:
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
         copy._corrects = dict(self._corrects)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
-        copy._paused = self._paused
         for body in held:
             copy._fold(self.seq, body)
         return copy
@@ -100,7 +100,7 @@ class Window:
         """Speak another wire from now on: every message is encoded anew when next asked for."""
         if encode != self._encode:
             self._encode = encode
-            self.entries = [Entry(x.seq, x.message, encode, border=x.border) for x in self.entries]
+            self.entries = [Entry(x.seq, x.message, encode, border=x.border, paused=x.paused) for x in self.entries]
 
     @property
     def border(self) -> int:
@@ -183,10 +183,11 @@ class Window:
         self._calls = tuple(p.call for p in parts if isinstance(p, ToolCall))
         self._results = {}
         self._native = Native(native.model, calls=native.calls) if native and native.calls else None
-        goes_on = native is not None and body.stop == "continue"
-        if goes_on or any(not isinstance(p, Reasoning) for p in parts):
-            self._add(seq, Message("assistant", parts, native))
-            self._paused = self.entries[-1] if goes_on else None
+        if body.partial:  # what it continued is not continued
+            self._give_up()
+        paused = native is not None and body.stop == "continue"
+        if paused or any(not isinstance(p, Reasoning) for p in parts):
+            self._add(seq, Message("assistant", parts, native), paused=paused)
             if body.partial:
                 self._add(seq, Message("user", (Text(STOPPED_NOTE),)))
 
@@ -196,19 +197,23 @@ class Window:
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None
 
-    def _add(self, seq: int, message: Message, *, border: bool = False) -> None:
-        goes_on = message.role == "tool" or message.native is not None
-        if self._paused is not None and not goes_on:
-            self._give_up(self._paused)
-        self.entries.append(Entry(seq, message, self._encode, border=border))
+    def _add(self, seq: int, message: Message, *, border: bool = False, paused: bool = False) -> None:
+        if message.role == "user":
+            self._give_up()
+        self.entries.append(Entry(seq, message, self._encode, border=border, paused=paused))
 
-    def _give_up(self, paused: Entry) -> None:
-        """Keep only the text of a *paused* answer that nothing continues: its server tools' calls have no results."""
-        parts = tuple(p for p in paused.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
-        message = Message(paused.message.role, parts)
-        stay = [Entry(paused.seq, message, self._encode, border=paused.border)] if parts else []
-        self.entries = [kept for entry in self.entries for kept in (stay if entry is paused else [entry])]
-        self._paused = None
+    def _give_up(self) -> None:
+        """Keep only the text of paused answers at the end: nothing continues them, and their calls have no results.
+
+        One that paused anew may hold the results of the one before it: they go together.
+        """
+        given_up: list[Entry] = []
+        while self.entries and self.entries[-1].paused:
+            given_up.append(self.entries.pop())
+        for entry in reversed(given_up):
+            parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
+            if parts:
+                self._add(entry.seq, Message("assistant", parts), border=entry.border)
 
     def _forget_reasoning(self) -> None:
         """Drop the thinking of all earlier answers, for good: newer models refuse it once the prefix has changed."""

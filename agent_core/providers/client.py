@@ -138,9 +138,11 @@ class SdkClient:
             headers = [(name, value) for name, value in sent.headers.raw if name.lower() not in _OWN]
             self._heads[path] = (sent.url, httpx2.Headers(headers))
             return response
+        headers = httpx2.Headers(head[1])
+        headers["Content-Length"] = str(len(body))  # without it a redirected request would go in chunks
         # A stream, because for content the same headers would be looked for, and put together, again.
         stream, limits = httpx2.ByteStream(body), {"timeout": self._timeout.as_dict()}
-        request = httpx2.Request("POST", head[0], headers=head[1], stream=stream, extensions=limits)
+        request = httpx2.Request("POST", head[0], headers=headers, stream=stream, extensions=limits)
         request.read()
         response = await sdk.http.send(request, stream=True)
         if not response.is_error:

@@ -1,15 +1,17 @@
 """What a model wrote itself, in the window: kept with answers and results, dropped where it would not be valid."""
 
+from functools import partial
+
 import pytest
 
 from agent_core import File, Message, Reasoning, Text, ToolCall
 from agent_core import events as e
-from agent_core.context.window import Window
+from agent_core.context.window import STOPPED_NOTE, Window
 from agent_core.events import FactBody
 from agent_core.messages import Native
 from agent_core.providers.base import Files
 from agent_core.state import REPAIR
-from tests.agent_core.history import ANN, closed, ended, history, opened, received, requested, started, wish
+from tests.agent_core.history import ANN, closed, ended, failed, history, opened, received, requested, started, wish
 
 MODEL = "anthropic:claude"
 WROTE = Native(MODEL, ('{"type":"thinking"},{"type":"tool_use"}',), ("toolu_1",))
@@ -67,16 +69,67 @@ def test_an_answer_that_pauses_is_replayed_without_any_text():
     assert natives(window)[1] == ("assistant", paused.native)
 
 
-@pytest.mark.parametrize("parts", [(), (Text("Let me look."),)], ids=["silent", "with text"])
-def test_a_paused_answer_that_nothing_continues_keeps_its_text_alone(parts):
-    """A call of the server's tool that never got a result would be refused: a run that ended there leaves the text."""
-    items = Native(MODEL, ('{"type":"server_tool_use"}',))
-    paused = [*opened("one"), started(takes=(1,)), answer(1, *parts, native=items, stop="continue"), closed(1)]
-    assert natives(window_of(*paused))[1:] == [("assistant", items)], "it may still be continued"
-    later = [received("two"), e.RunQueued(), started(2, takes=(8,))]
-    entries = window_of(*paused, e.RunCancelled(by=ANN, reason="user"), *later).entries
-    messages = [Message("user", (Text("one"),)), *(Message("assistant", parts) for _ in parts)]
-    assert [entry.message for entry in entries] == [*messages, Message("user", (Text("two"),))]
+SEARCHES = Native(MODEL, ('{"type":"server_tool_use"}',))
+FOUND = Native(MODEL, ('{"type":"web_search_tool_result"}',))
+LOOK, MORE = Text("Let me look."), Text("More.")
+
+
+def paused(n: int, *parts: Text) -> list[FactBody]:
+    """Return a step whose answer pauses, and the start of the one that continues it."""
+    return [answer(n, *parts, native=SEARCHES, stop="continue"), closed(n), started(n + 1)]
+
+
+def given_up(*bodies: FactBody) -> list[FactBody]:
+    """Return a run of *bodies* that is stopped, and another question."""
+    before = [*opened("one"), started(takes=(1,)), *bodies, e.RunCancelled(by=ANN, reason="user")]
+    return [*before, received("two"), e.RunQueued(), started(9, takes=(len(before) + 1,))]
+
+
+def left(window: Window) -> list[Message]:
+    """Return what is left between the first question and the last."""
+    first, *between, last = [entry.message for entry in window.entries]
+    assert (first, last) == (Message("user", (Text("one"),)), Message("user", (Text("two"),)))
+    return between
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"), [([()], []), ([(LOOK,)], [LOOK]), ([(LOOK,), (MORE,)], [LOOK, MORE]), ([(LOOK,), ()], [LOOK])]
+)
+def test_paused_answers_that_nothing_continues_keep_their_text_alone(texts, kept):
+    """A call of the server's tool without a result is refused; it may be in any of the answers that continued another.
+
+    The same by a window that spoke another wire in the meantime.
+    """
+    facts = history(*given_up(*(fact for n, parts in enumerate(texts, 1) for fact in paused(n, *parts))))
+    for seen in range(len(facts)):
+        window = Window(encode)
+        window.apply(facts[:seen])
+        window.recode(partial(encode))
+        window.apply(facts)
+        assert left(window) == [Message("assistant", (part,)) for part in kept], seen
+
+
+def test_a_paused_answer_that_may_be_continued_stays_as_it_is():
+    """While its run goes on nothing of it is given up, be the step that continues it tried again."""
+    window = window_of(*opened("one"), started(takes=(1,)), *paused(1, LOOK), failed(2), started(2, attempt=2))
+    assert natives(window)[1:] == [("assistant", SEARCHES)]
+
+
+@pytest.mark.parametrize(
+    "rest", [answer(2, MORE, native=FOUND, stop="done"), answer(2, MORE, native=None, stop="done")]
+)
+def test_a_paused_answer_that_was_continued_stays_for_good(rest):
+    """It was sent like this, and holds what the server's tools found; an answer of text alone continues one, too."""
+    window = window_of(*given_up(*paused(1, LOOK), rest, closed(2)))
+    assert left(window) == [Message("assistant", (LOOK,), SEARCHES), Message("assistant", (MORE,), rest.native)]
+
+
+def test_a_continuation_that_was_stopped_does_not_continue():
+    """Of what was cut only the text is kept, so the answer that it continues keeps no more."""
+    cut = e.MessageCompleted(message="msg_2", role="assistant", parts=(MORE,), stop="done", partial=True)
+    note = Message("user", (Text(STOPPED_NOTE),))
+    kept = left(window_of(*given_up(*paused(1, LOOK), cut)))
+    assert kept == [Message("assistant", (LOOK,)), Message("assistant", (MORE,)), note]
 
 
 def test_an_answer_that_only_thought_is_not_replayed():

@@ -1,16 +1,19 @@
 """Real models from end to end: the server as a process, the vendors' SDKs, and the vendors' wires behind a socket."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import httpx
 import pytest
 
 from agent_core.failures import told
 from agent_core.providers.models import table
-from agent_core.testing import call, fail, say
-from agent_core.testing.models import FakeModels, status
+from agent_core.testing import call, fail, pause, say
+from agent_core.testing.models import Asked, FakeModels, status
 from tests.app.frames import frames
 from tests.app.processes import Serving, Shell, start
 
@@ -30,11 +33,12 @@ ECHOES = [echo for key in KEYS for echo in (key, key[:-4])]
 ANSWERS = {f"fail {n}-{m}": answer for n, echo in enumerate(ECHOES) for m, answer in enumerate(refusals(echo))}
 
 
-def play(asked):
-    """Use a tool and answer, or fail as the message asks."""
+def play(read: asyncio.Event, asked: Asked) -> list[Any]:
+    """Use a tool and answer once whoever asks reads, or fail as the message asks."""
     if asked.text in ANSWERS:
         return ANSWERS[asked.text]
-    return [say("It is ", "42.")] if asked.step else [say("Let me see."), call("calculate", expression="6 * 7")]
+    first = [pause(read), say("Let me see."), call("calculate", expression="6 * 7")]
+    return [say("It is ", "42.")] if asked.step else first
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,16 @@ def case(request) -> Case:
 
 
 @pytest.fixture
-async def models() -> AsyncIterator[FakeModels]:
-    async with FakeModels(play) as models:
+def read() -> asyncio.Event:
+    """Cleared while a person has asked who does not read the events of the run yet."""
+    read = asyncio.Event()
+    read.set()
+    return read
+
+
+@pytest.fixture
+async def models(read: asyncio.Event) -> AsyncIterator[FakeModels]:
+    async with FakeModels(partial(play, read)) as models:
         yield models
 
 
@@ -83,22 +95,25 @@ async def serving(shell: Shell, models: FakeModels, case: Case, key: str) -> Asy
 class Person:
     """A visitor of the demo page."""
 
-    def __init__(self, http: httpx.AsyncClient, session: str) -> None:
-        self._http, self.path = http, f"/v1/sessions/{session}"
+    def __init__(self, http: httpx.AsyncClient, session: str, read: asyncio.Event) -> None:
+        self._http, self._read, self.path = http, read, f"/v1/sessions/{session}"
 
     async def ask(self, text: str) -> tuple[str, list]:
         """Say *text*; return the run and its events."""
+        self._read.clear()
         run = (await self._http.post(f"{self.path}/messages", json={"text": text})).json()["run_id"]
-        return run, frames((await self._http.get(f"/v1/runs/{run}/events")).text)
+        async with self._http.stream("GET", f"/v1/runs/{run}/events") as events:
+            self._read.set()
+            return run, frames((await events.aread()).decode())
 
 
 @pytest.fixture
-async def person(serving: Serving) -> AsyncIterator[Person]:
+async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[Person]:
     async with httpx.AsyncClient(base_url=serving.url, timeout=30) as http:
         token = (await http.get("/widget-demo/token")).json()["token"]
         http.headers["Authorization"] = f"Bearer {token}"
         session = (await http.post("/v1/sessions", json={})).json()
-        yield Person(http, session["id"])
+        yield Person(http, session["id"], read)
 
 
 @pytest.fixture

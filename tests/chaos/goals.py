@@ -10,7 +10,7 @@ from tests.chaos.takeover import Takeover
 OVER = {"completed", "failed", "cancelled"}
 VAIN = 1
 """Resumes in vain before a takeover up to which it counts: whoever was resumed in vain more often waits for it by rule,
-5 s and then longer, so that a run that kills its workers does not wear them out."""
+a second and then longer, so that a run that kills its workers does not wear them out."""
 
 
 @dataclass(frozen=True, slots=True)

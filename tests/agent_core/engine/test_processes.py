@@ -87,7 +87,7 @@ async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
         assert "stood still" in await line_of(first, "worker.ends_itself")
         async with asyncio.timeout(PATIENCE):
             assert await first.wait() == 1
-        assert types(await log_of(core, session)) == seen
+    assert types(await log_of(core, session)) == seen
 
 
 async def test_a_worker_that_is_told_to_stop_hands_its_runs_on(fleet: Fleet):
@@ -97,5 +97,5 @@ async def test_a_worker_that_is_told_to_stop_hands_its_runs_on(fleet: Fleet):
         assert await answers(core, session) == ["Whole."]
         async with asyncio.timeout(PATIENCE):
             assert await first.wait() == 0
-        facts = await log_of(core, session)
+    facts = await log_of(core, session)
     assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="handed_over")]

@@ -354,3 +354,19 @@ async def test_a_client_is_made_once_and_asked_side_by_side(dial):
     line = await dial(stream(WHOLE))
     assert await asyncio.gather(*(line.ask() for _ in range(20))) == [SAID] * 20
     assert await line.client.prepare() is await line.client.prepare()
+
+
+async def test_what_is_sent_on_elsewhere_arrives_whole(dial: Dial):
+    """A server that sends each request on gets the same from us each time: a body with its length, not in chunks."""
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        if asked.query_string:
+            return await stream(WHOLE)(asked)
+        raise web.HTTPTemporaryRedirect("/words?here")
+
+    line = await dial(answer)
+    assert [await line.ask() for _ in range(3)] == [SAID] * 3
+    assert line.bodies == [b'{"a": 1}'] * 6
+    first, *others = [{name.lower(): value for name, value in each.items()} for each in line.headers]
+    assert all(each["content-length"] == "8" and "transfer-encoding" not in each for each in (first, *others))
+    assert [each for each in others if each != first] == []

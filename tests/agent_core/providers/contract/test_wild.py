@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from tests.agent_core.stage import ANN, PATIENCE
 RUNS = 12
 SEEDS = range(6)
 OVERLAPS: tuple[Overlap, ...] = ("queue", "steer", "interrupt")
-PAUSE = [native({"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {}}), finish("continue")]
+SEARCH = {"type": "server_tool_use", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "content": []}
 
 
 class Wild:
@@ -26,17 +28,31 @@ class Wild:
     def __init__(self, wire: Wire, seed: int) -> None:
         self.wire, self.random = wire, random.Random(f"{wire.name} {seed}")  # noqa: S311 - no secret
         self.limit = self.random.choice([6, 12, 30, None])
+        self.searches = count(1)
 
     def answer(self, asked: Asked) -> list[Any]:
         dice = self.random
         if dice.random() < 0.1:
             return [fail(dice.choice(["overloaded", "rate_limited", "error"]), retry_after=0)]
+        return [*self._found(asked), *self._answer(asked)]
+
+    def _found(self, asked: Asked) -> list[Any]:
+        """Return the results of the searches with which the answer paused that this one continues."""
+        last: dict[str, Any] = asked.body["messages"][-1] if self.pauses else {"role": "user"}
+        if last["role"] == "user":
+            return []
+        searches = [each["id"] for each in last["content"] if each["type"] == SEARCH["type"]]
+        return [native({**FOUND, "tool_use_id": search}) for search in searches]
+
+    def _answer(self, asked: Asked) -> list[Any]:
+        dice = self.random
         said = [self._item() for _ in range(dice.randint(0, 5))]
         calls = [self._call() for _ in range(dice.choice([0, 0, 1, 1, 2, 3] if asked.step < 8 else [0]))]
-        ends = [[finish("length")], [finish("refused")], *([PAUSE] if self.pauses else [])]
-        last = dice.choice(ends) if dice.random() < 0.15 else []
-        if last is PAUSE:  # a vendor that pauses asks for no tool of ours
-            return [*said, *PAUSE]
+        pause = [native({**SEARCH, "id": f"s_{next(self.searches)}"}), finish("continue")] if self.pauses else None
+        ends = [[finish("length")], [finish("refused")], *([pause] if pause else [])]
+        last = dice.choice(ends) if dice.random() < (0.3 if pause else 0.15) else []
+        if last is pause:  # a vendor that pauses asks for no tool of ours
+            return [*said, *last]
         return [*said, *calls, *([self._item()] if dice.random() < 0.2 else []), *last]
 
     @property
