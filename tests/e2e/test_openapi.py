@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ FLAGS = (
     "--request-timeout",
     "10",
 )
+
+CAREFUL = {
+    "name": "careful",
+    "instructions": "Ask.",
+    "tools": ["calculate"],
+    "hooks": [{"event": "PreToolUse", "type": "approval", "config": {"edit": True, "remember": True}}],
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +76,14 @@ def is_far(name: str, bound: Any) -> bool:
     return name in {"maxLength", "maxItems"} and isinstance(bound, int) and bound >= 1_000
 
 
-def with_ids(spec: dict[str, Any], **ids: list[str]) -> dict[str, Any]:
-    """Return *spec* with paths below `/v1/<name>/{id}` that take these ids only."""
+def with_ids(spec: dict[str, Any], ids: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return *spec* with only these ids in paths that begin so; the longest beginning counts."""
     spec = json.loads(json.dumps(spec))
     for path, operations in spec["paths"].items():
-        for name, known in ids.items():
-            if path.startswith(f"/v1/{name}/{{id}}"):
-                for operation in operations.values():
-                    for parameter in operation["parameters"]:
-                        if parameter["in"] == "path":
-                            parameter["schema"] = {"type": "string", "enum": known}
+        starts = sorted((start for start in ids if path.startswith(start)), key=len)
+        for parameter in (each for operation in operations.values() for each in operation.get("parameters", ())):
+            if starts and parameter["in"] == "path":
+                parameter["schema"] = {"type": "string", "enum": list(ids[starts[-1]])}
     return spec
 
 
@@ -103,10 +109,27 @@ def tried(server: Server, folder: Path, spec: dict[str, Any], key: str | None, *
     return int(found[1])
 
 
-def test_an_operator_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
-    """With an operator's key, one request or several in a row."""
+async def test_an_operator_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+    """With an operator's key, one request or several in a row, for what is there and what is not."""
+    async with server.client() as operator:
+        sessions = [(await operator.post("/v1/sessions", json={"agent": "assistant"})).json()["id"] for _ in range(2)]
+        run = (await operator.post(RUNS, json={"input": "Hello"})).json()["id"]
+        assert (await operator.post("/v1/agents", json=CAREFUL)).status_code == 201
+        asks = (await operator.post("/v1/agents/careful/runs", json={"input": "What is 12 * 7?"})).json()
+    ids = {
+        "/v1/sessions/{id}": [sessions[0], "nobody"],  # it may be closed or deleted, those below live on
+        **{f"/v1/sessions/{{id}}/{what}": [sessions[1], "nobody"] for what in ("messages", "events", "fork")},
+        "/v1/runs/{id}": [run, "nobody"],
+        "/v1/approvals/{id}": [asks["pending"][0]["approval"], "nobody"],
+    }
+    spec = with_ids(described, ids)
+    for parameter in spec["paths"]["/v1/agents/{id}/runs"]["post"]["parameters"]:
+        parameter["example"] = "assistant"  # no more than that: agents that are made meanwhile may be run too
     # The stream of a session has no end of its own; its own test is below.
-    assert tried(server, tmp_path, described, KEY, *LEFT_OUT, "-n", "15") > 1_000
+    assert tried(server, tmp_path, spec, KEY, *LEFT_OUT, "-n", "15") > 1_000
+    async with server.client() as operator:
+        runs = (await operator.get("/v1/runs", params={"agent": "assistant", "limit": 100})).json()["items"]
+    assert len(runs) > 20, "what is described was hardly reached"
 
 
 async def test_a_visitor_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
@@ -118,7 +141,7 @@ async def test_a_visitor_gets_described_answers(server: Server, described: dict[
         session = await opened_by(ada)
         own = (await ada.post(f"{session}/messages", json={"text": "Hello"})).json()["run_id"]
     sessions = [session.rpartition("/")[2], theirs.rpartition("/")[2], "nobody"]
-    spec = with_ids(described, sessions=sessions, runs=[own, run, "nobody"])
+    spec = with_ids(described, {"/v1/sessions/{id}": sessions, "/v1/runs/{id}": [own, run, "nobody"]})
     phases = ("--phases", "coverage,fuzzing")
     assert tried(server, tmp_path, spec, token, *LEFT_OUT, *phases, "-n", "10") > 500
 
@@ -132,7 +155,7 @@ def test_streams_are_described_answers(server: Server, described: dict[str, Any]
     """The stream of a session, as far as it ends by itself: with `until=idle`."""
     key = {"Authorization": f"Bearer {KEY}"}
     run = httpx.post(f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False).json()
-    spec = with_ids(described, sessions=[run["session"], "nobody"])
+    spec = with_ids(described, {"/v1/sessions/{id}": [run["session"], "nobody"]})
     for parameter in spec["paths"][EVENTS]["get"]["parameters"]:
         if parameter["name"] == "until":
             parameter |= {"required": True, "schema": {"enum": ["idle"]}}
