@@ -4,9 +4,10 @@ import asyncio
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from tests.e2e.conftest import StartServer
 from tests.e2e.follower import Follower, ends
 from tests.e2e.server import SECRET, Server, environment, parley, prepare, serving
 from tests.e2e.test_kill import ASK, WHOLE, ask, holds_once, opened
+from tests.postgres import Server as Postgres
 from tests.postgres import postgres_server
 
 SOON = 60.0
@@ -158,42 +160,59 @@ async def test_sqlite_has_no_workers(place: Path, start_server: StartServer):
         assert re.fullmatch(r"parley: DATABASE_URL: [^\n]+\n", refused.stderr)
 
 
-async def test_a_postgres_that_is_away_for_a_while(place: Path):
-    """Requests say so and when to try again, nothing is logged but that; once it is back a run goes on to its end."""
-    with postgres_server() as postgres, postgres.database() as url, serving(place, rate=50, DATABASE_URL=url) as server:
+class Talk(NamedTuple):
+    """A server on a Postgres of its own, in the middle of an answer that somebody reads."""
+
+    postgres: Postgres
+    server: Server
+    client: httpx.AsyncClient
+    session: str
+    run: str
+
+    @asynccontextmanager
+    async def without_postgres(self) -> AsyncIterator[None]:
+        await asyncio.to_thread(self.postgres.stop, "immediate")
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self.postgres.start)
+
+
+@asynccontextmanager
+async def talking(place: Path, rate: int) -> AsyncIterator[Talk]:
+    with (
+        postgres_server() as postgres,
+        postgres.database() as url,
+        serving(place, rate=rate, DATABASE_URL=url) as server,
+    ):
         async with server.client() as client:
             session, run = await ask(client)
             follower = Follower(server, f"{session}/events", ends)
             await follower.text_of(10)
-            await asyncio.to_thread(postgres.stop, "immediate")
-            try:
-                answer = await client.get("/v1/agents")
-                assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-                assert int(answer.headers["Retry-After"]) > 0
-                assert (await client.post(f"{session}/messages", json={"text": "Hi"})).status_code == 503
-                assert (await ready(server))[0] == 503
-                assert (await client.get("/healthz")).status_code == 200
-            finally:
-                await asyncio.to_thread(postgres.start)
-            assert (await until_completed(client, run))["output"]["text"] == WHOLE
-            assert next(iter((await anew(server, session)).answers)).text == WHOLE
+            yield Talk(postgres, server, client, session, run)
             await follower.leave()
+
+
+async def test_a_postgres_that_is_away_for_a_while(place: Path):
+    """Requests say so and when to try again, nothing is logged but that; once it is back a run goes on to its end."""
+    async with talking(place, rate=50) as talk:
+        _, server, client, session, run = talk
+        async with talk.without_postgres():
+            answer = await client.get("/v1/agents")
+            assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+            assert int(answer.headers["Retry-After"]) > 0
+            assert (await client.post(f"{session}/messages", json={"text": "Hi"})).status_code == 503
+            assert (await ready(server))[0] == 503
+            assert (await client.get("/healthz")).status_code == 200
+        assert (await until_completed(client, run))["output"]["text"] == WHOLE
+        assert next(iter((await anew(server, session)).answers)).text == WHOLE
 
 
 async def test_a_stop_while_postgres_is_away(place: Path):
     """A process whose database is away ends as soon as it is told to, whatever it still wants to write there."""
-    with postgres_server() as postgres, postgres.database() as url, serving(place, rate=20, DATABASE_URL=url) as server:
-        async with server.client() as client:
-            session, _ = await ask(client)
-            follower = Follower(server, f"{session}/events", ends)
-            await follower.text_of(10)
-            await asyncio.to_thread(postgres.stop, "immediate")
-            try:
-                assert (await ready(server))[0] == 503
-                assert await asyncio.to_thread(server.interrupt, signal.SIGTERM, within=SOON) == 0
-            finally:
-                await asyncio.to_thread(postgres.start)
-            await follower.leave()
+    async with talking(place, rate=20) as talk, talk.without_postgres():
+        assert (await ready(talk.server))[0] == 503
+        assert await asyncio.to_thread(talk.server.interrupt, signal.SIGTERM, within=SOON) == 0
 
 
 async def until_completed(client: httpx.AsyncClient, run: str) -> dict:
