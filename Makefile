@@ -18,6 +18,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/venv
 	@scripts/venv
 	@$(PIP) install --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -X no_debug_ranges -m app.bytecode
 	@touch $@
 
 run: install ## Install, migrate the database and serve; Ctrl-C stops it

@@ -1,6 +1,5 @@
 """The command `parley`: serve, and the API's own verbs as thin clients of the running server."""
 
-import gc
 import json
 import logging
 import sys
@@ -9,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app import begin
 from app.cli_approvals import approvals
 from app.cli_printing import connect, row, short, show
 
 if TYPE_CHECKING:
     from app.client import Client
-    from app.settings import Settings
 
 app = typer.Typer(
     help="One agent core, many places to talk to it.",
@@ -37,19 +36,6 @@ app.add_typer(slack, name="slack")
 Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at most.")]
 
 
-def main() -> None:
-    """Run the command line; an error of ours is one line and the exit code 1."""
-    try:
-        app()
-    except Exception as error:
-        from agent_core import ParleyError
-
-        if not isinstance(error, ParleyError):
-            raise
-        sys.stderr.write(f"parley: {error}\n")
-        sys.exit(1)
-
-
 @app.command()
 def serve(
     *,
@@ -58,13 +44,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the API and the page until Ctrl-C."""
-    settings = _beginning()
-    from app.lean import NO_V1, without
-
-    with without(NO_V1):
-        from app.main import serve as run
-
-    run(settings, web_only=web_only)
+    begin.serve(web_only=web_only)
 
 
 @app.command()
@@ -75,10 +55,7 @@ def worker(
     ] = None,
 ) -> None:
     """Drive runs, beside any number of others, until Ctrl-C (Postgres)."""
-    settings = _beginning()
-    from app.main import work as run
-
-    run(settings, health_port=health_port)
+    begin.worker(health_port=health_port)
 
 
 @app.command()
@@ -200,12 +177,8 @@ def show_session(id: str) -> None:
 @slack.callback()
 def listen_to_slack(context: typer.Context) -> None:
     """Hear Slack by Socket Mode until Ctrl-C (SLACK_APP_TOKEN); on SQLite `parley serve` does so too."""
-    if context.invoked_subcommand is not None:
-        return
-    settings = _beginning()
-    from app.main import listen as run
-
-    run(settings)
+    if context.invoked_subcommand is None:
+        begin.slack()
 
 
 @slack.command("manifest")
@@ -229,22 +202,6 @@ def simulate_slack(context: typer.Context) -> None:
     run(context.args)
 
 
-def _beginning() -> "Settings":
-    """Prepare a process that lasts, and return its settings."""
-    # Nothing that is imported from here on is garbage; once the process is up, `settle_memory` collects again.
-    gc.disable()
-    from app import lean
-
-    lean.libraries()
-    from app import logs
-    from app.settings import load_settings
-
-    logs.configure()
-    settings = load_settings()
-    logs.configure(settings.log)
-    return settings
-
-
 def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
     from app.client import Refused
 
@@ -254,7 +211,3 @@ def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
         if refused.status != 404:  # noqa: PLR2004 - HTTP's own number
             raise
     return client.call("POST", "/v1/agents", body=definition)
-
-
-if __name__ == "__main__":
-    main()

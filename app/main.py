@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import linecache
 import os
 import signal
 import sys
@@ -314,6 +315,8 @@ def settle_memory() -> None:
 
     Nothing is collected first: what imports leave behind is little, and the loop would stand still for over 0.1 s.
     """
+    linecache.clearcache()  # code that libraries have generated
+    sys.path_importer_cache.clear()  # the names of all files in the folders of packages
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 50, 100)

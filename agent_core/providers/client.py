@@ -5,12 +5,15 @@ the history. So a ready body goes in, and the data of the events of each network
 """
 
 import asyncio
+import ssl
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import aiohttp
+import aiohttp.connector
 import httpx2
 import msgspec
 
@@ -205,6 +208,17 @@ class SdkClient:
         else:
             text = f"The connection to `{self._provider}` broke: {type(root).__name__}: {root}"
         return failed("network", text)
+
+
+def verified() -> ssl.SSLContext | bool:
+    """Return the certificates to trust as an SDK takes them: those that aiohttp has read, else True for its own.
+
+    Elsewhere than on Linux the SDK's own are the system's, which aiohttp does not ask.
+    """
+    found: ssl.SSLContext | None = getattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", None)
+    if sys.platform != "linux" or found is None or not found.cert_store_stats()["x509_ca"]:
+        return True
+    return found
 
 
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:

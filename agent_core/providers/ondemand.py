@@ -3,14 +3,14 @@
 `import anthropic` executes 2,900 modules, nearly all of them types, for a client that needs a third of them; that of
 `openai` needs a tenth. Under `on_demand` a package is found as it is, but its `__init__` waits: what that imports from
 modules of the package is taken from there when somebody asks for it, and whatever else is asked executes it. Nothing is
-missing: it is what Python 3.15 calls a lazy import. Functions that are imported by name and hardly ever called can wait
-for their first call.
+missing: it is what Python 3.15 calls a lazy import. A module of functions that are hardly ever called can wait for the
+first call.
 """
 
 import ast
 import importlib
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -23,9 +23,16 @@ from typing import Any
 def on_demand(*packages: str, uncalled: Sequence[str] = ()) -> Generator[None]:
     """Let the `__init__` of *packages*, and of those in them, wait when they are imported here for the first time.
 
-    A function that is asked of a package in *uncalled* brings its module when it is called, and not before.
+    Of *uncalled*, modules by their whole names, functions are there at once; calling one executes the module, as does
+    asking for anything else.
     """
-    finder = _Finder(packages, uncalled)
+    with _first(_Finder(packages, uncalled)):
+        yield
+
+
+@contextmanager
+def _first(finder: "_Finder") -> Generator[None]:
+    """Let *finder* be asked before others."""
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -42,30 +49,41 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        # A *target* is a package whose `__init__` is to be executed after all.
+        # A *target* is a module that is to be executed after all.
         if target is not None or not f"{name}.".startswith(self._roots):
             return None
         spec = PathFinder.find_spec(name, path)
-        if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.loader.is_package(name):
+        if spec is None or not isinstance(spec.loader, SourceFileLoader):
             return None
-        spec.loader = _Loader(name, spec.loader.path, uncalled=name in self._uncalled)
+        if spec.loader.is_package(name):
+            spec.loader = _Loader(name, spec.loader.path, self, _Package)
+        elif name in self._uncalled:
+            spec.loader = _Loader(name, spec.loader.path, self, _Uncalled)
+        else:
+            return None
         return spec
 
 
 class _Loader(SourceFileLoader):
-    """Makes a package whose `__init__` waits; if *uncalled* its functions do, too."""
+    """Makes a module of the class *waiting*, which is not executed."""
 
-    def __init__(self, name: str, path: str, *, uncalled: bool) -> None:
+    def __init__(self, name: str, path: str, finder: _Finder, waiting: type[ModuleType]) -> None:
         super().__init__(name, path)
-        self.uncalled = uncalled
+        self.finder, self._waiting = finder, waiting
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__class__ = _Package
+        module.__class__ = self._waiting
 
     @cached_property
     def places(self) -> Mapping[str, tuple[str, str]]:
         """The modules, with the names there, of what the `__init__` imports; read when first asked: some are large."""
         return _places(self.name, self.get_data(self.path))
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        """The functions of the module; read when first asked."""
+        body = ast.parse(self.get_data(self.path)).body
+        return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 class _Package(ModuleType):
@@ -75,7 +93,7 @@ class _Package(ModuleType):
         try:
             value = self._taken(name)
         except Exception:  # noqa: BLE001 - whatever does not work alone may work as the package itself would do it
-            return self._executed(name)
+            return _executed(self, name)
         setattr(self, name, value)
         return value
 
@@ -84,44 +102,44 @@ class _Package(ModuleType):
 
     def _taken(self, name: str) -> Any:
         """Return *name* from the module that has it, or the module of that name."""
-        loader, module = _loader(self), f"{self.__name__}.{name}"
-        if place := loader.places.get(name):
-            if loader.uncalled and _is_function(*place):
-                return _calling(*place)
+        module = f"{self.__name__}.{name}"
+        if place := _loader(self).places.get(name):
             return getattr(importlib.import_module(place[0]), place[1])
         if name.startswith("__") or find_spec(module) is None:
             raise AttributeError(name)
         return importlib.import_module(module)
 
-    def _executed(self, name: str) -> Any:
-        """Return what *name* is once the `__init__` was executed, which is done under the import's own lock."""
-        importlib.reload(self)
-        self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue] - as `importlib.util.LazyLoader` does
-        return getattr(self, name)
+
+class _Uncalled(ModuleType):
+    """A module that was not executed and whose functions hardly anybody calls."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # by it an import tells a package from a module
+            raise AttributeError(name)
+        loader = _loader(self)
+        if name not in loader.functions:
+            return _executed(self, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with _first(loader.finder):  # what it imports may wait, too
+                function = _executed(self, name)
+            return function(*args, **kwargs)
+
+        return call
 
 
-def _loader(package: ModuleType) -> _Loader:
-    loader = package.__loader__
+def _executed(module: ModuleType, name: str) -> Any:
+    """Return *name* of *module* once it was executed, which is done under the import's own lock."""
+    if type(module) is not ModuleType:
+        importlib.reload(module)
+        module.__class__ = ModuleType
+    return getattr(module, name)
+
+
+def _loader(module: ModuleType) -> _Loader:
+    loader = module.__loader__
     assert isinstance(loader, _Loader)
     return loader
-
-
-def _is_function(module: str, name: str) -> bool:
-    """Tell whether *name* is a function of *module*, which was not imported yet."""
-    spec = None if module in sys.modules else find_spec(module)
-    if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        return False
-    body = ast.parse(spec.loader.get_data(spec.loader.path)).body
-    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name for node in body)
-
-
-def _calling(module: str, name: str) -> Callable[..., Any]:
-    """Return what calls the function *name* of *module*, which is imported then."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module(module), name)(*args, **kwargs)
-
-    return call
 
 
 def _places(package: str, source: bytes) -> Mapping[str, tuple[str, str]]:

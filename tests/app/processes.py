@@ -27,7 +27,7 @@ class Shell:
         self._folder = folder
 
     async def start(self, *words: str, **env: str) -> Process:
-        command = (sys.executable, "-m", "app.cli", *words)
+        command = (sys.executable, "-m", "app", *words)
         return await asyncio.create_subprocess_exec(
             *command, cwd=self._folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
         )

@@ -339,7 +339,7 @@ def test_the_command_answers_in_a_process_of_its_own(tmp_path, arguments, typed,
     """Without a server `parley chat` brings its own core: answers go to standard output, one line tells an error."""
     env = {**os.environ, "PARLEY_DATA": str(tmp_path), "PARLEY_DEMO_RATE": "0"}
     found = subprocess.run(
-        [sys.executable, "-m", "app.cli", "chat", *arguments],
+        [sys.executable, "-m", "app", "chat", *arguments],
         check=False,
         input=typed,
         env=env,

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from agent_core.testing import say
 from agent_core.testing.models import FakeModels
+from app.bytecode import LIBRARIES
 from app.lean import unbuilt, without
 from app.migrate import migrate
 from app.settings import Settings
@@ -23,13 +24,16 @@ ROOT = Path(__file__).parents[2]
 # What a server on SQLite does without, and who would bring it.
 UNUSED = {
     "alembic": "parley migrate",
+    "anthropic.types": "the first error of a vendor",
     "asyncpg": "Postgres",
+    "bz2": "archives",
     "cryptography": "a secret to keep",
     "dbos": "Postgres",
     "greenlet": "Postgres",
     "httpx": "parley chat",
     "hypothesis": "tests",
     "jsonschema": "the first call of a tool",
+    "lzma": "archives",
     "prometheus_client": "/metrics",
     "psycopg": "Postgres",
     "pydantic.v1": "FastAPI",
@@ -40,22 +44,28 @@ UNUSED = {
     "slack_bolt": "Slack",
     "slack_sdk": "Slack",
     "sqlalchemy.dialects.postgresql": "the tables",
+    "typer": "any other command",
     "uvicorn.supervisors": "uvicorn's command line",
+    "yaml._yaml": "yaml",
 }
 SDKS = {"anthropic", "openai"}
+OURS = ("agent_core.tools.builtin.calculate", "app.api.runs", "channels.web.routes")
 KEY = "operators-key"
-# `parley serve` that says at its end what it imported.
+# `parley serve` that says at its end what it imported, and whether a docstring came with it.
 SERVE = """
 import atexit, json, sys
-atexit.register(lambda: print(json.dumps([name for name, module in sys.modules.items() if module]), flush=True))
+def has(module):
+    return str(vars(module).get("__file__")).endswith(".py") and bool(module.__doc__)
+told = lambda: {name: has(module) for name, module in sys.modules.items() if module}
+atexit.register(lambda: print(json.dumps(told()), flush=True))
 sys.argv = ["parley", "serve"]
-from app.cli import main
+from app.__main__ import main
 main()
 """
 
 
-async def imported(data: Path, **keys: str) -> set[str]:
-    """Return what `parley serve` imports until it has answered once."""
+async def imported(data: Path, **keys: str) -> dict[str, bool]:
+    """Return what `parley serve` imports until it has answered once, and whether with a docstring."""
     migrate(Settings(_env_file=None, data=data))  # type: ignore[call-arg]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
     environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
@@ -71,13 +81,13 @@ async def imported(data: Path, **keys: str) -> set[str]:
         assert answer.json()["status"] == "completed"
         process.send_signal(signal.SIGTERM)
         out, _ = await process.communicate()
-    return set(json.loads(out.splitlines()[-1]))
+    return json.loads(out.splitlines()[-1])
 
 
 async def test_without_keys(tmp_path: Path):
     """A server imports no SDK, no other database and no other command before something needs it."""
     found = await imported(tmp_path)
-    assert found & {*UNUSED, *SDKS, "aiohttp", "httpx2"} == set()
+    assert {*found} & {*UNUSED, *SDKS, "aiohttp", "httpx2"} == set()
     assert "fastapi" in found
 
 
@@ -90,8 +100,10 @@ async def test_with_a_key(tmp_path: Path, vendor: str, other: str, path: str, ty
     async with FakeModels([(say("Hello."),)]) as models:
         keys = {f"{vendor.upper()}_API_KEY": "any", f"{vendor.upper()}_BASE_URL": models.url + path}
         found = await imported(tmp_path, **keys)
-    assert found & {*UNUSED, other, types} == set()
+    assert {*found} & {*UNUSED, other, types} == set()
     assert vendor in found
+    assert {name for name, told in found.items() if told and name.partition(".")[0] in LIBRARIES} == set()
+    assert all(found[name] for name in OURS)
 
 
 def test_without(monkeypatch: pytest.MonkeyPatch):

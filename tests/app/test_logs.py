@@ -26,13 +26,14 @@ from tests.conftest import ANN
 MARKER = "the-secret-of-the-locals"
 CRASH = """
 import app.cli as cli
+from app.__main__ import main
 
 @cli.app.command()
 def crash():
     secret = "-".join(("the-secret", "of-the-locals"))
     raise RuntimeError("It broke.")
 
-cli.main()
+main()
 """
 
 

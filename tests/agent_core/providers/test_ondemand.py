@@ -133,22 +133,32 @@ def test_left_alone(package):
 
 
 def test_uncalled(package):
-    """A function that waits for its call brings its module with the first one, and is that function to its caller."""
-    tracing = bare(package, "ended", uncalled="tracing", of="tracing")
-    assert f"{package}.tracing.late" not in loaded(package)
+    """A function that waits for its call executes its module with the first one, and is that function to its caller."""
+    tracing = bare(package, "ended", uncalled="tracing.late", of="tracing")
+    assert f"{package}.types" not in loaded(package)
     large, of = tracing.ended(of=1)
     assert (large.__name__, large.__module__, of) == ("Large", f"{package}.types.large", 1)
+    assert tracing.ended(of=2) == (large, 2)
 
 
 def test_only_functions_wait(package):
-    """A class is there at once: somebody may derive from it; so is a function of a module that is there anyway."""
-    tracing = bare(package, "Span", "traced", uncalled="tracing", of="tracing")
+    """What is no function, as a class from which somebody may derive, executes its module, and is then as ever."""
+    tracing = bare(package, "traced", uncalled="tracing.spans", of="tracing")
+    spans, waiting = tracing.spans, tracing.traced
     assert isinstance(tracing.Span, type)
-    assert tracing.traced.__module__ == f"{package}.tracing.spans"
+    assert (type(spans), spans.traced.__module__) == (type(sys), f"{package}.tracing.spans")
+    assert waiting() is spans.traced() is None
+
+
+def test_nothing_of_the_kind_in_what_waits(package):
+    """What a module that waits does not have is an AttributeError too."""
+    tracing = bare(package, "ended", uncalled="tracing.late", of="tracing")
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = tracing.late.nothing_of_the_kind
 
 
 def test_elsewhere_functions_come_at_once(package):
-    """Functions of packages that were not named are the very functions."""
+    """Functions of modules that were not named are the very functions."""
     tracing = bare(package, "ended", of="tracing")
     assert tracing.ended.__module__ == f"{package}.tracing.late"
 
