@@ -14,11 +14,11 @@ help: ## Show this list
 
 install: $(STAMP) ## Make .venv and install Parley with all its tools (does nothing when up to date)
 
-$(STAMP): requirements.lock pyproject.toml scripts/venv
+$(STAMP): requirements.lock pyproject.toml scripts/venv app/bytecode.py
 	@scripts/venv
 	@$(PIP) install --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -X no_debug_ranges -m app.bytecode
+	@$(BIN)/python -B -X no_debug_ranges -m app.bytecode
 	@touch $@
 
 run: install ## Install, migrate the database and serve; Ctrl-C stops it

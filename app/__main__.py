@@ -7,9 +7,11 @@ LASTING = ("serve", "worker", "slack")
 
 
 def main() -> None:
-    """Do what was asked; an error of ours is one line and the exit code 1."""
+    """Do what was asked; an error of ours is one line and the exit code 1, Ctrl-C is the exit code 130."""
     try:
         _main(sys.argv[1:])
+    except KeyboardInterrupt:  # before there is anything to end
+        sys.exit(130)
     except Exception as error:
         from agent_core import ParleyError  # noqa: PLC0415 - as all here: not before it is needed
 
@@ -20,15 +22,14 @@ def main() -> None:
 
 
 def _main(words: list[str]) -> None:
-    match words:
-        case [word] if word in LASTING:
-            from app import begin  # noqa: PLC0415
+    if len(words) == 1 and words[0] in LASTING:
+        from app import begin  # noqa: PLC0415
 
-            getattr(begin, word)()
-        case _:
-            from app.cli import app  # noqa: PLC0415
+        getattr(begin, words[0])()
+    else:
+        from app.cli import app  # noqa: PLC0415
 
-            app()
+        app()
 
 
 if __name__ == "__main__":

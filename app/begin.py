@@ -11,6 +11,9 @@ from app import bytecode
 if typing.TYPE_CHECKING:
     from app.settings import Settings
 
+STARTING = (10_000, 1_000, 1_000)
+"""The collector's thresholds until a process is up: only what is young is looked at, for most of the rest lasts."""
+
 
 def serve(*, web_only: bool = False) -> None:
     """Serve until a signal comes; with *web_only* drive no runs."""
@@ -41,8 +44,7 @@ def slack() -> None:
 
 def _settings() -> "Settings":
     """Import what any such process needs, and return its settings."""
-    # Nothing that is imported from here on is garbage; once the process is up, `settle_memory` collects again.
-    gc.set_threshold(10_000, 1_000, 1_000)
+    gc.set_threshold(*STARTING)
     bytecode.use()
     from app import lean
 

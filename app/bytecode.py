@@ -1,9 +1,10 @@
-"""Load libraries from bytecode without docstrings: 5 MB that nobody reads in a process that serves.
+"""Load libraries without what nobody reads in a process that serves: 6 MB.
 
-It is the bytecode of `python -OO`, which also leaves out asserts. That switch itself is for the whole process, and what
-a tool tells the model, like what the API's description says, is made of docstrings. `make install` writes it beside the
-libraries' other bytecode, by `python -X no_debug_ranges -m app.bytecode`; an option that leaves out where in a line
-something is. Where there is none, or only one of an older source, the other is taken.
+`python -OO` would leave docstrings out of our own code and everybody's tools too, which tell models and readers of the
+API's description what there is. So `make install` compiles what a server imports of others, Python's own modules among
+them, once more as that switch would: `python -B -X no_debug_ranges -m app.bytecode`. The options keep other bytecode as
+it is, and leave out where in a line something is. The result has a folder of its own in the environment; a module of
+which there is none, or none of this very source, is loaded as ever.
 """
 
 import marshal
@@ -18,48 +19,22 @@ from importlib.machinery import (
     SourceFileLoader,
     SourcelessFileLoader,
 )
-from importlib.util import MAGIC_NUMBER, cache_from_source
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 from types import CodeType
 
 # What is imported at the top of this file is loaded as ever.
 # ruff: noqa: PLC0415
 
-LIBRARIES = frozenset(
-    {
-        "aiohttp",
-        "annotated_types",
-        "anthropic",
-        "anyio",
-        "attr",
-        "docstring_parser",
-        "dotenv",
-        "fastapi",
-        "httpcore2",
-        "httpx2",
-        "idna",
-        "multidict",
-        "openai",
-        "opentelemetry",
-        "pydantic",
-        "pydantic_core",
-        "pydantic_settings",
-        "sqlalchemy",
-        "sqlmodel",
-        "structlog",
-        "typing_extensions",
-        "typing_inspection",
-        "yaml",
-        "yarl",
-    }
-)
-"""Those with many docstrings. What stands between strangers and the rest, starlette and uvicorn, keeps its asserts."""
-_LEVEL = 2
-_HEADER = 16
-"""Bytes before the code: Python's magic number, flags, the source's time in seconds and its size (PEP 552)."""
+FOLDER = Path(sys.prefix) / "parley-bytecode"
+AS_EVER = frozenset({"__main__", "agent_core", "app", "channels", "migrations", "starlette", "uvicorn"})
+"""Ours; and what stands between strangers and all others keeps its asserts, which the switch leaves out."""
+UNANNOTATED = frozenset({"sqlalchemy"})
+"""Whose functions are annotated for type checkers alone, with half a megabyte."""
 
 
 def use() -> None:
-    """Load `LIBRARIES`, and Python's own, so from here on."""
+    """Load modules so from here on."""
     hook = FileFinder.path_hook(
         (ExtensionFileLoader, EXTENSION_SUFFIXES),
         (_Loader, SOURCE_SUFFIXES),
@@ -70,44 +45,59 @@ def use() -> None:
 
 
 class _Loader(SourceFileLoader):
-    """Loads a module as ever, but from bytecode without docstrings if it is a library's and there is any."""
+    """Loads a module as ever, unless `write` has compiled this very source."""
 
     def get_code(self, fullname: str) -> CodeType | None:
-        package = fullname.partition(".")[0]
-        if package in LIBRARIES or package in sys.stdlib_module_names:
-            found = self._found()
-            if found is not None:
-                return marshal.loads(found)  # noqa: S302 - as Python itself does with the file beside it
-        return super().get_code(fullname)
+        return self._bare() or super().get_code(fullname)
 
-    def _found(self) -> memoryview | None:
-        """Return the code of the file without docstrings, if it was made of the source that is there."""
+    def _bare(self) -> CodeType | None:
         try:
-            data = memoryview(self.get_data(cache_from_source(self.path, optimization=_LEVEL)))
-            stats = self.path_stats(self.path)
-        except OSError:
+            data = memoryview(self.get_data(_place(self.path)))
+            of = self.source()
+            found = marshal.loads(data[len(of) :]) if data[: len(of)] == of else None  # noqa: S302 - as Python does
+        except (OSError, EOFError, ValueError, TypeError):
             return None
-        made_of = b"".join((int(stats[name]) & 0xFFFF_FFFF).to_bytes(4, "little") for name in ("mtime", "size"))
-        return data[_HEADER:] if data[:_HEADER] == MAGIC_NUMBER + bytes(4) + made_of else None
+        return found if isinstance(found, CodeType) else None
+
+    def source(self) -> bytes:
+        """Return which source it is, and for which Python: what stands before the bytecode of it."""
+        stats = self.path_stats(self.path)
+        return b"%b%d %d\n" % (MAGIC_NUMBER, int(stats["mtime"]), stats["size"])
 
 
-def write() -> int:
-    """Write that bytecode for what servers import of `LIBRARIES`; return for how many modules.
+def _place(path: str) -> str:
+    return f"{FOLDER}{path}.{sys.implementation.cache_tag}"
 
-    Raises OSError where the libraries are not this user's to write beside.
-    """
+
+def write() -> None:
+    """Compile what servers import and need not load as ever; raises OSError where `FOLDER` cannot be written."""
     import asyncio
-    from py_compile import PycInvalidationMode, compile  # noqa: A004
+    from shutil import rmtree
 
-    asyncio.run(_imported())
-    paths = {loader.path for name, loader in _loaders() if name.partition(".")[0] in LIBRARIES}
-    for path in paths:
-        # Not by hash, which SOURCE_DATE_EPOCH would ask for: the time is what is compared.
-        compile(path, doraise=True, optimize=_LEVEL, invalidation_mode=PycInvalidationMode.TIMESTAMP)
-    return len(paths)
+    asyncio.run(_import())
+    rmtree(FOLDER, ignore_errors=True)
+    for library, loader in _loaded():
+        if library not in AS_EVER:
+            place, source = Path(_place(loader.path)), loader.get_data(loader.path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            code = _compiled(source, loader.path, annotated=library not in UNANNOTATED)
+            place.write_bytes(loader.source() + marshal.dumps(code))
 
 
-async def _imported() -> None:
+def _compiled(source: bytes, path: str, *, annotated: bool) -> CodeType:
+    """Return the code of *source* without docstrings and asserts, and without the annotations of its functions."""
+    import ast
+
+    tree = ast.parse(source, path)
+    for node in ast.walk(tree) if not annotated else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    return compile(tree, path, "exec", dont_inherit=True, optimize=2)
+
+
+async def _import() -> None:
     """Import what a server does, on either database, with either SDK."""
     from app import lean
 
@@ -117,16 +107,18 @@ async def _imported() -> None:
     from agent_core.providers.anthropic import anthropic
     from agent_core.providers.openai import openai
 
-    for provider in (anthropic(api_key="none"), openai(api_key="none")):
+    for make in (anthropic, openai):
+        provider = make(api_key="none", base_url="http://localhost")
         await provider.prepare()
         await provider.close()
 
 
-def _loaders() -> Iterator[tuple[str, SourceFileLoader]]:
+def _loaded() -> Iterator[tuple[str, _Loader]]:
+    """Give the modules that were loaded from a source, each with the name of its library."""
     for name, module in tuple(sys.modules.items()):
         loader = getattr(module, "__loader__", None)
         if isinstance(loader, SourceFileLoader):
-            yield name, loader
+            yield name.partition(".")[0], _Loader(name, loader.path)
 
 
 if __name__ == "__main__":

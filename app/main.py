@@ -35,6 +35,8 @@ from channels.web.identity import Tokens
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of a worker at whether its own work still goes on."""
+SERVING = (20_000, 50, 100)
+"""The collector's thresholds once a process is up: how many objects more, and how many looks at younger ones."""
 _log = structlog.get_logger("parley.process")
 
 
@@ -241,7 +243,7 @@ async def _settling(up: asyncio.Event, prepare: Callable[[], Awaitable[None]] | 
 
 
 async def _settle(up: asyncio.Event, prepare: Callable[[], Awaitable[None]] | None) -> None:
-    """Once the server is *up*, *prepare* what the default model needs, and let the collector work again after that.
+    """Once the server is *up*, *prepare* what the default model needs; of what comes after, garbage is collected.
 
     A process that asks no model has nothing to prepare.
     """
@@ -318,5 +320,4 @@ def settle_memory() -> None:
     linecache.clearcache()  # code that libraries have generated
     sys.path_importer_cache.clear()  # the names of all files in the folders of packages
     gc.freeze()
-    gc.enable()
-    gc.set_threshold(20_000, 50, 100)
+    gc.set_threshold(*SERVING)

@@ -5,15 +5,12 @@ the history. So a ready body goes in, and the data of the events of each network
 """
 
 import asyncio
-import ssl
-import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import aiohttp
-import aiohttp.connector
 import httpx2
 import msgspec
 
@@ -29,6 +26,8 @@ _OWN = (b"content-length", b"cookie")
 """Headers that each request has of its own."""
 _LAST_SECONDS = 1.0
 """How long the end of a stream may take behind its last event; after it the connection is closed."""
+_SENT = httpx2.Request("POST", "http://sent.invalid")
+"""Stands for the request of an answer that comes."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -57,6 +56,14 @@ class Sdk(NamedTuple):
     http: Any
 
 
+class _Refused(Exception):
+    """The answer is an error; it was read."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        super().__init__(answer.status_code)
+        self.answer = answer
+
+
 class SdkClient:
     """One client of an SDK, made in a thread when first needed: importing an SDK takes a second.
 
@@ -78,6 +85,7 @@ class SdkClient:
         if self._making is None:
             self._making = _in_thread(self._make)
         self._sdk = sdk = await asyncio.shield(self._making)
+        sdk.http.event_hooks = {"response": [_refuse]}
         return sdk
 
     async def close(self) -> None:
@@ -98,6 +106,9 @@ class SdkClient:
         if isinstance(response, Failed):
             yield [response]
             return
+        # The whole conversation once more, and nobody asks for it again while the answer comes.
+        del body
+        response.request = _SENT
         reading = _bytes(response)
         SECRET.set(self._key)  # for the rest of this task: once per answer, not per read
         try:
@@ -125,14 +136,14 @@ class SdkClient:
 
     async def _post(self, path: str, body: bytes) -> httpx2.Response | Failed:
         response = await self._sent(path, body)
-        if isinstance(response, Failed) or not response.headers.get("content-type", "").startswith("text/html"):
+        if not response.headers.get("content-type", "").startswith("text/html"):
             return response
         self._heads.pop(path, None)
         await response.aclose()
         text = f"`{self._provider}` answered {response.status_code} with a web page: the base URL is not its API's"
         return failed("misconfigured", text)
 
-    async def _sent(self, path: str, body: bytes) -> httpx2.Response | Failed:
+    async def _sent(self, path: str, body: bytes) -> httpx2.Response:
         sdk = self._sdk or await self.prepare()
         head = self._heads.get(path)
         if head is None:
@@ -147,14 +158,14 @@ class SdkClient:
         stream, limits = httpx2.ByteStream(body), {"timeout": self._timeout.as_dict()}
         request = httpx2.Request("POST", head[0], headers=headers, stream=stream, extensions=limits)
         request.read()
-        response = await sdk.http.send(request, stream=True)
-        if not response.is_error:
-            return response
-        self._heads.pop(path, None)  # a call beside this one may have been faster
-        return await self._refused(response)
+        try:
+            return await sdk.http.send(request, stream=True)
+        except _Refused:
+            self._heads.pop(path, None)  # a call beside this one may have been faster
+            raise
 
     async def _first(self, sdk: Sdk, path: str, body: bytes) -> httpx2.Response:
-        """Ask by the SDK's own low-level call; raises its typed errors."""
+        """Ask by the SDK's own low-level call; raises its errors of connections, and `_Refused` as what lies below."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Accept-Encoding": "identity"}
         given = await sdk.client.post(
             path,
@@ -165,20 +176,12 @@ class SdkClient:
         )
         return getattr(given, "response", given)
 
-    async def _refused(self, response: httpx2.Response) -> Failed:
-        """Read an error answer and say what it means."""
-        text = (await response.aread()).decode("utf-8", "replace")
-        try:
-            body = msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            body = text
-        return self._discreet(refused, self._provider, response.status_code, body, response.headers)
-
     def _refusal(self, error: Exception) -> Failed:
-        """Say what an error that the SDK raised means."""
-        response = getattr(error, "response", None)
-        if isinstance(response, httpx2.Response):
-            return refused(self._provider, response.status_code, getattr(error, "body", None), response.headers)
+        """Say what it means that *error* came instead of an answer."""
+        refusal = error.__cause__ if isinstance(error.__cause__, _Refused) else error
+        if isinstance(refusal, _Refused):
+            answer = refusal.answer
+            return refused(self._provider, answer.status_code, _body(answer), answer.headers)
         if isinstance(error, _BROKEN) or type(error).__name__ in ("APIConnectionError", "APITimeoutError"):
             return self._broken(error.__cause__ or error)
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
@@ -210,15 +213,22 @@ class SdkClient:
         return failed("network", text)
 
 
-def verified() -> ssl.SSLContext | bool:
-    """Return the certificates to trust as an SDK takes them: those that aiohttp has read, else True for its own.
+async def _refuse(answer: httpx2.Response) -> None:
+    """Raise `_Refused` for an answer that is an error, as the hook of an HTTP client.
 
-    Elsewhere than on Linux the SDK's own are the system's, which aiohttp does not ask.
+    It is read here, as nobody would take more from the error that an SDK makes of it; `anthropic` imports 140 modules.
     """
-    found: ssl.SSLContext | None = getattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", None)
-    if sys.platform != "linux" or found is None or not found.cert_store_stats()["x509_ca"]:
-        return True
-    return found
+    if answer.is_error:
+        await answer.aread()
+        raise _Refused(answer)
+
+
+def _body(answer: httpx2.Response) -> Any:
+    """Return the JSON of a whole *answer*, or its text."""
+    try:
+        return msgspec.json.decode(answer.content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return answer.content.decode("utf-8", "replace")
 
 
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:

@@ -10,7 +10,7 @@ from agent_core.agents import Snapshot
 from agent_core.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.providers import models
 from agent_core.providers.base import Delta, Encode, Request
-from agent_core.providers.client import Sdk, SdkClient, verified
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible_encode import encode
 from agent_core.providers.compatible_fold import ChatFold
 from agent_core.providers.ondemand import on_demand
@@ -36,7 +36,7 @@ def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0
         with on_demand("openai", "httpcore2"):
             from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - many imports
 
-            http = DefaultAioHttpClient(verify=verified())
+            http = DefaultAioHttpClient()
         return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname

@@ -10,6 +10,7 @@ first call.
 import ast
 import importlib
 import sys
+import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -17,6 +18,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+_EXECUTION = "__on_demand__"
 
 
 @contextmanager
@@ -33,11 +36,12 @@ def on_demand(*packages: str, uncalled: Sequence[str] = ()) -> Generator[None]:
 @contextmanager
 def _first(finder: "_Finder") -> Generator[None]:
     """Let *finder* be asked before others."""
-    sys.meta_path.insert(0, finder)
+    # A list of its own each time: another thread may be going through the one that was there.
+    sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path = [each for each in sys.meta_path if each is not finder]
 
 
 class _Finder:
@@ -72,6 +76,7 @@ class _Loader(SourceFileLoader):
         self.finder, self._waiting = finder, waiting
 
     def exec_module(self, module: ModuleType) -> None:
+        vars(module)[_EXECUTION] = _Execution(self)
         module.__class__ = self._waiting
 
     @cached_property
@@ -128,18 +133,39 @@ class _Uncalled(ModuleType):
         return call
 
 
+class _Execution:
+    """The one execution of a module that waits: other threads wait for its end, and what it imports sees how far it is.
+
+    As with `importlib.util.LazyLoader`, whose lock is of the same kind.
+    """
+
+    def __init__(self, loader: _Loader) -> None:
+        self.loader, self.lock, self.begun = loader, threading.RLock(), False
+
+
 def _executed(module: ModuleType, name: str) -> Any:
-    """Return *name* of *module* once it was executed, which is done under the import's own lock."""
-    if type(module) is not ModuleType:
-        importlib.reload(module)
-        module.__class__ = ModuleType
-    return getattr(module, name)
+    """Return *name* of *module* once that was executed."""
+    execution: _Execution = vars(module)[_EXECUTION]
+    with execution.lock:
+        if not execution.begun:
+            execution.begun = True
+            try:
+                importlib.reload(module)
+            except BaseException:
+                execution.begun = False
+                raise
+            module.__class__ = ModuleType
+    if type(module) is ModuleType:
+        return getattr(module, name)
+    try:
+        return vars(module)[name]  # asked by what the module itself imports while it is executed
+    except KeyError:
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r} yet") from None
 
 
 def _loader(module: ModuleType) -> _Loader:
-    loader = module.__loader__
-    assert isinstance(loader, _Loader)
-    return loader
+    execution: _Execution = vars(module)[_EXECUTION]
+    return execution.loader
 
 
 def _places(package: str, source: bytes) -> Mapping[str, tuple[str, str]]:

@@ -1,7 +1,7 @@
 """SQLite: one writer thread runs whole transactions.
 
 Those that wait share a commit, each under its savepoint, and their results reach the event loop with one wake-up. Reads
-run beside it, on connections of their own, of which there are as many as were ever needed at once.
+run beside it, on connections of their own.
 """
 
 import asyncio
@@ -39,8 +39,12 @@ class SqliteDatabase:
         self._writes: SimpleQueue[_Job | None] = SimpleQueue()
         self._reads: SimpleQueue[_Job | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._threads = [_thread("parley-write", self._write_forever)]
-        self._reading = 0
+        self._threads = [threading.Thread(target=self._write_forever, name="parley-write", daemon=True)]
+        self._threads += [
+            threading.Thread(target=self._read_forever, name=f"parley-read-{n}", daemon=True) for n in range(_READERS)
+        ]
+        for thread in self._threads:
+            thread.start()
         self._closed = False
         self._near: Connection | None = None
 
@@ -56,14 +60,7 @@ class SqliteDatabase:
             raise RuntimeError("The database is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
         self._reads.put(_Job(work, None, future))
-        self._reading += 1
-        readers = len(self._threads) - 1
-        if readers < min(self._reading, _READERS):
-            self._threads.append(_thread(f"parley-read-{readers}", self._read_forever))
-        try:
-            return await future
-        finally:
-            self._reading -= 1
+        return await future
 
     async def peek(self, work: Callable[[Connection], T]) -> T:
         """Read on the event loop itself: some 50 microseconds, a fifth of the way to a reader's thread and back."""
@@ -78,7 +75,7 @@ class SqliteDatabase:
             return
         self._closed = True
         self._writes.put(None)
-        for _ in self._threads[1:]:
+        for _ in range(_READERS):
             self._reads.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
@@ -104,13 +101,6 @@ class SqliteDatabase:
                     self._loop.call_soon_threadsafe(_deliver, jobs)
                 if None in batch:
                     return
-
-
-def _thread(name: str, work: Callable[[], None]) -> threading.Thread:
-    """Start a thread that holds up no exit."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
-    return thread
 
 
 def _look(connection: Connection, job: _Job) -> None:

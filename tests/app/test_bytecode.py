@@ -1,11 +1,9 @@
-"""Libraries without their docstrings: taken where such bytecode was made of the source that is there, else as ever."""
+"""Libraries without their docstrings: loaded so where this very source was compiled so, else as ever."""
 
 import importlib
-import importlib.util
 import os
-import py_compile
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -13,30 +11,46 @@ import pytest
 
 from app import bytecode
 
-LIBRARY, OTHER = "library_of_tests", "other_of_tests"
-SOURCE = '"""What it is."""\ndef double(number):\n    """Return it twice."""\n    return 2 * number\n'
+LIBRARY, PLAIN = "library_of_tests", "plain_library_of_tests"
+SOURCE = (
+    '"""What it is."""\n\n\ndef double(number: "int") -> "int":\n    """Return it twice."""\n    return 2 * number\n'
+)
 OLD = 1_000_000_000
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder from which a library and another module are imported, as in a process that lasts."""
-    monkeypatch.setattr(bytecode, "LIBRARIES", {LIBRARY})
+    """A folder from which modules are imported as in a process that lasts."""
+    monkeypatch.setattr(bytecode, "FOLDER", tmp_path / "bytecode")
     monkeypatch.setattr(sys, "path_hooks", [*sys.path_hooks])
     monkeypatch.syspath_prepend(tmp_path)
-    for name in (LIBRARY, OTHER):
+    for name in (LIBRARY, PLAIN):
         (tmp_path / f"{name}.py").write_text(SOURCE)
         os.utime(tmp_path / f"{name}.py", (OLD, OLD))
     bytecode.use()
     yield tmp_path
-    for name in (LIBRARY, OTHER):
+    for name in (LIBRARY, PLAIN):
         sys.modules.pop(name, None)
     sys.path_importer_cache.clear()
 
 
-def bare(place: Path, name: str = LIBRARY) -> Path:
-    """Write the bytecode without docstrings of *name*, and return where."""
-    return Path(py_compile.compile(str(place / f"{name}.py"), doraise=True, optimize=2) or "")
+async def nothing() -> None:
+    """Import nothing."""
+
+
+@pytest.fixture
+def write(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
+    """Compile the library, as if a server imported nothing else; returns the file."""
+    monkeypatch.setattr(bytecode, "_import", nothing)
+    loader = bytecode._Loader(LIBRARY, str(place / f"{LIBRARY}.py"))
+
+    def compiled() -> Path:
+        monkeypatch.setattr(bytecode, "_loaded", lambda: iter([(LIBRARY, loader)]))
+        bytecode.write()
+        (file,) = (path for path in (place / "bytecode").rglob("*") if path.is_file())
+        return file
+
+    return compiled
 
 
 def found(name: str = LIBRARY) -> ModuleType:
@@ -45,54 +59,61 @@ def found(name: str = LIBRARY) -> ModuleType:
     return module
 
 
-def test_without(place):
-    """A library that was compiled without docstrings has none; where it comes from is told as ever."""
-    bare(place)
+def test_without(write, place):
+    """A library that was compiled so has no docstrings; where it comes from is told as ever."""
+    write()
     module = found()
     assert (module.__doc__, module.double.__doc__) == (None, None)
     assert module.__file__ == module.double.__code__.co_filename == str(place / f"{LIBRARY}.py")
+    assert module.double.__annotations__ == {"number": "int", "return": "int"}
 
 
-def test_not_compiled(place):
-    """A library that was not is what it always was."""
+def test_not_compiled(write):
+    """A module that was not is what it always was."""
+    write()
+    assert found(PLAIN).double.__doc__ == "Return it twice."
+
+
+def test_unannotated(write, monkeypatch):
+    """Of some libraries functions lose their annotations too."""
+    monkeypatch.setattr(bytecode, "UNANNOTATED", {LIBRARY})
+    write()
+    assert found().double.__annotations__ == {}
+
+
+def test_asserts_that_stay(write, place, monkeypatch):
+    """What is to be loaded as ever is not compiled, and what was compiled of it before is gone."""
+    file = write()
+    monkeypatch.setattr(bytecode, "AS_EVER", {LIBRARY})
+    with pytest.raises(ValueError, match="not enough values"):
+        write()
+    assert not file.exists()
     assert found().double.__doc__ == "Return it twice."
 
 
-@pytest.mark.parametrize("text", [SOURCE.replace("twice", "doubled"), SOURCE.replace("twice", "again")])
-def test_older(place, text):
-    """After a library has changed its older bytecode is not taken, were it of the same length."""
-    bare(place)
+@pytest.mark.parametrize(("words", "later"), [("doubled", 0), ("again", 1)])
+def test_older(write, place, words, later):
+    """After a library has changed its older bytecode is not taken: it is of another length, or of another time."""
+    write()
     source = place / f"{LIBRARY}.py"
-    source.write_text(text)
-    os.utime(source, (OLD + 1, OLD + 1))
-    assert found().double.__doc__ in text
+    source.write_text(SOURCE.replace("twice", words))
+    os.utime(source, (OLD + later, OLD + later))
+    assert found().double.__doc__ == f"Return it {words}."
+    sys.modules.pop(LIBRARY)
+    write()
+    assert found().double.__doc__ is None
 
 
-@pytest.mark.parametrize("damaged", [b"", b"not Python's", bytes(16)])
-def test_damaged(place, damaged):
-    """What is no bytecode of this Python is passed over."""
-    bare(place).write_bytes(damaged)
+@pytest.mark.parametrize("damaged", [b"", b"not Python's", 10, 30, -3])
+def test_damaged(write, damaged):
+    """What is no bytecode of this Python, or was cut, is passed over."""
+    file = write()
+    file.write_bytes(file.read_bytes()[:damaged] if isinstance(damaged, int) else damaged)
     assert found().double.__doc__ == "Return it twice."
 
 
-def test_by_hash(place):
-    """Bytecode that says by a hash what it was made of is Python's own affair."""
-    py_compile.compile(
-        str(place / f"{LIBRARY}.py"), optimize=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-    )
-    assert found().double.__doc__ == "Return it twice."
-
-
-def test_others(place):
-    """Whatever is not named keeps its docstrings: a tool is made of them."""
-    bare(place, OTHER)
-    assert found(OTHER).double.__doc__ == "Return it twice."
-
-
-def test_the_standard_library(place, monkeypatch):
-    """Python's own modules are taken so where Python was installed with such bytecode."""
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    module = importlib.import_module("colorsys")
-    assert module.__file__ is not None
-    compiled = Path(importlib.util.cache_from_source(module.__file__, optimization=2))
-    assert (module.__doc__ is None) == compiled.exists()
+def test_a_folder_that_cannot_be_written(write, place):
+    """Whoever may not write the folder is told which it is."""
+    (place / "bytecode").write_text("in the way")
+    with pytest.raises(OSError, match="bytecode"):
+        write()

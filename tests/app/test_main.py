@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import linecache
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from unittest.mock import Mock
@@ -15,9 +17,10 @@ from fastapi import FastAPI
 from agent_core import ConfigError
 from app import main
 from app.api.readers import Readers
+from app.begin import STARTING
 from app.compose import create_watch
 from app.keys import ApiKey
-from app.main import _settle, _working
+from app.main import SERVING, _settle, _working
 from app.ready import Starting
 from app.server import Server, config, listening, url_of
 from app.settings import Settings
@@ -173,35 +176,42 @@ def test_a_host_that_is_not_here_is_named():
 def starting() -> Iterator[None]:
     """The collector as it is while a server starts."""
     threshold = gc.get_threshold()
-    gc.disable()
+    gc.set_threshold(*STARTING)
     yield
     gc.unfreeze()
     gc.set_threshold(*threshold)
-    gc.enable()
 
 
 async def test_what_the_model_needs_is_kept_from_the_collector(starting):
-    """The collector works again after the default model's imports, never looks at them, and the loop waits for none."""
+    """The collector looks at all that is made after the default model's imports, never at them, and no loop waits."""
     up, imported = asyncio.Event(), []
 
     async def prepare():
-        imported.append([gc.isenabled()])
+        imported.append([gc.get_threshold()])
 
     up.set()
-    before = gc.get_stats()
+    before = gc.get_stats()[1:]
     await _settle(up, prepare)
-    assert gc.get_stats() == before
-    assert gc.isenabled()
-    assert imported == [[False]]
+    assert gc.get_stats()[1:] == before
+    assert (imported, gc.get_threshold()) == ([[STARTING]], SERVING)
     assert not any(each is imported[0] for each in gc.get_objects())
 
 
-async def test_a_process_that_asks_no_model_prepares_none(starting):
-    """A server that drives no runs imports no SDK; its collector works again all the same."""
+async def test_what_only_imports_need_is_let_go(starting):
+    """Names of files, and code that libraries have generated, are not kept for the life of the process."""
+    linecache.cache["<generated>"] = (1, None, ["pass"], "<generated>")
     up = asyncio.Event()
     up.set()
     await _settle(up, None)
-    assert gc.isenabled()
+    assert (linecache.cache, sys.path_importer_cache) == ({}, {})
+
+
+async def test_a_process_that_asks_no_model_prepares_none(starting):
+    """A server that drives no runs imports no SDK; its collector works all the same."""
+    up = asyncio.Event()
+    up.set()
+    await _settle(up, None)
+    assert gc.get_threshold() == SERVING
 
 
 def test_idle_connections_outlast_those_of_a_proxy():

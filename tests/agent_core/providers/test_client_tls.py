@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -18,10 +17,10 @@ from agent_core.agents import Snapshot
 from agent_core.controls import Controls
 from agent_core.providers.anthropic import anthropic
 from agent_core.providers.base import Failed, Request
-from agent_core.providers.client import verified
 from agent_core.providers.compatible import compatible
 from agent_core.providers.openai import openai
 from tests.agent_core.providers.contract.wires import Model
+from tests.agent_core.test_net_tls import CERTIFICATE as STRANGER
 
 ASKED = Request("m", Snapshot("h", "any:m", "Be brief.", ()), (), Controls(), "s")
 MAKERS = (anthropic, openai, compatible)
@@ -81,20 +80,16 @@ async def test_a_stranger(make, url):
 
 @pytest.mark.parametrize("make", MAKERS)
 async def test_trusted(make, url, certificate, monkeypatch):
-    """What this machine trusts, each SDK's client does."""
-    trusting = ssl.create_default_context(cafile=certificate)
-    monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", trusting)
-    monkeypatch.setattr(sys, "platform", "linux")
+    """Whom SSL_CERT_FILE names is trusted."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     assert (await failure(make(api_key="secret", base_url=url))).kind == "auth"
 
 
-@pytest.mark.parametrize("case", ["elsewhere", "read nothing", "renamed"])
-def test_the_sdks_own(case, monkeypatch):
-    """Where aiohttp's certificates are not the system's, or it has none, the SDK reads them itself."""
-    if case == "elsewhere":
-        monkeypatch.setattr(sys, "platform", "darwin")
-    elif case == "read nothing":
-        monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-    else:
-        monkeypatch.delattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED")
-    assert verified() is True
+@pytest.mark.parametrize("make", MAKERS)
+async def test_nobody_else(make, url, certificate, tmp_path, monkeypatch):
+    """Whom it does not name is not, were they trusted otherwise."""
+    other = tmp_path / "other.pem"
+    other.write_text(STRANGER)
+    monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", ssl.create_default_context(cafile=certificate))
+    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    assert (await failure(make(api_key="secret", base_url=url))).kind == "network"

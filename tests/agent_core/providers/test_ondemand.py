@@ -4,9 +4,12 @@ import importlib
 import importlib.util
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -155,6 +158,41 @@ def test_nothing_of_the_kind_in_what_waits(package):
     tracing = bare(package, "ended", uncalled="tracing.late", of="tracing")
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = tracing.late.nothing_of_the_kind
+
+
+@pytest.mark.parametrize("uncalled", ["", "slow"])
+def test_two_threads(package, tmp_path, uncalled):
+    """Whoever asks while another thread executes a module waits for the end of it."""
+    begun, go = threading.Event(), threading.Event()
+    sys.modules[f"{package}_gates"] = SimpleNamespace(begun=begun, go=go)  # type: ignore[assignment]
+    text = f"import {package}_gates as gates\ngates.begun.set()\ngates.go.wait(20)\ndef late(): return 1\nLAST = 2\n"
+    write(tmp_path / package, {"slow/__init__.py" if not uncalled else "slow.py": text})
+    slow = bare(package, uncalled=uncalled, of="slow")
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: slow.LAST)
+        assert begun.wait(20)
+        second = threads.submit(lambda: (go.set(), slow.late(), slow.LAST)[1:])
+        assert (first.result(20), second.result(20)) == (2, (1, 2))
+    del sys.modules[f"{package}_gates"]
+
+
+def test_a_failure_is_not_the_end(package, tmp_path, monkeypatch):
+    """A module that cannot be executed says why, each time, until it can."""
+    write(tmp_path / package, {"slow.py": "import os\nLAST = os.environ['NEEDED_BY_TESTS']\n"})
+    slow = bare(package, uncalled="slow", of="slow")
+    for _ in range(2):
+        with pytest.raises(KeyError, match="NEEDED_BY_TESTS"):
+            _ = slow.LAST
+    monkeypatch.setenv("NEEDED_BY_TESTS", "here")
+    assert slow.LAST == "here"
+
+
+def test_asked_by_what_it_imports(package, tmp_path):
+    """What a module imports while it is executed finds there what it has by then, and no more."""
+    other = f"from {package} import slow\nFOUND = (slow.FIRST, hasattr(slow, 'LAST'))\n"
+    write(tmp_path / package, {"slow.py": "FIRST = 1\nfrom ._other import FOUND\nLAST = 2\n", "_other.py": other})
+    slow = bare(package, uncalled="slow", of="slow")
+    assert (slow.LAST, slow.FOUND) == (2, (1, False))
 
 
 def test_elsewhere_functions_come_at_once(package):
