@@ -13,7 +13,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from agent_core.testing import say
+from agent_core.testing import fail, say
 from agent_core.testing.models import FakeModels
 from app.bytecode import AS_EVER
 from app.lean import unbuilt, without
@@ -62,7 +62,7 @@ main()
 
 
 async def imported(data: Path, **keys: str) -> dict[str, bool]:
-    """Return what `parley serve` imports until it has answered once, and whether with a docstring."""
+    """Return what `parley serve` imports until it has answered once and refused once, and whether with a docstring."""
     migrate(Settings(_env_file=None, data=data))  # type: ignore[call-arg]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
     environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
@@ -75,7 +75,10 @@ async def imported(data: Path, **keys: str) -> dict[str, bool]:
             assert process.returncode is None
         async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
             answer = await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})
-        assert answer.json()["status"] == "completed"
+            stranger = await client.get(
+                "/v1/sessions", headers={"Authorization": "Bearer eyJhbGciOiJSUzI1NiJ9.e30.c2ln"}
+            )
+        assert (answer.json()["status"], stranger.status_code) == ("completed", 401)
         process.send_signal(signal.SIGTERM)
         out, _ = await process.communicate()
     return json.loads(out.splitlines()[-1])
@@ -93,8 +96,8 @@ async def test_without_keys(tmp_path: Path):
     [("anthropic", "openai", "", "anthropic.types.message"), ("openai", "anthropic", "/v1", "openai.types.responses")],
 )
 async def test_with_a_key(tmp_path: Path, vendor: str, other: str, path: str, types: str):
-    """A key brings the SDK of its vendor without its types, which no answer needs, and not that of another."""
-    async with FakeModels([(say("Hello."),)]) as models:
+    """A key brings the SDK of its vendor without its types, which no answer and no error needs, and not another's."""
+    async with FakeModels([(fail("overloaded"),), (say("Hello."),)]) as models:
         keys = {f"{vendor.upper()}_API_KEY": "any", f"{vendor.upper()}_BASE_URL": models.url + path}
         found = await imported(tmp_path, **keys)
     assert {*found} & {*UNUSED, other, types} == set()

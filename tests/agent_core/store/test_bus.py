@@ -12,7 +12,7 @@ from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, SAFETY, idle, log_of, open_session, send, types, until
 from tests.agent_core.store.processes import Processes, bus, engine, processes, rows, rows_are
-from tests.agent_core.store.reading import Reading, ended, joined, read, sound
+from tests.agent_core.store.reading import Reading, ended, in_order, joined, read, sound
 
 NOTIFY = text("SELECT pg_notify('parley', :payload)")
 WORDS = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀 ") * 10
@@ -220,7 +220,7 @@ async def test_two_drivers_in_turn_make_one_stream(running: Processes):
     newest = (await log_of(there, session))[-1].seq
     for reading, task in readers:
         await until(lambda reading=reading: reading.facts[-1].seq == newest)
-        sound(reading)
+        in_order(reading)
         assert len(reading.final) == 6
         task.cancel()
 
