@@ -24,6 +24,9 @@ CONNECT_SECONDS = 5.0
 """The SDKs' own limit for a connection."""
 _OWN = (b"content-length", b"cookie")
 """Headers that each request has of its own."""
+_REFUSAL_SECONDS = 10.0
+"""How long the body of an error is read, and how many bytes: one that never ends is told by its status."""
+_LONGEST_REFUSAL = 1_000_000
 _LAST_SECONDS = 1.0
 """How long the end of a stream may take behind its last event; after it the connection is closed."""
 _SENT = httpx2.Request("POST", "http://sent.invalid")
@@ -57,11 +60,11 @@ class Sdk(NamedTuple):
 
 
 class _Refused(Exception):
-    """The answer is an error; it was read."""
+    """The answer is no success; *body* is its JSON, or its text as far as it came."""
 
-    def __init__(self, answer: httpx2.Response) -> None:
-        super().__init__(answer.status_code)
-        self.answer = answer
+    def __init__(self, status: int, headers: httpx2.Headers, body: Any) -> None:
+        super().__init__(status)
+        self.status, self.headers, self.body = status, headers, body
 
 
 class SdkClient:
@@ -108,7 +111,7 @@ class SdkClient:
             return
         # The whole conversation once more, and nobody asks for it again while the answer comes.
         del body
-        response.request = _SENT
+        response.request, response.history = _SENT, []
         reading = _bytes(response)
         SECRET.set(self._key)  # for the rest of this task: once per answer, not per read
         try:
@@ -160,7 +163,7 @@ class SdkClient:
         request.read()
         try:
             return await sdk.http.send(request, stream=True)
-        except _Refused:
+        except Exception:
             self._heads.pop(path, None)  # a call beside this one may have been faster
             raise
 
@@ -180,8 +183,7 @@ class SdkClient:
         """Say what it means that *error* came instead of an answer."""
         refusal = error.__cause__ if isinstance(error.__cause__, _Refused) else error
         if isinstance(refusal, _Refused):
-            answer = refusal.answer
-            return refused(self._provider, answer.status_code, _body(answer), answer.headers)
+            return refused(self._provider, refusal.status, refusal.body, refusal.headers)
         if isinstance(error, _BROKEN) or type(error).__name__ in ("APIConnectionError", "APITimeoutError"):
             return self._broken(error.__cause__ or error)
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
@@ -214,21 +216,23 @@ class SdkClient:
 
 
 async def _refuse(answer: httpx2.Response) -> None:
-    """Raise `_Refused` for an answer that is an error, as the hook of an HTTP client.
+    """Raise `_Refused` for an answer that is neither a success nor followed elsewhere, as the hook of an HTTP client.
 
     It is read here, as nobody would take more from the error that an SDK makes of it; `anthropic` imports 140 modules.
     """
-    if answer.is_error:
-        await answer.aread()
-        raise _Refused(answer)
-
-
-def _body(answer: httpx2.Response) -> Any:
-    """Return the JSON of a whole *answer*, or its text."""
-    try:
-        return msgspec.json.decode(answer.content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return answer.content.decode("utf-8", "replace")
+    if answer.is_success or answer.has_redirect_location:
+        return
+    read = bytearray()
+    with suppress(*_BROKEN):  # the status says the most
+        async with asyncio.timeout(_REFUSAL_SECONDS):
+            async for piece in answer.aiter_bytes():
+                read += piece
+                if len(read) > _LONGEST_REFUSAL:
+                    break
+    body: Any = read.decode("utf-8", "replace")
+    with suppress(msgspec.DecodeError, RecursionError):
+        body = msgspec.json.decode(body)
+    raise _Refused(answer.status_code, answer.headers, body)
 
 
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:

@@ -20,6 +20,9 @@ from types import ModuleType
 from typing import Any
 
 _EXECUTION = "__on_demand__"
+_CHANGING = threading.Lock()
+_PATIENCE = 5.0
+"""Seconds for which one thread waits for another one's execution of a module, which may be waiting for it."""
 
 
 @contextmanager
@@ -37,11 +40,13 @@ def on_demand(*packages: str, uncalled: Sequence[str] = ()) -> Generator[None]:
 def _first(finder: "_Finder") -> Generator[None]:
     """Let *finder* be asked before others."""
     # A list of its own each time: another thread may be going through the one that was there.
-    sys.meta_path = [finder, *sys.meta_path]
+    with _CHANGING:
+        sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
-        sys.meta_path = [each for each in sys.meta_path if each is not finder]
+        with _CHANGING:
+            sys.meta_path = [each for each in sys.meta_path if each is not finder]
 
 
 class _Finder:
@@ -134,10 +139,7 @@ class _Uncalled(ModuleType):
 
 
 class _Execution:
-    """The one execution of a module that waits: other threads wait for its end, and what it imports sees how far it is.
-
-    As with `importlib.util.LazyLoader`, whose lock is of the same kind.
-    """
+    """The one execution of a module that waits: other threads wait for it, and what it imports sees how far it is."""
 
     def __init__(self, loader: _Loader) -> None:
         self.loader, self.lock, self.begun = loader, threading.RLock(), False
@@ -146,19 +148,23 @@ class _Execution:
 def _executed(module: ModuleType, name: str) -> Any:
     """Return *name* of *module* once that was executed."""
     execution: _Execution = vars(module)[_EXECUTION]
-    with execution.lock:
-        if not execution.begun:
+    # For its own locks Python notices when two threads wait for each other; here they get on after a while.
+    held = execution.lock.acquire(timeout=_PATIENCE)
+    try:
+        if held and not execution.begun:
             execution.begun = True
-            try:
-                importlib.reload(module)
-            except BaseException:
-                execution.begun = False
-                raise
+            importlib.reload(module)
             module.__class__ = ModuleType
+    except BaseException:
+        execution.begun = False
+        raise
+    finally:
+        if held:
+            execution.lock.release()
     if type(module) is ModuleType:
         return getattr(module, name)
     try:
-        return vars(module)[name]  # asked by what the module itself imports while it is executed
+        return vars(module)[name]  # asked while it is executed, by what the module itself imports
     except KeyError:
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r} yet") from None
 

@@ -1,7 +1,6 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -37,8 +36,6 @@ _KEPT = Hot(
 
 
 _GROUPS = (Limits, Controls, Web, Slack)
-_SHARED = 128
-"""Definitions, and snapshots, of which sessions in memory share one object each."""
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -188,13 +185,7 @@ def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
 def snapshot(connection: Connection, name: str) -> Snapshot:
     """Return the snapshot with this hash."""
     query = select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == name)
-    return _thawed(connection.execute(query).scalar_one())
-
-
-# One object for all sessions that have the same: instructions and tools are often the largest part of a short one.
-@lru_cache(maxsize=_SHARED)
-def _thawed(stored: bytes) -> Snapshot:
-    return msgspec.json.decode(stored, type=Snapshot)
+    return msgspec.json.decode(connection.execute(query).scalar_one(), type=Snapshot)
 
 
 def _add_version(connection: Connection, agent: int, version: int, wanted: Definition, now: int) -> None:
@@ -207,7 +198,6 @@ def _stored(row: Any) -> StoredAgent:
     return StoredAgent(row.key, AgentObject(id=row.id, version=row.version, source=row.source, definition=wanted))
 
 
-@lru_cache(maxsize=_SHARED)
 def _read(stored: bytes) -> Definition:
     """Return a definition without what a newer version put into it: both work side by side during a deploy."""
     try:
