@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent_core.providers import ondemand
 from agent_core.providers.ondemand import on_demand
 
 INIT = """
@@ -173,6 +174,23 @@ def test_two_threads(package, tmp_path, uncalled):
         assert begun.wait(20)
         second = threads.submit(lambda: (go.set(), slow.late(), slow.LAST)[1:])
         assert (first.result(20), second.result(20)) == (2, (1, 2))
+    del sys.modules[f"{package}_gates"]
+
+
+def test_two_threads_that_wait_for_each_other(package, tmp_path, monkeypatch):
+    """An import that waits for a package which waits for that import gets on without what is not there yet."""
+    monkeypatch.setattr(ondemand, "_PATIENCE", 0.2)
+    gates = SimpleNamespace(package=threading.Event(), module=threading.Event())
+    sys.modules[f"{package}_gates"] = gates  # type: ignore[assignment]
+    both = f"import {package}_gates as gates\n"
+    waits = "gates.package.set()\ngates.module.wait(20)\nfrom . import crossed\nLAST = 2\n"
+    asks = f"gates.module.set()\ngates.package.wait(20)\nimport {package}\nFOUND = getattr({package}, 'LAST', None)\n"
+    write(tmp_path / package, {"__init__.py": both + waits, "crossed.py": both + asks})
+    whole = bare(package)
+    with ThreadPoolExecutor(2) as threads:
+        last = threads.submit(lambda: whole.LAST)
+        crossed = threads.submit(importlib.import_module, f"{package}.crossed")
+        assert (last.result(20), crossed.result(20).FOUND) == (2, None)
     del sys.modules[f"{package}_gates"]
 
 
