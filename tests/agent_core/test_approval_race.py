@@ -7,8 +7,8 @@ import asyncio
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
@@ -117,20 +117,21 @@ async def test_one_outcome_and_at_most_one_execution(make_core: MakeCore) -> Non
     told(outcomes)
 
 
-@asynccontextmanager
-async def going_on(clock: FakeClock) -> AsyncIterator[None]:
+@contextmanager
+def going_on(clock: FakeClock) -> Iterator[None]:
     """Let time go on by itself: after a leap a process may look dead, and its run wait for the next sweep."""
+    loop, timer = asyncio.get_running_loop(), None
 
-    async def go() -> None:
-        while True:
-            await asyncio.sleep(TICK)
-            clock.advance(2 * TICK)
+    def go() -> None:
+        nonlocal timer
+        clock.advance(2 * TICK)
+        timer = loop.call_later(TICK, go)
 
-    going = asyncio.create_task(go())
+    timer = loop.call_later(TICK, go)
     try:
         yield
     finally:
-        going.cancel()
+        timer.cancel()
 
 
 @pytest.mark.postgres
@@ -142,7 +143,7 @@ async def test_one_outcome_over_several_processes(postgres_url: str) -> None:
         for kind in ("web", "worker", "both"):
             await fleet.join(PAYS, kind=kind, clock=clock, tools=till.tools())
         await fleet.cores[0].agents.update("assistant", {"hooks": msgspec.to_builtins(HOOKS)})
-        async with going_on(clock):
+        with going_on(clock):
             outcomes = [await race(fleet.cores, clock, till, dice) for _ in range(ROUNDS)]
     finally:
         await fleet.stop()
