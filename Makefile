@@ -27,11 +27,10 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 
 # What failed is shown, and gets one more try alone: a patience that two busy cores wore out is not a fault, a second
 # failure is. Without a failed test (a crash, an error while collecting) there is no second try; nor is there one where a
-# test of the files in ONCE is among them: what they look for shows itself once in many times. Crashes and races are
-# tried by the thousand, and without a second try, in `make chaos`.
+# test of the files in ONCE is among them: what they look for shows itself once in many times.
 # The tests wait more than they compute: one more of them at once than there are cores, four at most.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
-ONCE := chaos/
+ONCE := chaos/|[^/]*(crash|race)[^/]*\.py
 test: install browser lint typecheck ## Run every gate: lint, types, import floors, tests
 	@$(PYTEST) --numprocesses=$(WORKERS) --dist=worksteal || \
 		{ ! grep -sqE '"tests/[^"]*($(ONCE))' .pytest_cache/v/cache/lastfailed && \

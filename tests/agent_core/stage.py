@@ -33,7 +33,7 @@ from agent_core.tools.base import Tool
 from tests.conftest import MakeCore
 
 ANN = Actor("ann", "user")
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds after which a test gives up on something that should have happened at once."""
 B = TypeVar("B")
 

@@ -25,7 +25,7 @@ from agent_core.tools.base import Tool
 PACE = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
 TOLD = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=0.1)
-PATIENCE = 90.0
+PATIENCE = 40.0
 
 
 @dataclass
