@@ -14,11 +14,10 @@ help: ## Show this list
 
 install: $(STAMP) ## Make .venv and install Parley with all its tools (does nothing when up to date)
 
-$(STAMP): requirements.lock pyproject.toml scripts/venv app/bytecode.py
+$(STAMP): requirements.lock pyproject.toml scripts/venv
 	@scripts/venv
 	@$(PIP) install --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -B -X no_debug_ranges -m app.bytecode || echo "Libraries keep their docstrings: 6 MB of memory." >&2
 	@touch $@
 
 run: install ## Install, migrate the database and serve; Ctrl-C stops it

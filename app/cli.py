@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app import begin
 from app.cli_approvals import approvals
 from app.cli_printing import connect, row, short, show
 
 if TYPE_CHECKING:
     from app.client import Client
+    from app.settings import Settings
 
 app = typer.Typer(
     help="One agent core, many places to talk to it.",
@@ -44,7 +44,10 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the API and the page until Ctrl-C."""
-    begin.serve(web_only=web_only)
+    settings = _settings()
+    from app.main import serve as run
+
+    run(settings, web_only=web_only)
 
 
 @app.command()
@@ -55,7 +58,10 @@ def worker(
     ] = None,
 ) -> None:
     """Drive runs, beside any number of others, until Ctrl-C (Postgres)."""
-    begin.worker(health_port=health_port)
+    settings = _settings()
+    from app.main import work as run
+
+    run(settings, health_port=health_port)
 
 
 @app.command()
@@ -177,8 +183,12 @@ def show_session(id: str) -> None:
 @slack.callback()
 def listen_to_slack(context: typer.Context) -> None:
     """Hear Slack by Socket Mode until Ctrl-C (SLACK_APP_TOKEN); on SQLite `parley serve` does so too."""
-    if context.invoked_subcommand is None:
-        begin.slack()
+    if context.invoked_subcommand is not None:
+        return
+    settings = _settings()
+    from app.main import listen as run
+
+    run(settings)
 
 
 @slack.command("manifest")
@@ -200,6 +210,17 @@ def simulate_slack(context: typer.Context) -> None:
     from channels.slack.testing.command import main as run
 
     run(context.args)
+
+
+def _settings() -> "Settings":
+    """Set up the logs of a process that keeps running, and return its settings."""
+    from app import logs
+    from app.settings import load_settings
+
+    logs.configure()
+    settings = load_settings()
+    logs.configure(settings.log)
+    return settings
 
 
 def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:

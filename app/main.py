@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import json
-import linecache
 import os
 import signal
 import sys
@@ -317,7 +316,5 @@ def settle_memory() -> None:
 
     Nothing is collected first: what imports leave behind is little, and the loop would stand still for over 0.1 s.
     """
-    linecache.clearcache()  # code that libraries have generated
-    sys.path_importer_cache.clear()  # the names of all files in the folders of packages
     gc.freeze()
     gc.set_threshold(*SERVING)

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from agent_core import ConfigError
-from agent_core.providers.ondemand import on_demand
-from app.api.readers import Readers
+from uvicorn import Config
+from uvicorn import Server as Uvicorn
 
-with on_demand("uvicorn"):  # the package also brings its command line, with click, multiprocessing and reloaders
-    from uvicorn.config import Config
-    from uvicorn.server import Server as Uvicorn
+from agent_core import ConfigError
+from app.api.readers import Readers
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
 GRACE = 2

@@ -25,6 +25,8 @@ FILE_LINES = 400
 FUNCTION_LINES = 40
 TEST_FUNCTION_LINES = 80
 
+HOOKS = {"meta_path", "path_hooks", "modules"}
+CHANGES = {"setdefault", "update", "pop", "popitem", "clear", "__setitem__", "__delitem__"}
 ROLE_SUFFIX = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Handler)$")
 
 
@@ -142,6 +144,35 @@ def test_no_error_is_swallowed_in_silence():
         if all(is_nothing(statement) for statement in node.body)
     ]
     assert not bad, f"handle it, or say `contextlib.suppress(...)`: {bad}"
+
+
+def test_production_imports_what_is_tested():
+    """Product code has no import hook, replaces no module and no method of a library."""
+    bad = [f"{name(path)}:{line} {text}" for path in sources(*PACKAGES) for line, text in patches(tree(path))]
+    assert not bad, f"import libraries plainly: {bad}"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("sys.meta_path.insert(0, finder)", 1),
+        ("sys.path_hooks = []", 1),
+        ("from sys import meta_path as hooks", 1),
+        ("sys.modules[name] = None", 1),
+        ("sys.modules[name]: object = None", 1),
+        ("sys.modules |= {name: None}", 1),
+        ("del sys.modules[name]", 1),
+        ("sys.modules.setdefault(name, None)", 1),
+        ("from sys import modules", 1),
+        ("BaseModel.model_rebuild = later", 1),
+        ("setattr(BaseModel, 'model_rebuild', later)", 1),
+        ("found = name in sys.modules", 0),
+        ("Model.model_rebuild()", 0),
+    ],
+)
+def test_patches_are_found(code: str, found: int):
+    """Each way to hook imports or to patch a library is found, reading is not."""
+    assert len(list(patches(ast.parse(code)))) == found
 
 
 def test_tests_do_not_sleep():
@@ -325,6 +356,35 @@ def is_nothing(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return statement.value.value is ...
     return isinstance(statement, ast.Pass)
+
+
+def patches(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Give line and text of each import hook, each change of `sys.modules` and each assigned `model_rebuild`."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Attribute(value=ast.Name(id="sys"), attr="meta_path" | "path_hooks"):
+                yield node.lineno, ast.unparse(node)
+            case ast.ImportFrom(module="sys", names=imported) if HOOKS & {each.name for each in imported}:
+                yield node.lineno, ast.unparse(node)
+            case ast.Assign(targets=targets) | ast.Delete(targets=targets) if any(map(is_patched, targets)):
+                yield node.lineno, ast.unparse(node)
+            case ast.AnnAssign(target=target) | ast.AugAssign(target=target) if is_patched(target):
+                yield node.lineno, ast.unparse(node)
+            case ast.Call(func=ast.Attribute(value=value, attr=method)) if method in CHANGES and is_patched(value):
+                yield node.lineno, ast.unparse(node)
+            case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="model_rebuild"), *_]):
+                yield node.lineno, ast.unparse(node)
+            case _:
+                continue
+
+
+def is_patched(target: ast.expr) -> bool:
+    """Return whether *target* is `sys.modules`, an entry of it, or the attribute `model_rebuild` of something."""
+    if isinstance(target, ast.Subscript):
+        target = target.value
+    if isinstance(target, ast.Attribute) and target.attr == "model_rebuild":
+        return True
+    return ast.unparse(target) == "sys.modules"
 
 
 def is_sleep(call: ast.Call) -> bool:

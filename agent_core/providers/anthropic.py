@@ -12,7 +12,6 @@ from agent_core.providers.anthropic_encode import encoder_of
 from agent_core.providers.anthropic_fold import AnthropicFold
 from agent_core.providers.base import Delta, Encode, Entry, Request
 from agent_core.providers.client import Sdk, SdkClient
-from agent_core.providers.ondemand import on_demand
 from agent_core.providers.wording import Starts
 
 PATH = "/v1/messages"
@@ -22,18 +21,15 @@ _EFFORTS = get_args(Effort)
 # Thinking of the 4.5 generation is asked for in tokens: at least 1,024, and fewer than `max_tokens`.
 _BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
 _LEAST_BUDGET = 1_024
-# Tracing would bring all types of requests and answers, and errors those of their details: our calls get to neither.
-_UNCALLED = ("anthropic.lib._tracing._api_call", "anthropic._error_classes")
 
 
 def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "AnthropicProvider":
     """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
 
     def make() -> Sdk:
-        with on_demand("anthropic", "httpcore2", uncalled=_UNCALLED):
-            from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - many imports
+        from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
 
-            http = DefaultAioHttpClient()
+        http = DefaultAioHttpClient()
         return Sdk(AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
 
     return AnthropicProvider(SdkClient("anthropic", make, idle=idle))

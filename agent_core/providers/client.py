@@ -218,7 +218,8 @@ class SdkClient:
 async def _refuse(answer: httpx2.Response) -> None:
     """Raise `_Refused` for an answer that is neither a success nor followed elsewhere, as the hook of an HTTP client.
 
-    It is read here, as nobody would take more from the error that an SDK makes of it; `anthropic` imports 140 modules.
+    The body is read here, before the SDK makes an error of it: that would wait for an endless body, and would lose the
+    status of one that is cut, badly encoded or nested too deep.
     """
     if answer.is_success or answer.has_redirect_location:
         return

@@ -13,7 +13,6 @@ from agent_core.providers.base import Delta, Encode, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible_encode import encode
 from agent_core.providers.compatible_fold import ChatFold
-from agent_core.providers.ondemand import on_demand
 from agent_core.providers.wording import ANSWER, Starts
 from agent_core.structured import is_closed
 
@@ -33,10 +32,9 @@ def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0
     url = base_url or OPENAI_URL
 
     def make() -> Sdk:
-        with on_demand("openai", "httpcore2"):
-            from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - many imports
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
 
-            http = DefaultAioHttpClient()
+        http = DefaultAioHttpClient()
         return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname

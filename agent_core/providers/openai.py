@@ -11,7 +11,6 @@ from agent_core.controls import Abilities, Controls, NamedTool
 from agent_core.providers import models
 from agent_core.providers.base import Delta, Encode, Request
 from agent_core.providers.client import Sdk, SdkClient
-from agent_core.providers.ondemand import on_demand
 from agent_core.providers.openai_encode import encode
 from agent_core.providers.openai_fold import ResponsesFold
 from agent_core.providers.wording import ANSWER, Starts
@@ -27,10 +26,9 @@ def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) ->
     """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
 
     def make() -> Sdk:
-        with on_demand("openai", "httpcore2"):
-            from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - many imports
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
 
-            http = DefaultAioHttpClient()
+        http = DefaultAioHttpClient()
         return Sdk(AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
 
     return OpenAIProvider(SdkClient(NAME, make, idle=idle))

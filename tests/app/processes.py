@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 
 
 class Shell:
-    """Commands in a folder of their own, with a bare environment."""
+    """Commands in a folder of their own, with a bare environment; *module* is the one that is run as `parley`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.data = folder / "data"
+    def __init__(self, folder: Path, *, module: str = "app") -> None:
+        self.data, self._module = folder / "data", module
         names = {str(field.validation_alias) for field in Settings.model_fields.values()}
         self._env = {name: value for name, value in os.environ.items() if name not in names}
         self._env |= {"PORT": "0", "PARLEY_AGENTS": str(ROOT / "agents"), "PYTHONPATH": str(ROOT)}
@@ -27,7 +27,7 @@ class Shell:
         self._folder = folder
 
     async def start(self, *words: str, **env: str) -> Process:
-        command = (sys.executable, "-m", "app", *words)
+        command = (sys.executable, "-m", self._module, *words)
         return await asyncio.create_subprocess_exec(
             *command, cwd=self._folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
         )

@@ -12,7 +12,6 @@ from agent_core.providers.anthropic import anthropic
 from agent_core.providers.compatible import compatible
 from agent_core.providers.openai import openai
 from agent_core.tools.builtin import calculate
-from app import lean
 from app.compose import create_app
 from app.keys import ApiKey, Keys
 from app.settings import Settings
@@ -76,5 +75,4 @@ async def running(database: Path, url: str, wires: Sequence[Wire]) -> AsyncItera
 
 
 if __name__ == "__main__":
-    lean.arena()  # as in every process that lasts
     serve(running(Path(sys.argv[1]), sys.argv[2], [WIRES[agent] for agent in sys.argv[3:]]))

@@ -1,0 +1,83 @@
+"""What a server does not import before it is needed: slow imports stand in the functions that use them."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agent_core.testing import fail, say
+from agent_core.testing.models import FakeModels
+from app.migrate import migrate
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+# What a server on SQLite does without, and what needs it.
+UNUSED = {
+    "alembic": "parley migrate",
+    "asyncpg": "Postgres",
+    "dbos": "Postgres",
+    "hypothesis": "tests",
+    "jsonschema": "the first call of a tool",
+    "prometheus_client": "/metrics",
+    "psycopg": "Postgres",
+    "re2": "a rule with a pattern",
+    "slack_bolt": "Slack",
+    "slack_sdk": "Slack",
+    "sqlalchemy.dialects.postgresql": "Postgres",
+}
+SDKS = {"anthropic", "openai"}
+KEY = "operators-key"
+# `parley serve` that prints at its end what it imported.
+SERVE = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), flush=True))
+sys.argv = ["parley", "serve"]
+from app.__main__ import main
+main()
+"""
+
+
+async def imported(data: Path, **keys: str) -> set[str]:
+    """Return what `parley serve` imports until it has answered once and refused once."""
+    migrate(Settings(_env_file=None, data=data))  # type: ignore[call-arg]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
+    environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
+    command = (sys.executable, "-c", SERVE)
+    process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(120):
+        url = re.findall(rb"http://\S+:\d+", await process.stdout.readline())[0].decode()
+        while not (await process.stdout.readline()).startswith(b"Model:"):
+            assert process.returncode is None
+        async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+            answer = await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})
+            token = {"Authorization": "Bearer eyJhbGciOiJSUzI1NiJ9.e30.c2ln"}
+            refused = await client.get("/v1/sessions", headers=token)
+        assert (answer.json()["status"], refused.status_code) == ("completed", 401)
+        process.send_signal(signal.SIGTERM)
+        out, _ = await process.communicate()
+    return set(json.loads(out.splitlines()[-1]))
+
+
+async def test_without_a_key_no_sdk_is_imported(tmp_path: Path):
+    """A server without keys imports no SDK, nothing for Postgres or Slack and nothing of other commands."""
+    found = await imported(tmp_path)
+    assert found & {*UNUSED, *SDKS, "aiohttp", "httpx2"} == set()
+    assert "fastapi" in found
+
+
+@pytest.mark.parametrize(("vendor", "other", "path"), [("anthropic", "openai", ""), ("openai", "anthropic", "/v1")])
+async def test_a_key_imports_the_sdk_of_its_vendor_alone(tmp_path: Path, vendor: str, other: str, path: str):
+    """A key brings the SDK of its vendor, and not that of another one."""
+    async with FakeModels([(fail("overloaded"),), (say("Hello."),)]) as models:
+        keys = {f"{vendor.upper()}_API_KEY": "any", f"{vendor.upper()}_BASE_URL": models.url + path}
+        found = await imported(tmp_path, **keys)
+    assert found & {*UNUSED, other} == set()
+    assert vendor in found
