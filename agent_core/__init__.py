@@ -1,30 +1,11 @@
 """The runtime: one agent core behind every place where a team talks. Channels use the names below and no others."""
 
-from agent_core.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec, Web
 from agent_core.clock import Clock, SystemClock
-from agent_core.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.core import Core
-from agent_core.errors import (
-    AlreadyDecided,
-    ConfigError,
-    Conflict,
-    Fault,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidInput,
-    ManagedByFile,
-    NotAnApprover,
-    NotFound,
-    ParleyError,
-    RateLimited,
-    SessionBusy,
-    SessionClosed,
-    SessionOpen,
-    TooLarge,
-    Unavailable,
-    UnknownCursor,
-)
-from agent_core.events import (
+from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec, Web
+from agent_core.domain.approvals import Decider, Decision, may_respond
+from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
+from agent_core.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalVoted,
@@ -62,11 +43,9 @@ from agent_core.events import (
     ToolRequested,
     ToolStarted,
 )
-from agent_core.hooks.approval import Decider, Decision, may_respond
-from agent_core.hooks.definition import ApprovalConfig, Hook
-from agent_core.ids import new_id
-from agent_core.inbound import Context, Inbound, Overlap
-from agent_core.messages import (
+from agent_core.domain.hooks import ApprovalConfig, Hook
+from agent_core.domain.inbound import Context, Inbound, Overlap
+from agent_core.domain.messages import (
     Actor,
     CallOutcome,
     File,
@@ -80,7 +59,7 @@ from agent_core.messages import (
     Usage,
     text_of,
 )
-from agent_core.objects import (
+from agent_core.domain.objects import (
     AgentObject,
     ApprovalObject,
     ApprovalStatus,
@@ -99,8 +78,29 @@ from agent_core.objects import (
     SessionStatus,
     Vote,
 )
-from agent_core.outputs import Changes, ToolOutput
-from agent_core.places import Clash, Slack, conflicts, route
+from agent_core.domain.places import Clash, Slack, conflicts, route
+from agent_core.errors import (
+    AlreadyDecided,
+    ConfigError,
+    Conflict,
+    Fault,
+    Forbidden,
+    IdempotencyMismatch,
+    InvalidInput,
+    ManagedByFile,
+    NotAnApprover,
+    NotFound,
+    ParleyError,
+    RateLimited,
+    SessionBusy,
+    SessionClosed,
+    SessionOpen,
+    TooLarge,
+    Unavailable,
+    UnknownCursor,
+)
+from agent_core.ids import new_id
+from agent_core.runtime.outputs import Changes, ToolOutput
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
 

@@ -7,22 +7,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from agent_core import events as e
-from agent_core.announce import finish
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
-from agent_core.desk import Approvals
-from agent_core.ends import Ends
-from agent_core.engine.base import Engine, Runs
-from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited
-from agent_core.events import Event, FactBody
-from agent_core.homes import Home, Homes
-from agent_core.hooks.chain import Rulers
-from agent_core.hooks.rulers import HookRulers
-from agent_core.inbound import Context, Inbound
-from agent_core.messages import Actor, Part
-from agent_core.objects import (
+from agent_core.domain import events as e
+from agent_core.domain.events import Event, FactBody
+from agent_core.domain.inbound import Context, Inbound
+from agent_core.domain.messages import Actor, Part
+from agent_core.domain.objects import (
     Feedback,
     MessageObject,
     Page,
@@ -33,23 +24,33 @@ from agent_core.objects import (
     SessionObject,
     SessionStatus,
 )
-from agent_core.opening import Opened, Openings, Reach
-from agent_core.outputs import Changes, Outputs, ToolOutput
+from agent_core.engine.base import Engine, Runs
+from agent_core.engine.local import LocalEngine
+from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited
+from agent_core.hooks.chain import Rulers
+from agent_core.hooks.resolvers import HookRulers
+from agent_core.loop.announce import finish
+from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
-from agent_core.ringing import Ringing
-from agent_core.roster import Roster, cursor_key
-from agent_core.segments import Segments, provider_for
-from agent_core.state import RunState
-from agent_core.store import catalog, feedback, readings, sessions
+from agent_core.runtime.approvals import Approvals
+from agent_core.runtime.completion import Ends
+from agent_core.runtime.dispatcher import Ringing
+from agent_core.runtime.homes import Home, Homes
+from agent_core.runtime.opening import Opened, Openings, Reach
+from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
+from agent_core.runtime.roster import Roster, cursor_key
+from agent_core.runtime.segments import Segments, provider_for
+from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
-from agent_core.store.figures import Figures, figures
-from agent_core.store.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.hub import Hub
-from agent_core.store.limits import Backlog
-from agent_core.store.runs import Cancelled
-from agent_core.store.secrets import Secrets
+from agent_core.store.reading import readings
+from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.store import Store
+from agent_core.store.work import catalog, feedback, sessions
+from agent_core.store.work.figures import Figures, figures
+from agent_core.store.work.limits import Backlog
+from agent_core.store.work.runs import Cancelled
 from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
-from agent_core import events as e
 from agent_core.clock import Clock
-from agent_core.events import Fact
-from agent_core.failures import KINDS
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact
+from agent_core.domain.failures import KINDS
 
 OTHER = "other"
 """Stands for every name beyond those that are known: names from outside must not fill the memory of who reads this."""

@@ -11,9 +11,9 @@ import yaml
 from dotenv import dotenv_values
 
 from agent_core import ConfigError, Definition, InvalidInput, conflicts
+from agent_core.domain.places import check as check_places
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
-from agent_core.places import check as check_places
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 ENV_FILE = Path(".env")

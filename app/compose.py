@@ -25,11 +25,11 @@ from agent_core import (
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import MAX_RUNS, LocalEngine
 from agent_core.hooks.check import astray, is_name
-from agent_core.hooks.rulers import HookRulers
-from agent_core.net import Fetch
+from agent_core.hooks.resolvers import HookRulers
+from agent_core.net.fetch import Fetch
+from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
-from agent_core.store.secrets import Secrets
-from agent_core.store.workers import Kind
+from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
@@ -71,8 +71,8 @@ def parts_of(settings: Settings, kind: Kind) -> Parts:
     if url is None:
         return Parts(SqliteDatabase(settings.database), partial(LocalEngine, max_runs=settings.max_runs or MAX_RUNS))
     from agent_core.engine.dbos import DbosEngine  # noqa: PLC0415
-    from agent_core.store.postgres import PostgresDatabase  # noqa: PLC0415
-    from agent_core.store.postgres_bus import PostgresBus  # noqa: PLC0415
+    from agent_core.store.postgres.bus import PostgresBus  # noqa: PLC0415
+    from agent_core.store.postgres.database import PostgresDatabase  # noqa: PLC0415
 
     database = PostgresDatabase(url, pool=settings.pool)
     most = settings.max_runs or SHARED_MAX_RUNS

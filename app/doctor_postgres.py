@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
-from agent_core.store.workers import PROTOCOL, newer_runs
+from agent_core.store.work.workers import PROTOCOL, newer_runs
 from app.doctor import QUEUED, Finding, backlog, migrations
 from app.migrate import ENGINE_SCHEMA, revision_of
 from app.postgres import PATIENCE, connected, place_of

@@ -62,7 +62,7 @@ def check_secret(settings: Settings) -> None:
     """Raise ConfigError when the other processes of the same Postgres have another PARLEY_SECRET_KEY."""
     if settings.postgres is None:
         return
-    from agent_core.store.kept import keep  # noqa: PLC0415 - as below
+    from agent_core.store.work.shared import keep  # noqa: PLC0415 - as below
     from app.postgres import connected  # noqa: PLC0415 - as below
 
     mark = load_keys(settings).derive("fingerprint")
@@ -103,7 +103,7 @@ def known_api_key(settings: Settings) -> ApiKey | None:
         return ApiKey(_hash(settings.api_key.get_secret_value()))
     if settings.postgres is None:
         return None
-    from agent_core.store.kept import kept  # noqa: PLC0415 - as below
+    from agent_core.store.work.shared import kept  # noqa: PLC0415 - as below
     from app.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
@@ -112,7 +112,7 @@ def known_api_key(settings: Settings) -> ApiKey | None:
 
 
 def _shared(url: str, made: str) -> ApiKey:
-    from agent_core.store.kept import keep  # noqa: PLC0415 - what Postgres needs is imported only for it
+    from agent_core.store.work.shared import keep  # noqa: PLC0415 - what Postgres needs is imported only for it
     from app.postgres import connected  # noqa: PLC0415 - as above
 
     with connected(url) as connection:

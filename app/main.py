@@ -17,7 +17,7 @@ import uvloop
 from fastapi import APIRouter, FastAPI
 
 from agent_core import ConfigError, Core, SystemClock
-from agent_core.store.workers import Kind
+from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.api.readers import Readers

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, get_args, runtime_checkable
 
 from agent_core import Core, Unavailable
-from agent_core.store.figures import Figures
-from agent_core.store.workers import Kind
+from agent_core.store.work.figures import Figures
+from agent_core.store.work.workers import Kind
 from agent_core.tally import Histogram, Tally
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -68,15 +68,15 @@ def _connected(settings: Settings) -> Iterator[Connected]:
     """
     anthropic_url, openai_url = settings.anthropic_base_url or ANTHROPIC_URL, settings.openai_base_url or OPENAI_URL
     if "anthropic" in settings.providers:
-        from agent_core.providers.anthropic import anthropic  # noqa: PLC0415
+        from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415
 
         yield anthropic(api_key=_plain(settings.anthropic_api_key), base_url=anthropic_url)
     if "openai" in settings.providers:
-        from agent_core.providers.openai import openai  # noqa: PLC0415
+        from agent_core.providers.openai.provider import openai  # noqa: PLC0415
 
         yield openai(api_key=_plain(settings.openai_api_key), base_url=openai_url)
     if "openai-compatible" in settings.providers:
-        from agent_core.providers.compatible import compatible  # noqa: PLC0415
+        from agent_core.providers.compatible.provider import compatible  # noqa: PLC0415
 
         yield compatible(api_key=_plain(settings.openai_api_key), base_url=openai_url)
 

@@ -27,7 +27,7 @@ from agent_core import (
     new_id,
     text_of,
 )
-from agent_core.events import LIVE, TERMINAL, RunWaiting
+from agent_core.domain.events import LIVE, TERMINAL, RunWaiting
 from app.client import Refused, credential, detail_of, nobody, server_url
 from app.frames import Frame, Frames
 from app.settings import Settings

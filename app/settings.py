@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
-from agent_core.net_targets import read_target
+from agent_core.net.targets import read_target
 from agent_core.providers.models import table
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})

@@ -12,18 +12,18 @@ from pydantic import SecretStr
 from agent_core import Clock, Core, SystemClock
 from app.settings import Settings
 from channels.ledger import Ledger
-from channels.slack.api import SlackApi, open_session
-from channels.slack.card_rows import CardRows
-from channels.slack.cards import Cards
-from channels.slack.failures import SlackFailure
-from channels.slack.listen import Listener
+from channels.slack.cards.cards import Cards
+from channels.slack.cards.rows import CardRows
+from channels.slack.inbound.listen import Listener
+from channels.slack.inbound.people import People
+from channels.slack.inbound.receive import Receiver
 from channels.slack.manifest import PROMPTS
-from channels.slack.pace import Lane, Pacer
-from channels.slack.people import People
-from channels.slack.receive import Receiver
+from channels.slack.outbound.threads import Threads
 from channels.slack.thread import Thread
-from channels.slack.threads import Threads
-from channels.slack.workspaces import Workspaces
+from channels.slack.web_api.client import SlackApi, open_session
+from channels.slack.web_api.failures import SlackFailure
+from channels.slack.web_api.pace import Lane, Pacer
+from channels.slack.web_api.workspaces import Workspaces
 
 AGAIN = 15.0
 """Seconds between two tries to learn who we are."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agent_core.agents import Snapshot, ToolSpec
+from agent_core.domain.agents import Snapshot, ToolSpec
 
 _HASH_LENGTH = 16
 

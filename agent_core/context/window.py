@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from agent_core import events as e
-from agent_core.events import Fact, FactBody
-from agent_core.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"

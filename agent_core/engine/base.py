@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from agent_core.drive import Interrupt
-from agent_core.store.due import Due
+from agent_core.runtime.drive import Interrupt
 from agent_core.store.log import RunRef
+from agent_core.store.work.due import Due
 
 Segment = Callable[[Interrupt], Awaitable[RunRef | None]]
 

@@ -13,11 +13,11 @@ from agent_core.engine.doorbell import Doorbell, segment_name
 from agent_core.engine.liveness import Liveness, Load, Pace, end_process, this_process
 from agent_core.engine.local import MAX_RUNS, LocalEngine
 from agent_core.errors import Unavailable
-from agent_core.store import workers
 from agent_core.store.database import Database
-from agent_core.store.due import Due
-from agent_core.store.runs import RESTARTED
-from agent_core.store.workers import FOREVER, Kind
+from agent_core.store.work import workers
+from agent_core.store.work.due import Due
+from agent_core.store.work.runs import RESTARTED
+from agent_core.store.work.workers import FOREVER, Kind
 
 _HERD = 0.05
 _LET_GO = 2.0

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from agent_core.errors import Unavailable
-from agent_core.store import workers
+from agent_core.store.work import workers
 
 QUEUE = "parley"
 _SEGMENT = "parley.segment"

@@ -17,9 +17,9 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent_core.errors import Unavailable
-from agent_core.store import workers
-from agent_core.store.postgres import engine_of
-from agent_core.store.workers import Kind, Worker
+from agent_core.store.postgres.database import engine_of
+from agent_core.store.work import workers
+from agent_core.store.work.workers import Kind, Worker
 
 _log = structlog.get_logger("parley.liveness")
 _DRIFT = 2.0

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from agent_core.hooks.definition import HookEvent
-from agent_core.messages import Actor
+from agent_core.domain.hooks import HookEvent
+from agent_core.domain.messages import Actor
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

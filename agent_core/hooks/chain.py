@@ -7,14 +7,14 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from agent_core import events as e
-from agent_core.agents import Agent
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent
+from agent_core.domain.hooks import ApprovalConfig, HookEvent, Named
+from agent_core.domain.messages import Actor, Text, ToolCall
+from agent_core.domain.schemas import problems
 from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
-from agent_core.hooks.definition import ApprovalConfig, HookEvent, Named
 from agent_core.ids import new_id
-from agent_core.messages import Actor, Text, ToolCall
-from agent_core.schemas import problems
-from agent_core.state import Call
+from agent_core.loop.state import Call
 
 BLOCKED = "This cannot be answered here."
 WITHHELD = "[The result is withheld by a rule of this agent.]"

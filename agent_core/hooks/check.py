@@ -5,19 +5,10 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from agent_core.agents import Definition
+from agent_core.domain.agents import Definition
+from agent_core.domain.approvals import check_approval
+from agent_core.domain.hooks import ApprovalConfig, Config, Hook, HookEvent, HttpConfig, RuleConfig, config_of, covers
 from agent_core.errors import InvalidInput
-from agent_core.hooks.approval import check_approval
-from agent_core.hooks.definition import (
-    ApprovalConfig,
-    Config,
-    Hook,
-    HookEvent,
-    HttpConfig,
-    RuleConfig,
-    config_of,
-    covers,
-)
 from agent_core.hooks.http import check_http
 from agent_core.hooks.rule import check_rule
 

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent_core.clock import Clock
+from agent_core.domain.hooks import Hook, HookEvent, HttpConfig
 from agent_core.errors import InvalidInput
 from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
-from agent_core.hooks.definition import Hook, HookEvent, HttpConfig
 from agent_core.hooks.sealing import PURPOSE
-from agent_core.net import Bounds, Fetched, FetchFailed
-from agent_core.net_errors import FetchRefused
-from agent_core.net_targets import PORTS, check_text, read_target
-from agent_core.store.secrets import Unreadable
+from agent_core.net.errors import FetchRefused
+from agent_core.net.fetch import Bounds, Fetched, FetchFailed
+from agent_core.net.targets import PORTS, check_text, read_target
+from agent_core.secrets import Unreadable
 
 MIN_SECRET, MAX_SECRET = 16, 512
 SHORTEST, LONGEST = 0.1, 60.0

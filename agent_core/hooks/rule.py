@@ -16,10 +16,10 @@ from unicodedata import normalize
 import msgspec
 import structlog
 
+from agent_core.domain import patterns
+from agent_core.domain.hooks import Condition, HookEvent, RuleConfig
 from agent_core.errors import InvalidInput
-from agent_core.hooks import patterns
 from agent_core.hooks.base import Allow, Deny, Occasion
-from agent_core.hooks.definition import Condition, HookEvent, RuleConfig
 from agent_core.hooks.fields import ABSENT, at, inside, items, path_of
 
 MAX_CONDITIONS = 20

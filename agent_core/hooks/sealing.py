@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from agent_core.domain.hooks import Hook
 from agent_core.errors import InvalidInput
-from agent_core.hooks.definition import Hook
 
 PURPOSE = "hook"
 MASK = "********"

@@ -11,10 +11,10 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from agent_core.agents import Snapshot
-from agent_core.controls import Abilities, Controls
-from agent_core.failures import FailureKind
-from agent_core.messages import Message, Usage
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.controls import Abilities, Controls
+from agent_core.domain.failures import FailureKind
+from agent_core.domain.messages import Message, Usage
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
 Files = Mapping[str, bytes]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core.clock import Clock
-from agent_core.controls import ABLE, Abilities, permitted
-from agent_core.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
+from agent_core.domain.controls import ABLE, Abilities, permitted
+from agent_core.domain.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
     Delta,
     Encode,

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
-from agent_core.failures import FailureKind
+from agent_core.domain.failures import FailureKind
 from agent_core.providers.base import Failed
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})

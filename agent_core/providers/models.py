@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from agent_core.messages import Usage
+from agent_core.domain.messages import Usage
 
 Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
 """How a model of Anthropic's is asked to think."""

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from agent_core.agents import Snapshot
-from agent_core.messages import File, Part, Text
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.messages import File, Part, Text
 from agent_core.providers.base import Files
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
-from agent_core.store.hot import bare
+from agent_core.store.statements import bare
 
 T = TypeVar("T")
 _BATCH = 64

@@ -6,25 +6,25 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from agent_core.agents import Snapshot
 from agent_core.clock import Clock
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.approvals import Decision
+from agent_core.domain.events import Fact, FactBody, Live, LiveBody, RunCancelling
+from agent_core.domain.inbound import Context
+from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
-from agent_core.events import Fact, FactBody, Live, LiveBody, RunCancelling
-from agent_core.hooks.approval import Decision
-from agent_core.inbound import Context
-from agent_core.messages import Actor, Part
-from agent_core.state import NOTHING, Left
-from agent_core.store import blobs, catalog, changes, deciding, intake, runs, sessions, stopping
+from agent_core.loop.state import NOTHING, Left
 from agent_core.store.bus import Bus
-from agent_core.store.changes import Changed
 from agent_core.store.database import Database
-from agent_core.store.deciding import Ruled, Submitted
 from agent_core.store.hub import Hub, Subscriber
-from agent_core.store.intake import Intake, Received
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.runs import Cancelled, Ended, Finish
-from agent_core.store.sessions import Opening, SessionRef
-from agent_core.store.stopping import Stopped
+from agent_core.store.work import blobs, catalog, changes, deciding, intake, runs, sessions, stopping
+from agent_core.store.work.changes import Changed
+from agent_core.store.work.deciding import Ruled, Submitted
+from agent_core.store.work.intake import Intake, Received
+from agent_core.store.work.runs import Cancelled, Ended, Finish
+from agent_core.store.work.sessions import Opening, SessionRef
+from agent_core.store.work.stopping import Stopped
 from agent_core.tally import Tally
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from agent_core.agents import ToolSpec
 from agent_core.clock import Clock
-from agent_core.messages import Part
+from agent_core.domain.agents import ToolSpec
+from agent_core.domain.messages import Part
 
 
 @dataclass(frozen=True, slots=True)

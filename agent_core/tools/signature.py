@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from agent_core.schemas import unheld
+from agent_core.domain.schemas import unheld
 from agent_core.tools.base import CallContext
 
 Function = Callable[..., object]

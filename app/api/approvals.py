@@ -23,8 +23,8 @@ from agent_core import (
     NotFound,
     Page,
 )
-from agent_core.store import audit
-from agent_core.store.approvals import Owner
+from agent_core.store.work import audit
+from agent_core.store.work.approvals import Owner
 from app.api.bodies import actor_of
 from app.api.deciders import decider, may_decide
 from app.api.deps import MAX_SEQ, PERSONS, Caller, Cursor, Limit, Name, Operator, Show, Wired, owns

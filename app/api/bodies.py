@@ -17,10 +17,10 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Controls, Message, Text
-from agent_core.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
-from agent_core.controls import Effort
+from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
+from agent_core.domain.controls import Effort
+from agent_core.domain.hooks import HookEvent, HookType
 from agent_core.hooks.check import MAX_HOOKS
-from agent_core.hooks.definition import HookEvent, HookType
 from app.api.problems import NOT_BLANK
 
 MAX_TEXT = 100_000

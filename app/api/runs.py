@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from agent_core import Actor, Controls, Core, Forbidden, Inbound, Page, RunObject, RunStatus
-from agent_core.objects import ENDED
+from agent_core.domain.objects import ENDED
 from app.api.bodies import FeedbackBody, RunBody, actor_of
 from app.api.deciders import Deciding
 from app.api.deps import (

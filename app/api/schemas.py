@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agent_core import Page
-from agent_core.events import FACTS, LIVE
+from agent_core.domain.events import FACTS, LIVE
 from app.api.sse import SSE
 from app.api.wire import (
     Agent,

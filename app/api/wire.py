@@ -34,7 +34,7 @@ from agent_core import (
     Web,
 )
 from agent_core import Feedback as FeedbackObject
-from agent_core.controls import without_context
+from agent_core.domain.controls import without_context
 from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
 
 

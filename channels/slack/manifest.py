@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from channels.slack.intake import ASK_MESSAGE
+from channels.slack.inbound.intake import ASK_MESSAGE
 
 NAME = "Parley"
 COMMAND = "/parley"

@@ -19,7 +19,7 @@ from agent_core import (
     ToolRequested,
     ToolStarted,
 )
-from agent_core.calls import ANSWERED
+from agent_core.runtime.calls import ANSWERED
 
 TERMINAL = (RunCompleted, RunFailed, RunCancelled)
 

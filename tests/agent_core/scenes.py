@@ -8,9 +8,10 @@ from sqlalchemy import Engine
 
 from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, Text
 from agent_core.engine.local import LocalEngine
-from agent_core.store import log, runs, sessions
+from agent_core.store import log
 from agent_core.store.log import RunRef
-from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.work import runs, sessions
 
 ANN = Actor("ann", "user", "Ann")
 BOB = Actor("bob", "user", "Bob")

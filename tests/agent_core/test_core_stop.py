@@ -8,9 +8,9 @@ import pytest
 
 from agent_core import SystemClock
 from agent_core.clock import Clock
-from agent_core.ends import Ends
 from agent_core.engine.base import Runs
 from agent_core.engine.local import LocalEngine
+from agent_core.runtime.completion import Ends
 from tests.conftest import MakeCore
 
 GRACE = 0.2

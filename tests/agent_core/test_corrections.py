@@ -20,7 +20,8 @@ from agent_core import (
     text_of,
 )
 from agent_core.context.window import CORRECTION
-from agent_core.store import loading, log
+from agent_core.store import log
+from agent_core.store.reading import loading
 from agent_core.testing import call, pause, say
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool

@@ -10,9 +10,9 @@ import pytest
 
 from agent_core import Fact, Message, Text, ToolCall, ToolResult, text_of
 from agent_core.context.window import Window
-from agent_core.events import FACTS, LIVE, TERMINAL
+from agent_core.domain.events import FACTS, LIVE, TERMINAL
+from agent_core.loop.state import replay
 from agent_core.providers.base import neutral
-from agent_core.state import replay
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LOGS = sorted(GOLDEN.glob("*.jsonl"))

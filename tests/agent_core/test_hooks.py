@@ -17,8 +17,8 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
+from agent_core.domain.hooks import HookEvent, Named
 from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
-from agent_core.hooks.definition import HookEvent, Named
 from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, results, set_stage, texts

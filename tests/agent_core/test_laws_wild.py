@@ -16,14 +16,14 @@ from agent_core import (
     SnapshotFrozen,
     StepStarted,
 )
-from agent_core import events as e
-from agent_core.agents import Agent
-from agent_core.announce import announce
 from agent_core.context.window import CORRECTION, STOPPED_NOTE, Window
-from agent_core.messages import Message, text_of
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent
+from agent_core.domain.messages import Message, text_of
+from agent_core.loop.announce import announce
+from agent_core.loop.state import replay
+from agent_core.loop.strategy import Compact, react
 from agent_core.providers.base import neutral
-from agent_core.state import replay
-from agent_core.strategy import Compact, react
 from tests.agent_core.laws import check_log
 from tests.agent_core.wild import EVERYTHING, Asked, Plan, Wild, plans
 from tests.conftest import Fresh

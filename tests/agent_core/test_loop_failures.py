@@ -16,8 +16,8 @@ from agent_core import (
     StepStarted,
     TextDelta,
 )
-from agent_core.failures import told
-from agent_core.strategy import MAX_RESUMES, MAX_RETRIES, backoff
+from agent_core.domain.failures import told
+from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log

@@ -3,11 +3,11 @@
 import pytest
 
 from agent_core import ContextAdded, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
-from agent_core.failures import told
-from agent_core.messages import UNKNOWN_USAGE
+from agent_core.domain.failures import told
+from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.loop.state import REPAIR
+from agent_core.loop.strategy import backoff
 from agent_core.providers.models import find
-from agent_core.state import REPAIR
-from agent_core.strategy import backoff
 from agent_core.testing import FakeClock, call, fail, say, think, usage
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log

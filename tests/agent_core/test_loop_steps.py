@@ -15,9 +15,9 @@ from agent_core import (
     ToolRequested,
     Usage,
 )
-from agent_core.agents import DEFAULT_MAX_STEPS
+from agent_core.domain.agents import DEFAULT_MAX_STEPS
+from agent_core.loop.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.providers.base import Request
-from agent_core.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.testing import call, finish, refuse, say, step_of, think, usage
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool

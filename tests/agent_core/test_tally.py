@@ -2,8 +2,8 @@
 
 import msgspec
 
-from agent_core import events as e
-from agent_core.events import Fact, FactBody
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact, FactBody
 from agent_core.tally import Tally
 from agent_core.testing import FakeClock
 

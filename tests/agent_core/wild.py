@@ -22,12 +22,14 @@ from agent_core import (
     StepStarted,
     Text,
 )
-from agent_core.agents import Agent
 from agent_core.context.window import Entry, Window
-from agent_core.messages import Role
+from agent_core.domain.agents import Agent
+from agent_core.domain.messages import Role
 from agent_core.providers.base import Request
-from agent_core.store import loading, log, runs, sessions
+from agent_core.store import log
 from agent_core.store.hub import Subscriber
+from agent_core.store.reading import loading
+from agent_core.store.work import runs, sessions
 from agent_core.testing import Answer, Item, ScriptedProvider, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.testing.scripted import prefix_of
 from agent_core.tools.base import Tool

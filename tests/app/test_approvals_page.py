@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from agent_core import Definition, SystemClock
-from agent_core.hooks.approval import LONGEST, MAX_QUORUM
-from agent_core.hooks.definition import ApprovalConfig
-from agent_core.objects import AuditKind
+from agent_core.domain.approvals import LONGEST, MAX_QUORUM
+from agent_core.domain.hooks import ApprovalConfig
+from agent_core.domain.objects import AuditKind
 from agent_core.providers.demo import DemoProvider
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.builtin import calculate

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
-from agent_core.failures import told
+from agent_core.domain.failures import told
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.api.readers import Readers
 from app.chat import Lines, Port, answer, converse

@@ -13,8 +13,8 @@ from sqlalchemy import text
 
 from agent_core import Actor, Core, Definition, Inbound, Text
 from agent_core.engine.local import LocalEngine
-from agent_core.store import workers
-from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.work import workers
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.models import FakeModels
 from app import doctor_postgres

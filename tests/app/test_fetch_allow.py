@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import ConfigError
-from agent_core.net import Fetch
+from agent_core.net.fetch import Fetch
 from app.settings import load_settings
 
 

@@ -9,17 +9,17 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_core.agents import Hook
 from agent_core.clock import SystemClock
+from agent_core.domain.agents import Hook
+from agent_core.domain.hooks import HookEvent, HookType, Operator, chain
+from agent_core.domain.patterns import _WORK
 from agent_core.hooks.base import Allow, Deny, Occasion
-from agent_core.hooks.definition import HookEvent, HookType, Operator, chain
 from agent_core.hooks.fields import path_of
 from agent_core.hooks.http import LONGEST, MAX_SECRET, MIN_SECRET, SHORTEST
-from agent_core.hooks.patterns import _WORK
+from agent_core.hooks.resolvers import HookRulers
 from agent_core.hooks.rule import MAX_CONDITIONS, MAX_VALUES, check_rule
-from agent_core.hooks.rulers import HookRulers
 from agent_core.hooks.sealing import MASK, PURPOSE
-from agent_core.net import Fetch
+from agent_core.net.fetch import Fetch
 from app.agents import read_agent
 from tests.conftest import SECRETS
 

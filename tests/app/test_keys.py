@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from agent_core import ConfigError
-from agent_core.store.kept import kept
+from agent_core.store.work.shared import kept
 from app.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
 from app.postgres import connected
 from app.settings import Settings

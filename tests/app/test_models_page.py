@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.controls import Effort
-from agent_core.failures import KINDS, told
+from agent_core.domain.controls import Effort
+from agent_core.domain.failures import KINDS, told
+from agent_core.loop.strategy import LONGEST_PATIENCE, LONGEST_PAUSE, MAX_CONTINUATIONS, MAX_RETRIES, STAYS, backoff
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table
-from agent_core.strategy import LONGEST_PATIENCE, LONGEST_PAUSE, MAX_CONTINUATIONS, MAX_RETRIES, STAYS, backoff
 from app.models import NOTICE_DAYS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from agent_core import Core, Unavailable
-from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres.database import PostgresDatabase
 from app.api.readers import Readers
 from app.compose import create_watch
 from app.migrate import newest

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core.failures import told
+from agent_core.domain.failures import told
 from agent_core.providers.models import table
 from agent_core.testing import call, fail, pause, say
 from agent_core.testing.models import Asked, FakeModels, status

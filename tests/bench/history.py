@@ -3,17 +3,18 @@
 from sqlalchemy import Connection
 
 from agent_core import Core, Text
-from agent_core import events as e
 from agent_core.context.window import Window
+from agent_core.domain import events as e
+from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.ids import new_id
-from agent_core.messages import UNKNOWN_USAGE, Actor
+from agent_core.loop.state import NOTHING
+from agent_core.loop.strategy import message_id
 from agent_core.providers.base import neutral
-from agent_core.state import NOTHING
-from agent_core.store import log, runs, sessions
+from agent_core.store import log
 from agent_core.store.log import RunRef
-from agent_core.store.sessions import SessionRef
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.strategy import message_id
+from agent_core.store.work import runs, sessions
+from agent_core.store.work.sessions import SessionRef
 
 ASKER = Actor("ann", "user", "Ann")
 QUESTION = (Text("Which of the two roads is the shorter one, and is it open in winter?"),)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_core import Core, Definition, Limits, SqliteDatabase
-from agent_core.providers.anthropic import anthropic
-from agent_core.providers.compatible import compatible
-from agent_core.providers.openai import openai
+from agent_core.providers.anthropic.provider import anthropic
+from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.openai.provider import openai
 from agent_core.tools.builtin import calculate
 from app.compose import create_app
 from app.keys import ApiKey, Keys

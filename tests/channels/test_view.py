@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta
-from agent_core import events as e
+from agent_core.domain import events as e
 from channels.base import Body, Call, Limits, Said
 from channels.relay import Segment, border, cut
 from channels.view import EMPTY, view

@@ -27,15 +27,15 @@ from app.client import Client, Refused
 from app.compose import create_app
 from app.keys import ApiKey, Keys
 from app.settings import Settings
-from channels.slack.card_blocks import APPROVE, DENY, EDIT
-from channels.slack.clicks import LATE, NOT_YOURS
+from channels.slack.cards.blocks import APPROVE, DENY, EDIT
+from channels.slack.inbound.clicks import LATE, NOT_YOURS
 from channels.slack.testing import NotPossible, Shown, Team
 from channels.web.identity import Tokens
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage
 from tests.app.served import served
 from tests.both import on_both
-from tests.channels.slack.carding import Desk, asking, buttons
+from tests.channels.slack.cards.carding import Desk, asking, buttons
 from tests.conftest import MakeCore
 from tests.e2e.visitors import opened_by
 

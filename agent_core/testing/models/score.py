@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from agent_core.messages import Usage
+from agent_core.domain.messages import Usage
 from agent_core.providers.base import Failed, Finished, FinishReason, Refusal, TextDelta, UsageReport
 from agent_core.testing.models.asked import Head
 from agent_core.testing.models.items import Answer, Item, Native, Raw, Redacted, Split, Stall, Status

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from channels.slack import limits
 from channels.slack.testing.block_parts import RICH_TEXT
 from channels.slack.testing.block_shapes import Json, Problem, both, flag, items, nullable, number, record, text, typed
+from channels.slack.web_api import limits
 
 _ID = {"block_id": text(limits.BLOCK_ID.value)}
 _RAW = {"raw_text": record({"text": text()}), "raw_number": record({"value": number(), "text": text()})}

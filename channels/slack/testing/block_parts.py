@@ -1,7 +1,7 @@
 """The shapes of what blocks are made of: texts, rich text, images, buttons, menus and inputs."""
 
-from channels.slack import limits
 from channels.slack.testing.block_shapes import Shape, both, flag, items, number, one_of, record, text, typed
+from channels.slack.web_api import limits
 
 _ID = {"block_id": text(limits.BLOCK_ID.value)}
 _ACTION = {"action_id": text(limits.ACTION_ID.value)}

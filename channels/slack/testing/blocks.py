@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from channels.slack import limits
 from channels.slack.testing.block_data import DATA_TABLE, DATA_VISUALIZATION, TABLE, cell_texts
 from channels.slack.testing.block_parts import (
     ACTIONS,
@@ -16,6 +15,7 @@ from channels.slack.testing.block_parts import (
     words,
 )
 from channels.slack.testing.block_shapes import Json, Problem, Shape, both, flag, items, number, record, text, typed
+from channels.slack.web_api import limits
 
 Surface = Literal["message", "modal", "home"]
 

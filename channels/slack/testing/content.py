@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from channels.slack import limits
 from channels.slack.testing.asked import Arguments, Refused
 from channels.slack.testing.block_shapes import Problem
 from channels.slack.testing.blocks import check
 from channels.slack.testing.world import Json, Stream, Task
+from channels.slack.web_api import limits
 
 _STATUSES = {"pending", "in_progress", "complete", "error"}
 _LARGEST_METADATA = 16_384  # bytes; Slack names no figure, only the error

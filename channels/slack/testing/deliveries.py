@@ -13,12 +13,12 @@ import aiohttp
 from slack_sdk.signature import SignatureVerifier
 
 from agent_core import Clock
-from channels.slack import limits
 from channels.slack.testing import payloads
 from channels.slack.testing.app import App
 from channels.slack.testing.faults import Faults
 from channels.slack.testing.sockets import NotAcknowledged, Sockets
 from channels.slack.testing.world import Channel, Json, Workspace
+from channels.slack.web_api import limits
 
 DeliveryKind = Literal["events_api", "interactive", "slash_commands"]
 _PATHS: Mapping[DeliveryKind, int] = {"events_api": 0, "interactive": 1, "slash_commands": 2}

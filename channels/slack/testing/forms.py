@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from channels.slack import limits
 from channels.slack.testing.world import Json
+from channels.slack.web_api import limits
 
 
 class NotPossible(Exception):

@@ -1,10 +1,10 @@
 """`chat.*` without streaming: posts, updates, deletions and what only one person sees."""
 
-from channels.slack import limits
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, Desk, Refused
 from channels.slack.testing.content import blocks_of, metadata_of
 from channels.slack.testing.world import Channel, Json, Message
+from channels.slack.web_api import limits
 
 
 def post(desk: Desk, given: Arguments) -> Json:

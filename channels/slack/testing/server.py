@@ -12,8 +12,6 @@ from aiohttp import web
 
 from agent_core import Clock, SystemClock
 from agent_core.testing import Level
-from channels.slack import limits
-from channels.slack.budget import Budget
 from channels.slack.testing.app import App
 from channels.slack.testing.asked import Arguments, Desk, Refused
 from channels.slack.testing.deliveries import Courier, Delivery, machine_time
@@ -23,6 +21,8 @@ from channels.slack.testing.sockets import Sockets
 from channels.slack.testing.team import Team
 from channels.slack.testing.tickets import Tickets
 from channels.slack.testing.world import Channel, Json, Workspace
+from channels.slack.web_api import limits
+from channels.slack.web_api.budget import Budget
 
 _LARGEST = 4 * 1024 * 1024
 _BEARER = "Bearer "

@@ -2,9 +2,9 @@
 
 from typing import Any, cast, get_args
 
-from channels.slack import limits
 from channels.slack.testing.asked import Arguments, Desk, Refused
 from channels.slack.testing.world import Channel, Json, Session, SessionStatus
+from channels.slack.web_api import limits
 
 _NO_STOP = "missing_agent_session_stopped_event_subscription"
 

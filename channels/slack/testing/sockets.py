@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from aiohttp import WSMsgType, web
 
-from channels.slack import limits
 from channels.slack.testing.faults import Faults
 from channels.slack.testing.world import Json
+from channels.slack.web_api import limits
 
 Disconnect = Literal["warning", "refresh_requested", "link_disabled", "too_many_websockets"]
 

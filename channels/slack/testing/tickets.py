@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from itertools import count
 
 from agent_core import Clock
-from channels.slack import limits
 from channels.slack.testing.asked import Refused
 from channels.slack.testing.content import approve
 from channels.slack.testing.deliveries import Delivery
 from channels.slack.testing.world import Channel, Json, Message, View, Workspace
+from channels.slack.web_api import limits
 
 
 @dataclass(slots=True)

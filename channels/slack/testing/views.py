@@ -2,12 +2,12 @@
 
 import json
 
-from channels.slack import limits
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, Desk, Refused
 from channels.slack.testing.blocks import check_view
 from channels.slack.testing.content import refuse
 from channels.slack.testing.world import Json, View
+from channels.slack.web_api import limits
 
 _STACK = 3
 

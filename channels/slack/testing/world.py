@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from channels.slack import limits
+from channels.slack.web_api import limits
 
 Json = dict[str, Any]
 ChannelKind = Literal["channel", "group", "im", "mpim"]

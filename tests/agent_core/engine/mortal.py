@@ -23,11 +23,11 @@ from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.doorbell import segment_name
 from agent_core.engine.liveness import Pace
 from agent_core.store.database import Database
-from agent_core.store.due import Due
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
-from agent_core.store.postgres import PostgresDatabase
-from agent_core.store.postgres_bus import PostgresBus
+from agent_core.store.postgres.bus import PostgresBus
+from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.work.due import Due
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext, Tool
 from agent_core.tools.function import tool

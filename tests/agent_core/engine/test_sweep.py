@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from agent_core.engine.base import Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.store.due import Due
+from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
 
 FOUND, SAFETY = 40, 20.0

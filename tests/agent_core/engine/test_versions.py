@@ -7,8 +7,8 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from agent_core import Context, Core, MessageCompleted, RunResumed, text_of
-from agent_core.store import workers
 from agent_core.store.codes import CODES
+from agent_core.store.work import workers
 from agent_core.testing import pause, say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, engine_of, soon, there, worker_process
 from tests.agent_core.engine.newer import NEXT

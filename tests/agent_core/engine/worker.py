@@ -14,8 +14,8 @@ from typing import Any
 from agent_core import Core
 from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.liveness import end_process
-from agent_core.store.postgres import PostgresDatabase
-from agent_core.store.postgres_bus import PostgresBus
+from agent_core.store.postgres.bus import PostgresBus
+from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.engine.fleet import PACE, TOLD, soon
 

@@ -10,15 +10,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Actor, InvalidInput
+from agent_core.domain.hooks import Hook, HookEvent, HttpConfig, chain
 from agent_core.hooks.base import Allow, Amend, Deny, Occasion
-from agent_core.hooks.definition import Hook, HookEvent, HttpConfig, chain
 from agent_core.hooks.http import MAX_ANSWER, UNASKED, check_http, sign
-from agent_core.hooks.rulers import NOWHERE, HookRulers
+from agent_core.hooks.resolvers import NOWHERE, HookRulers
 from agent_core.hooks.sealing import PURPOSE
-from agent_core.net import Fetch
-from agent_core.store.secrets import Secrets
+from agent_core.net.fetch import Fetch
+from agent_core.secrets import Secrets
 from agent_core.testing import FakeClock
-from tests.agent_core.net_stage import Site, Write, last, moved, ok, serving
+from tests.agent_core.net.stage import Site, Write, last, moved, ok, serving
 from tests.conftest import SECRETS
 
 SECRET = "whsec-0123456789abcdef"

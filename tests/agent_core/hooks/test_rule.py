@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from agent_core import Actor, InvalidInput
-from agent_core.hooks import patterns
+from agent_core.domain import patterns
+from agent_core.domain.hooks import Condition, HookEvent, Operator, RuleConfig
 from agent_core.hooks.base import Allow, Deny, Occasion
-from agent_core.hooks.definition import Condition, HookEvent, Operator, RuleConfig
 from agent_core.hooks.rule import MAX_VALUES, check_rule, rule
 
 ANN = Actor("U1", "user", "Ann")

@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 from agent_core import Core, Definition, Hook, HookRuled, InvalidInput, ToolCompleted, ToolStarted
 from agent_core.clock import SystemClock
 from agent_core.hooks.http import sign
-from agent_core.hooks.rulers import HookRulers
+from agent_core.hooks.resolvers import HookRulers
 from agent_core.hooks.sealing import MASK
-from agent_core.net import Fetch
-from agent_core.store.catalog import VERSION
+from agent_core.net.fetch import Fetch
+from agent_core.store.work.catalog import VERSION
 from agent_core.testing import by_step, call, say
 from tests.agent_core.asking import Till
-from tests.agent_core.net_stage import Site, ok, serving
+from tests.agent_core.net.stage import Site, ok, serving
 from tests.agent_core.stage import set_stage
 from tests.conftest import SECRETS, MakeCore
 

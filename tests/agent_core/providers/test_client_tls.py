@@ -13,14 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agent_core.agents import Snapshot
-from agent_core.controls import Controls
-from agent_core.providers.anthropic import anthropic
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.controls import Controls
+from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.base import Failed, Request
-from agent_core.providers.compatible import compatible
-from agent_core.providers.openai import openai
+from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.openai.provider import openai
+from tests.agent_core.net.test_tls import CERTIFICATE as STRANGER
 from tests.agent_core.providers.contract.wires import Model
-from tests.agent_core.test_net_tls import CERTIFICATE as STRANGER
 
 ASKED = Request("m", Snapshot("h", "any:m", "Be brief.", ()), (), Controls(), "s")
 MAKERS = (anthropic, openai, compatible)

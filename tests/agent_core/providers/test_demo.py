@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.agents import Snapshot, ToolSpec
-from agent_core.controls import Controls, ToolChoice
-from agent_core.messages import UNKNOWN_USAGE, CallOutcome, Message, Part, Text, ToolCall, ToolResult
+from agent_core.domain.agents import Snapshot, ToolSpec
+from agent_core.domain.controls import Controls, ToolChoice
+from agent_core.domain.messages import UNKNOWN_USAGE, CallOutcome, Message, Part, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
 from agent_core.testing import FakeClock

@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from agent_core.failures import KINDS, told
+from agent_core.domain.failures import KINDS, told
 from agent_core.providers.failing import (
     MAX_SAID,
     RETRYABLE,

@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from agent_core.controls import Effort
-from agent_core.messages import UNKNOWN_USAGE, Usage
+from agent_core.domain.controls import Effort
+from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table
 
 ORDER = get_args(Effort)

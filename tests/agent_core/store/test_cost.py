@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import Connection, event
 
 from agent_core import Core, Definition, SqliteDatabase, text_of
-from agent_core.store import due, follow, loading, readings, sessions
-from agent_core.store.loading import Loaded
+from agent_core.store.reading import follow, loading, readings
+from agent_core.store.reading.loading import Loaded
+from agent_core.store.work import due, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types, until

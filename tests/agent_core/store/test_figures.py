@@ -3,7 +3,7 @@
 import asyncio
 
 from agent_core import Limits
-from agent_core.store import workers
+from agent_core.store.work import workers
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.scenes import open_session, send
 from tests.conftest import MakeCore

@@ -20,10 +20,11 @@ from agent_core import (
 )
 from agent_core.context.snapshot import freeze
 from agent_core.errors import LostRun, SessionOpen
-from agent_core.store import catalog, log, runs, sessions
-from agent_core.store.catalog import SNAPSHOT
+from agent_core.store import log
 from agent_core.store.log import RUN, Place, RunRef
-from agent_core.store.postgres import PostgresDatabase
+from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.store.work import catalog, runs, sessions
+from agent_core.store.work.catalog import SNAPSHOT
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, SAFETY, idle, inbound, log_of, open_session, ref_of, say_and_wait, send, types

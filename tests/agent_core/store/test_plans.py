@@ -7,8 +7,10 @@ import pytest
 from sqlalchemy import Connection, event
 
 from agent_core import Core
-from agent_core.store import due, follow, limits, loading, log, runs
-from agent_core.store.hot import Hot
+from agent_core.store import log
+from agent_core.store.reading import follow, loading
+from agent_core.store.statements import Hot
+from agent_core.store.work import due, limits, runs
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, idle, log_of, open_session, say_and_wait, send

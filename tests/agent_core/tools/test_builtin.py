@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.messages import Text
+from agent_core.domain.messages import Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Failed
 from agent_core.tools.builtin import BUILTIN, calculate, current_time

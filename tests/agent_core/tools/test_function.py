@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from agent_core.messages import File, Render, Text
+from agent_core.domain.messages import File, Render, Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Failed, Pending, Tool
 from agent_core.tools.function import FunctionTool, tool

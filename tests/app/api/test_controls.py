@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from agent_core import Controls, NamedTool
-from agent_core.schemas import MAX_DEPTH
+from agent_core.domain.schemas import MAX_DEPTH
 from agent_core.testing import call, say
 from tests.app.frames import frames
 

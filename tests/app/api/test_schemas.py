@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Fact
-from agent_core.events import FACTS, LIVE
+from agent_core.domain.events import FACTS, LIVE
 from app.api.schemas import PUBLISHED, events_schema, text
 from app.api.sse import frame
 from channels.web.visible import visible

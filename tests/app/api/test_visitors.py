@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
-from agent_core.failures import told
+from agent_core.domain.failures import told
 from agent_core.testing import ScriptedProvider, fail
 from app.api.schemas import events_schema
 from app.compose import create_app

@@ -21,14 +21,14 @@ from sqlalchemy import Connection
 from agent_core import Core, Database, Definition, Event, Fact
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
-from channels.slack.api import SlackApi
-from channels.slack.pace import Pacer
+from channels.slack.outbound.threads import Threads
 from channels.slack.testing import App, SlackStandIn, Workspace
 from channels.slack.testing.server import Call
 from channels.slack.testing.world import Channel
 from channels.slack.thread import Thread
-from channels.slack.threads import Threads
-from channels.slack.workspaces import Workspace as Space
+from channels.slack.web_api.client import SlackApi
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspace as Space
 from tests.channels.slack.showing import ANN, Log
 from tests.conftest import OpenDatabase
 

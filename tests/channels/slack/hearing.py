@@ -15,18 +15,18 @@ from app.api.readers import Readers
 from app.server import Server, config, listening, url_of
 from app.slack import Places
 from channels.ledger import Ledger
-from channels.slack.api import SlackApi, open_session
-from channels.slack.asking import Shows
-from channels.slack.card_rows import CardRows
-from channels.slack.cards import Cards
-from channels.slack.listen import Listener
-from channels.slack.pace import Pacer
-from channels.slack.people import People
-from channels.slack.receive import Receiver
+from channels.slack.cards.cards import Cards
+from channels.slack.cards.rows import CardRows
+from channels.slack.inbound.asking import Shows
+from channels.slack.inbound.listen import Listener
+from channels.slack.inbound.people import People
+from channels.slack.inbound.receive import Receiver
+from channels.slack.outbound.threads import Threads
 from channels.slack.testing import App, Page, SlackStandIn, Team, Workspace
 from channels.slack.thread import Thread
-from channels.slack.threads import Threads
-from channels.slack.workspaces import Workspaces
+from channels.slack.web_api.client import SlackApi, open_session
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspaces
 from tests.conftest import MakeCore
 
 EVERYWHERE = Slack(default=True)

@@ -16,12 +16,12 @@ from agent_core import Core, Definition, Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.base import Entry
 from channels.ledger import LEASE, Ledger, Place
-from channels.slack.api import SlackApi
-from channels.slack.pace import Pacer
+from channels.slack.outbound.threads import Threads
 from channels.slack.testing import App, Fault, SlackStandIn, Workspace
 from channels.slack.thread import Thread
-from channels.slack.threads import Threads
-from channels.slack.workspaces import Workspace as Space
+from channels.slack.web_api.client import SlackApi
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspace as Space
 from channels.tables import PlaceRow
 from tests.channels.slack.crowding import Far, Held, Leaping
 from tests.channels.slack.showing import ANN, Died, Log, Side, words

@@ -10,18 +10,18 @@ import aiohttp
 import pytest
 
 from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
-from agent_core import events as e
+from agent_core.domain import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
 from channels.base import Body, Entry, NotShown, Ref
 from channels.ledger import LEASE, Ledger, Place
 from channels.relay import Relay
-from channels.slack.api import SlackApi
-from channels.slack.deliver import ThreadScreen
-from channels.slack.pace import Pacer
+from channels.slack.outbound.deliver import ThreadScreen
 from channels.slack.testing import App, SlackStandIn
 from channels.slack.testing import Workspace as Team
 from channels.slack.thread import Thread
-from channels.slack.workspaces import Workspace
+from channels.slack.web_api.client import SlackApi
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspace
 from tests.channels.logs import Teller
 from tests.conftest import Fresh, OpenDatabase
 

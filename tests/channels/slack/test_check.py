@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from channels.slack import limits
 from channels.slack.testing.blocks import check, check_view
+from channels.slack.web_api import limits
 from tests.channels.slack.samples import SAMPLES, raw, section, words
 
 VIEW = {"type": "modal", "title": words("Title"), "submit": words("Go"), "blocks": [SAMPLES["input"]]}

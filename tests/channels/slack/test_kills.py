@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from agent_core import Text
-from agent_core import events as e
+from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.slack.testing import Fault
 from tests.channels.slack.crowding import Leaping, leap

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from agent_core.testing import Answer
 from channels.ledger import Place
-from channels.slack import limits
-from channels.slack.threads import Threads
+from channels.slack.outbound.threads import Threads
+from channels.slack.web_api import limits
 from tests.channels.slack.hearing import Rig, texts
 from tests.channels.slack.showing import words
 from tests.channels.slack.talking import Play, converse, done, spoken

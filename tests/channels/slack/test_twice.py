@@ -11,10 +11,10 @@ from slack_sdk.signature import SignatureVerifier
 from agent_core import Slack
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, pause, say
-from channels.slack.listen import PATHS
+from channels.slack.inbound.listen import PATHS
 from channels.slack.testing import Delivery
 from tests.channels.slack.hearing import Rig, rigged, texts
-from tests.channels.slack.test_receive import Gate
+from tests.channels.slack.inbound.test_receive import Gate
 
 
 @pytest.fixture

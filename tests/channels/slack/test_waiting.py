@@ -11,13 +11,13 @@ import pytest
 from agent_core import Actor, Core, Decider, Decision, DeclaredTool, Inbound, Text, ToolOutput
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
-from channels.slack.api import SlackApi
-from channels.slack.pace import Pacer
+from channels.slack.outbound.threads import SWEEP, Threads
 from channels.slack.testing import SlackStandIn, Workspace
 from channels.slack.thread import Thread
-from channels.slack.threads import SWEEP, Threads
-from channels.slack.workspaces import Workspaces
-from tests.channels.slack.carding import HASTY, Till, asks, wants
+from channels.slack.web_api.client import SlackApi
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspaces
+from tests.channels.slack.cards.carding import HASTY, Till, asks, wants
 from tests.conftest import MakeCore
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann Lee")

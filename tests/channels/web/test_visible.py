@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
-from agent_core.events import FACTS, LIVE
+from agent_core.domain.events import FACTS, LIVE
 from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, visible, visible_parts, visible_run
 
 GOLDEN = Path(__file__).parents[2] / "golden"

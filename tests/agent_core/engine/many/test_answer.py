@@ -1,3 +1,3 @@
-"""`tests/agent_core/test_answer.py`, by the engine of many processes."""
+"""`tests/agent_core/runtime/test_answer.py`, by the engine of many processes."""
 
-from tests.agent_core.test_answer import *  # noqa: F403
+from tests.agent_core.runtime.test_answer import *  # noqa: F403

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import get_args
 
-from agent_core.controls import Effort
+from agent_core.domain.controls import Effort
 from agent_core.providers import models
 from agent_core.providers.base import Failed, named
 from agent_core.testing import say

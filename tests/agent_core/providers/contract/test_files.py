@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete
 
 from agent_core import File, Inbound, StepFailed, Text
-from agent_core.store import blobs, sessions
+from agent_core.store.work import blobs, sessions
 from agent_core.testing import call, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.providers.contract.telling import by_text, extends

@@ -16,7 +16,7 @@ from agent_core import (
     StepStarted,
     Text,
 )
-from agent_core.failures import told
+from agent_core.domain.failures import told
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import Asked

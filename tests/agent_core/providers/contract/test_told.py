@@ -3,9 +3,9 @@
 import pytest
 
 from agent_core import MessageCompleted, RunFailed, StepFailed
-from agent_core.failures import KINDS, told
+from agent_core.domain.failures import KINDS, told
+from agent_core.loop.strategy import MAX_RETRIES
 from agent_core.providers.failing import _REMEDIES, RETRYABLE
-from agent_core.strategy import MAX_RETRIES
 from agent_core.testing import FakeClock, fail, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.wires import CHAT, KEY, WIRES

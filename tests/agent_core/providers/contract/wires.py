@@ -6,14 +6,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agent_core.agents import Controls, ToolSpec
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import Entry
-from agent_core.messages import Message, Text
-from agent_core.providers.anthropic import anthropic
+from agent_core.domain.agents import Controls, ToolSpec
+from agent_core.domain.messages import Message, Text
+from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.base import Delta, Provider, Request
-from agent_core.providers.compatible import compatible
-from agent_core.providers.openai import openai
+from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.openai.provider import openai
 from agent_core.testing.models import Asked
 
 KEY = "sk-test-0123456789abcdef"

@@ -1,0 +1,154 @@
+"""Agents: frozen definitions, what their tools are like, and what one step may do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain.controls import (
+    ABLE,
+    DEFAULT_MAX_STEPS,
+    Abilities,
+    Controls,
+    Defaults,
+    Override,
+    ToolKind,
+    merged,
+    resolve,
+)
+from agent_core.domain.hooks import Hook, HookEvent, Named, chain
+from agent_core.domain.places import Slack
+
+DEFAULT_CONTEXT_MESSAGES = 200
+RESULT_LIMIT = 50_000
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loop knows of a tool.
+
+    *effect* `write` means that a second execution may do harm; *idempotent* that the tool takes the call id as
+    an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model. *kind* says who
+    executes it: this process, the client of the run, or nobody, so that a call of it is the run's answer.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    effect: Literal["read", "write"] = "read"
+    concurrency_safe: bool = False
+    idempotent: bool = False
+    timeout: float = 60.0
+    result_limit: int = RESULT_LIMIT
+    kind: ToolKind = "function"
+
+
+class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tool that an agent's author declares and no code of ours executes: the `client` does, or nobody (`none`)."""
+
+    name: str
+    kind: Literal["client", "none"]
+    description: str
+    parameters: dict[str, Any]
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters, kind=self.kind)
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """*max_context_messages* is both the window's bound and the history depth; None keeps everything.
+
+    *max_runs* is how many runs of the agent, their children not counted, may run at once over all processes and
+    versions; None sets no bound. The newest version's word counts for all of them.
+    """
+
+    max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES
+    max_runs: int | None = None
+
+
+class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the web widget shows of this agent's tools to a visitor."""
+
+    show_tools: Literal["none", "names", "full"] = "names"
+
+
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An agent as its author writes it, in YAML or over HTTP.
+
+    *fallback_models* answer, in this order, when the model fails before the first token of its answer.
+    """
+
+    name: str
+    instructions: str
+    model: str | None = None
+    fallback_models: tuple[str, ...] = ()
+    tools: tuple[str | DeclaredTool, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    limits: Limits = Limits()
+    controls: Controls = Controls()
+    web: Web = Web()
+    slack: Slack = Slack()
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The frozen prompt prefix of a session; *tools* are sorted by name; *hash* names the content."""
+
+    hash: str
+    model: str
+    instructions: str
+    tools: tuple[ToolSpec, ...]
+
+
+def _able(_model: str) -> Abilities:
+    return ABLE
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
+
+    *able* tells what the API of a model, `provider:name`, does by itself.
+    """
+
+    id: str
+    version: int
+    definition: Definition
+    snapshot: Snapshot
+    tools: Mapping[str, ToolSpec]
+    overrides: Controls = Controls()
+    able: Callable[[str], Abilities] = _able
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[Named]:
+        """Return the hooks that are asked at *event* (of *tool*), in their order."""
+        return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
+
+    @property
+    def max_steps(self) -> int:
+        return self.overrides.max_steps or self.definition.controls.max_steps or DEFAULT_MAX_STEPS
+
+    @property
+    def tool_context(self) -> dict[str, Any]:
+        """Return what the tools are handed beside their arguments; it may hold secrets."""
+        return merged(self.overrides, self.definition.controls).tool_context or {}
+
+
+def controls(
+    n: int,
+    agent: Agent,
+    model: str | None = None,
+    *,
+    override: Override | None = None,
+    defaults: Defaults | None = None,
+) -> Controls:
+    """Return what step *n* (from 1) of a run of *agent* may do.
+
+    *override* is for this step alone; below it are the rule for the step, the *defaults* of a resume, the run and the
+    agent. *model* is a fallback that took over.
+    """
+    given = merged(defaults, agent.overrides, agent.definition.controls)
+    given = replace(given, model=model or agent.snapshot.model)
+    return resolve(n, given, override, {name: spec.kind for name, spec in agent.tools.items()})

@@ -1,0 +1,264 @@
+"""Controls: what a run and each of its steps may do, and the one merge of all who have a say in it. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain.messages import Usage
+from agent_core.domain.structured import is_closed
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ToolKind = Literal["function", "client", "none"]
+DEFAULT_MAX_STEPS = 25
+
+
+class NamedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The one tool that must be called."""
+
+    tool: str
+
+
+ToolChoice = Literal["auto", "none", "required"] | NamedTool
+
+
+class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Which tools a step may, or must, call; None means: ask the next level.
+
+    *tool_choice* `required` wants a call of any tool, a `NamedTool` of that one. *active_tools* are those that may be
+    called; the others stay in the prompt, where they are frozen, and calls of them are refused.
+    """
+
+    tool_choice: ToolChoice | None = None
+    active_tools: tuple[str, ...] | None = None
+
+
+class StepRule(Override, frozen=True, kw_only=True):
+    """What holds in step *step* of a run, counted from 1."""
+
+    step: int
+
+
+class HasToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The run ends behind the step that called *tool*."""
+
+    type: Literal["has_tool_call"]
+    tool: str
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What a run may use up before it asks the model once more: *usd*, a decimal, and *tokens* in and out."""
+
+    usd: str | None = None
+    tokens: int | None = None
+
+
+class Defaults(Override, frozen=True, kw_only=True):
+    """What a run may do; None means: ask the next level. A list, a schema and a budget replace the next level's whole.
+
+    *max_output_tokens* bounds one model call. *effort* is how hard the model thinks; one that lacks the level takes
+    its nearest. *temperature* is 0 to 2, and left out for a model that takes none. *output_schema* is what the final
+    answer has to fit.
+    """
+
+    max_steps: int | None = None
+    max_output_tokens: int | None = None
+    effort: Effort | None = None
+    temperature: float | None = None
+    step_rules: tuple[StepRule, ...] | None = None
+    stop_conditions: tuple[HasToolCall, ...] | None = None
+    output_schema: dict[str, Any] | None = None
+    budget: Budget | None = None
+
+
+class Controls(Defaults, frozen=True, kw_only=True):
+    """All that an agent or a run says of what may be done.
+
+    *tool_context* is handed to the tools. It may hold secrets: it is in no event, no log line and no answer of the API.
+    """
+
+    model: str | None = None
+    tool_context: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Controls({msgspec.json.encode(without_context(self)).decode()})"
+
+
+class Abilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model's API does by itself, at no cost for the prompt cache; of the rest the model is told in a note.
+
+    *withholds*: `tool_choice: none`; *narrows*: a choice among some tools; *forces*: a call that must come.
+    *structured* are the schemas that an answer can be held to: `any` of an object, those that are `closed`, or `none`.
+    """
+
+    withholds: bool = True
+    narrows: bool = True
+    forces: bool = True
+    structured: Literal["any", "closed", "none"] = "any"
+
+
+ABLE = Abilities()
+UNABLE = Abilities(withholds=False, narrows=False, forces=False, structured="none")
+NOTHING = Controls()
+
+
+def merged(*levels: Override | None) -> Controls:
+    """Return what holds of all *levels*, of which the first that says something of a field decides."""
+    saying = [level for level in levels if level is not None and level != NOTHING]
+    fields = {name: _first(saying, name) for name in Controls.__struct_fields__} if saying else {}
+    return Controls(**fields)
+
+
+def without_context(controls: Controls) -> Controls:
+    """Return *controls* as they may be shown."""
+    return replace(controls, tool_context=None)
+
+
+def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[str, ToolKind]) -> Controls:
+    """Return what step *n*, from 1, may do: *override* over the rule for the step over what is *given* for the run.
+
+    The last step withholds the *tools*, so that a run ends with an answer; but when a call must come, those that
+    nobody executes stay, since a call of one is the answer.
+    """
+    rule = next((rule for rule in given.step_rules or () if rule.step == n), None)
+    levels = [level for level in (override, rule, given) if level is not None]
+    choice: ToolChoice = _first(levels, "tool_choice") or "auto"
+    active = _first(levels, "active_tools")
+    may = [name for name in tools if active is None or name in active]
+    most = given.max_steps or DEFAULT_MAX_STEPS
+    if n >= most:
+        may = [
+            name
+            for name in may
+            if tools[name] == "none" and is_forced(choice) and choice in ("required", NamedTool(name))
+        ]
+    if not may:
+        choice = "none"
+    elif isinstance(choice, NamedTool) and choice.tool not in may:
+        choice = "auto"
+    narrows = choice in ("auto", "required") and len(may) < len(tools)
+    return replace(
+        given,
+        max_steps=most,
+        tool_choice=choice,
+        active_tools=tuple(may) if narrows else None,
+        step_rules=None,
+        tool_context=None,
+    )
+
+
+def is_forced(choice: ToolChoice | None) -> bool:
+    """Tell whether a call must come."""
+    return choice == "required" or isinstance(choice, NamedTool)
+
+
+def permitted(controls: Controls, tools: Collection[str]) -> Collection[str]:
+    """Return those of *tools* that a step with *controls* may call."""
+    match controls.tool_choice:
+        case "none":
+            return ()
+        case NamedTool(name):
+            return (name,)
+        case _:
+            return tools if controls.active_tools is None else controls.active_tools
+
+
+def refusal(controls: Controls, name: str) -> str | None:
+    """Say why a step with *controls* may not call the tool *name*, None when it may."""
+    may = permitted(controls, (name,))
+    if name in may:
+        return None
+    instead = f"You may call {listed(may)}." if may else "No tool may be called now."
+    return f"Not run: `{name}` may not be called in this step. {instead}"
+
+
+def sent(controls: Controls, able: Abilities, *, firm: bool = False) -> Controls:
+    """Return what of a step's *controls* the model's API is asked for; *firm*: tools are withheld at any cost."""
+    choice = controls.tool_choice
+    told = (choice == "none" and not (able.withholds or firm)) or (is_forced(choice) and not able.forces)
+    return replace(
+        controls,
+        tool_choice="auto" if told else choice,
+        active_tools=controls.active_tools if able.narrows else None,
+        output_schema=controls.output_schema if _is_native(controls.output_schema, able) else None,
+    )
+
+
+def news(
+    before: Controls | None, now: Controls, able: tuple[Abilities, Abilities], tools: Collection[str]
+) -> str | None:
+    """Return what the model must be told of its step's controls that its API does not see to, where that is new.
+
+    *able* are the abilities of the models of the step *before*, if there was one, and of this one.
+    """
+    known = (_of_tools(before, able[0], tools), _of_form(before, able[0])) if before else ("", "")
+    wanted = (_of_tools(now, able[1], tools), _of_form(now, able[1]))
+    lifted = ("You may call any of your tools again, or answer.", "Your answer may have any form again.")
+    said = [text or lift for text, last, lift in zip(wanted, known, lifted, strict=True) if text != last]
+    return " ".join(("While you work on the current message:", *said)) if said else None
+
+
+def is_spent(budget: Budget, usage: Usage | None, cost: str | None) -> bool:
+    """Tell whether a run that used so much may ask no more; what is not known cannot be shown to be within bounds."""
+    if usage is None:
+        return False
+    if budget.usd is not None and (cost is None or Decimal(cost) >= Decimal(budget.usd)):
+        return True
+    if budget.tokens is None:
+        return False
+    if usage.input is None or usage.output is None:
+        return True
+    cached = (usage.cache_read, usage.cache_write_short, usage.cache_write_long)
+    return usage.input + usage.output + sum(count or 0 for count in cached) >= budget.tokens
+
+
+def recorded(controls: Controls) -> dict[str, Any]:
+    """Return *controls* as `step.started` has them."""
+    return msgspec.json.decode(msgspec.json.encode(without_context(controls)))
+
+
+def read(record: Mapping[str, Any]) -> Controls:
+    """Return the controls that `step.started` recorded."""
+    return msgspec.convert(record, Controls)
+
+
+def listed(names: Collection[str]) -> str:
+    """Return *names* as a sentence has them."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _first(levels: Sequence[Override], field: str) -> Any:
+    found = (getattr(level, field, None) for level in levels)
+    return next((value for value in found if value is not None), None)
+
+
+def _is_native(schema: dict[str, Any] | None, able: Abilities) -> bool:
+    if schema is None or able.structured == "none" or schema.get("type") != "object":
+        return False
+    return able.structured == "any" or is_closed(schema)
+
+
+def _of_tools(controls: Controls, able: Abilities, tools: Collection[str]) -> str:
+    """Return what the model is told of its tools; an agent without tools has none to be told of."""
+    names = listed(permitted(controls, tools))
+    match controls.tool_choice:
+        case "none" if tools and not able.withholds:
+            return "Call no tools any more; answer with what you know."
+        case "required" if not able.forces:
+            return f"Each of your next answers must be a call of {names}."
+        case NamedTool(name) if not able.forces:
+            return f"Your next answer must be a call of `{name}`."
+        case "auto" | "required" if controls.active_tools is not None and not able.narrows:
+            return f"Of your tools you may call {names} only; other calls are refused."
+        case _:
+            return ""
+
+
+def _of_form(controls: Controls, able: Abilities) -> str:
+    schema = controls.output_schema
+    if schema is None or _is_native(schema, able):
+        return ""
+    text = msgspec.json.encode(schema).decode()
+    return f"Your final answer must be one JSON value that fits this JSON Schema, and nothing else: {text}"

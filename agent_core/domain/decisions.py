@@ -1,0 +1,88 @@
+"""The facts of what hooks and people say of a run and its calls; a part of the event union, see `events`."""
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from agent_core.domain.hooks import HookEvent
+from agent_core.domain.messages import Actor
+
+Ruling = Literal["allow", "deny", "modify", "hold"]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an event says; fields with a default are the optional ones and stay out of the JSON."""
+
+    type: ClassVar[str]
+
+
+class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """What a hook said at *event*, of *call* if it was asked of one; *arguments* are those that it put in their place.
+
+    *error* tells why a hook could not be asked, or made no sense; *ruling* is then what its author wants in that case.
+    """
+
+    type: ClassVar[str] = "hook.ruled"
+    hook: str
+    event: HookEvent
+    ruling: Ruling
+    reason: str | None
+    error: str | None = None
+    call: str | None = None
+    arguments: dict[str, Any] | None = None
+
+
+class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds.
+
+    *by* is the asker, *speakers* are others who had a say in the run.
+    """
+
+    type: ClassVar[str] = "approval.requested"
+    approval: str
+    call: str
+    step: int
+    tool: str
+    arguments: dict[str, Any]
+    hook: str
+    title: str
+    responders: tuple[str, ...]
+    quorum: int
+    timeout_s: float
+    status: Literal["open"]
+    on_timeout: Literal["deny", "fail"] = "deny"
+    detail: str | None = None
+    edit: bool = False
+    remember: bool = False
+    deliver_to: tuple[str, ...] = ()
+    by: Actor | None = None
+    speakers: tuple[Actor, ...] = ()
+
+
+class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """One of several yeses that an approval needs; *votes* are those for *arguments* so far."""
+
+    type: ClassVar[str] = "approval.voted"
+    approval: str
+    call: str
+    by: Actor
+    arguments: dict[str, Any]
+    votes: int
+    quorum: int
+    edited: bool = False
+    surface: str | None = None
+
+
+class ApprovalDecided(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The one outcome of an approval; *arguments* are those that may run, *edited* if they are not what was asked."""
+
+    type: ClassVar[str] = "approval.decided"
+    approval: str
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+    status: Literal["approved", "denied", "expired", "cancelled"]
+    by: Actor | None = None
+    reason: str | None = None
+    edited: bool = False
+    surface: str | None = None

@@ -1,0 +1,368 @@
+"""The event union: every fact of the log and every live event, as frozen values.
+
+A *fact* is in the log and has a `seq`; a *live* event is shown to whoever watches and kept nowhere.
+The body of an event is one of the structs below; `Fact` and `Live` are its envelopes.
+"""
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from agent_core.domain.controls import Defaults, Override
+from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, Body, HookRuled
+from agent_core.domain.messages import Actor, CallOutcome, Native, Part, Usage
+
+Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
+StopReason = Literal["end_turn", "max_steps", "stop_condition", "no_executor", "budget", "refused", "blocked"]
+FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
+WaitingOn = Literal["approval", "client", "run"]
+
+
+class SessionOpened(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "session.opened"
+    agent: str
+    actor: Actor
+
+
+class SnapshotFrozen(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "snapshot.frozen"
+    hash: str
+    reason: str
+
+
+class ContextAdded(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A note for the model; it enters the window where a step takes it."""
+
+    type: ClassVar[str] = "context.added"
+    source: Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
+    text: str
+
+
+class ContextCompacted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The window now begins at `from_seq`; token counts are estimates."""
+
+    type: ClassVar[str] = "context.compacted"
+    kind: Literal["prune", "summary", "cut"]
+    from_seq: int
+    tokens_before: int | None
+    tokens_after: int | None
+
+
+class MessageReceived(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "message.received"
+    message: str
+    actor: Actor
+    parts: tuple[Part, ...]
+
+
+class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A message says *parts* now, or was withdrawn when there are none; *corrects* is the seq of the fact it is about.
+
+    With what no step took it is taken, in its place; of what the model has seen it is told.
+    """
+
+    type: ClassVar[str] = "message.corrected"
+    message: str
+    parts: tuple[Part, ...]
+    corrects: int = 0
+
+
+class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A message as it is kept; `parts` replaces whatever was shown of it, *native* is for the model that wrote it."""
+
+    type: ClassVar[str] = "message.completed"
+    message: str
+    role: Literal["user", "assistant"]
+    parts: tuple[Part, ...]
+    stop: Stop
+    partial: bool = False
+    native: Native | None = None
+
+
+class RunQueued(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run waits for its place; `inputs` are steered messages that an ended run left to it."""
+
+    type: ClassVar[str] = "run.queued"
+    inputs: tuple[int, ...] = ()
+
+
+class RunStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run begins; `notes` are earlier facts of the session that its first step tells the model of."""
+
+    type: ClassVar[str] = "run.started"
+    epoch: int
+    notes: tuple[int, ...] = ()
+
+
+class RunWaiting(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "run.waiting"
+    on: tuple[WaitingOn, ...]
+
+
+class RunResumed(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "run.resumed"
+    epoch: int
+    cause: str
+
+
+class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run is to stop; with `clears` the messages that joined it and that no step took open no next run."""
+
+    type: ClassVar[str] = "run.cancelling"
+    by: Actor
+    reason: str | None
+    clears: bool = False
+
+
+class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run ended with an answer; *structured* is that answer as a value where one was asked for, else it is absent.
+
+    It is null when the answer does not fit what was asked for.
+    """
+
+    type: ClassVar[str] = "run.completed"
+    stop_reason: StopReason
+    usage: Usage
+    cost: str | None
+    structured: Any | msgspec.UnsetType = msgspec.UNSET
+
+
+class ControlsChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """What whoever resumes a run wants of it: *next* of its next step, *defaults* of all that come."""
+
+    type: ClassVar[str] = "controls.changed"
+    next: Override | None = None
+    defaults: Defaults | None = None
+
+
+class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A run ended without an answer: *message* is for the person, *detail* tells the operator what to do."""
+
+    type: ClassVar[str] = "run.failed"
+    code: FailureCode
+    message: str
+    retryable: bool
+    detail: str | None = None
+
+
+class RunCancelled(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "run.cancelled"
+    by: Actor
+    reason: str | None
+
+
+class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A try of a model call; `takes` names the facts that enter the window with it.
+
+    In a draft a negative entry `-k` of `takes` means the k-th fact before this one in the same append;
+    the log writes the seq in its place.
+    """
+
+    type: ClassVar[str] = "step.started"
+    n: int
+    attempt: int
+    message: str
+    takes: tuple[int, ...]
+    snapshot: str
+    controls: dict[str, Any] | None = None
+
+
+class StepFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A try of a model call came to nothing; the next `step.started` tries again, or the run fails.
+
+    *message* is the operator's. *usage* and *cost* are there when something was answered, and so billed; *partial*
+    when part of an answer had been shown.
+    """
+
+    type: ClassVar[str] = "step.failed"
+    n: int
+    attempt: int
+    code: str
+    message: str
+    retryable: bool
+    retry_after: float | None = None
+    partial: bool = False
+    usage: Usage | None = None
+    cost: str | None = None
+
+
+class StepCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "step.completed"
+    n: int
+    usage: Usage
+    cost: str | None
+
+
+class ToolRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's wish to use a tool; *raw* is what it wrote as arguments when that is no JSON object."""
+
+    type: ClassVar[str] = "tool.requested"
+    call: str
+    name: str
+    arguments: dict[str, Any]
+    index: int
+    step: int
+    raw: str | None = None
+
+
+class ToolStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "tool.started"
+    call: str
+
+
+class ToolPending(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody else finishes a call; a client is told the *tool* and the *arguments* that hooks and people left it."""
+
+    type: ClassVar[str] = "tool.pending"
+    call: str
+    on: WaitingOn
+    approval: str | None = None
+    tool: str | None = None
+    arguments: dict[str, Any] | None = None
+
+
+class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The end of a call; `ref` is the blob that holds the whole result when `truncated`."""
+
+    type: ClassVar[str] = "tool.completed"
+    call: str
+    outcome: CallOutcome
+    parts: tuple[Part, ...]
+    truncated: bool
+    ref: str | None = None
+
+
+class TextDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of an open message; `offset` counts the code points of that part so far."""
+
+    type: ClassVar[str] = "text.delta"
+    message: str
+    part: int
+    epoch: int
+    attempt: int
+    offset: int
+    text: str
+
+
+class ReasoningDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "reasoning.delta"
+    message: str
+    part: int
+    epoch: int
+    attempt: int
+    offset: int
+    text: str
+
+
+class ToolProgress(Body, frozen=True, kw_only=True, omit_defaults=True):
+    type: ClassVar[str] = "tool.progress"
+    call: str
+    text: str
+
+
+class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """Shown every 10 s while a run works."""
+
+    type: ClassVar[str] = "heartbeat"
+
+
+FactBody = (
+    SessionOpened
+    | SnapshotFrozen
+    | ContextAdded
+    | ContextCompacted
+    | MessageReceived
+    | MessageCorrected
+    | MessageCompleted
+    | RunQueued
+    | RunStarted
+    | RunWaiting
+    | RunResumed
+    | RunCancelling
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+    | StepStarted
+    | StepFailed
+    | StepCompleted
+    | ToolRequested
+    | ToolStarted
+    | ToolPending
+    | ToolCompleted
+    | HookRuled
+    | ApprovalRequested
+    | ApprovalVoted
+    | ControlsChanged
+    | ApprovalDecided
+)
+Delta = TextDelta | ReasoningDelta
+LiveBody = Delta | ToolProgress | Heartbeat
+
+LIVE_BODIES = (TextDelta, ReasoningDelta, ToolProgress, Heartbeat)
+FACTS: dict[str, type[FactBody]] = {cls.type: cls for cls in FactBody.__args__}
+LIVE: dict[str, type[LiveBody]] = {cls.type: cls for cls in LIVE_BODIES}
+Terminal = RunCompleted | RunFailed | RunCancelled
+TERMINAL = (RunCompleted, RunFailed, RunCancelled)
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(cls) for name, cls in FACTS.items()}
+
+
+class Fact:
+    """A fact of a session's log: envelope and body; the body is decoded from `raw` when first asked for.
+
+    *raw* is the body's JSON as the table holds it; *time* is milliseconds since the epoch.
+    """
+
+    __slots__ = ("_body", "frames", "parent_run", "raw", "run", "seq", "session", "time", "type")
+
+    def __init__(
+        self,
+        *,
+        seq: int,
+        type: str,
+        session: str,
+        run: str | None,
+        parent_run: str | None,
+        time: int,
+        raw: bytes,
+        body: FactBody | None = None,
+    ) -> None:
+        self.seq, self.type, self.session = seq, type, session
+        self.run, self.parent_run, self.time, self.raw = run, parent_run, time, raw
+        self._body = body
+        self.frames: dict[str, bytes] = {}
+
+    live: ClassVar[bool] = False
+
+    @property
+    def body(self) -> FactBody:
+        if self._body is None:
+            self._body = _DECODERS[self.type].decode(self.raw)
+        return self._body
+
+    def __repr__(self) -> str:
+        return f"Fact({self.seq}, {self.type}, run={self.run}, {self.raw!r})"
+
+
+class Live:
+    """A live event: shown now, kept nowhere."""
+
+    __slots__ = ("body", "frames", "parent_run", "run", "session", "time")
+    live: ClassVar[bool] = True
+
+    def __init__(self, *, session: str, run: str | None, parent_run: str | None, time: int, body: LiveBody) -> None:
+        self.session, self.run, self.parent_run, self.time, self.body = session, run, parent_run, time, body
+        self.frames: dict[str, bytes] = {}
+
+    @property
+    def type(self) -> str:
+        return self.body.type
+
+    @property
+    def raw(self) -> bytes:
+        return msgspec.json.encode(self.body)
+
+    def __repr__(self) -> str:
+        return f"Live({self.type}, run={self.run}, {self.body!r})"
+
+
+Event = Fact | Live

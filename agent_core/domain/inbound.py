@@ -1,0 +1,50 @@
+"""Inbound: a message on its way in, whatever place it comes from."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from agent_core.domain.agents import Controls
+from agent_core.domain.messages import Actor, Message, Part
+
+Overlap = Literal["queue", "steer", "interrupt", "reject"]
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model is told beside a message: *text* that *author* said in the `thread`, or a `note` of our own.
+
+    What was said is shown as a quotation, see `context.quoted`; a note is shown as it is: put nothing of others in it.
+    """
+
+    text: str
+    author: str | None = None
+    source: Literal["thread", "note"] = "thread"
+
+
+class Inbound(msgspec.Struct, frozen=True, kw_only=True):
+    """A new user message, and how to take it.
+
+    *overlap* says what to do while a run is active. *key* makes the intake idempotent: the same key with the same
+    *digest* gives the same answer and no second run. *history* are imported messages before it; *instructions*
+    replace the agent's, and *controls* override it, for the run that takes the message. *context* is told to the model
+    right before the message. *metadata* is laid over the session's, None takes an entry away; a repeated key changes
+    nothing.
+    """
+
+    parts: tuple[Part, ...]
+    actor: Actor
+    overlap: Overlap = "queue"
+    key: str | None = None
+    digest: bytes = b""
+    key_scope: Literal["session", "agent"] = "session"
+    history: tuple[Message, ...] = ()
+    instructions: str | None = None
+    controls: Controls = Controls()
+    context: tuple[Context, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
+class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run brings of its own; kept with the run."""
+
+    controls: Controls = Controls()

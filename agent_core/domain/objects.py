@@ -1,0 +1,227 @@
+"""The objects that clients read, as the contract lists them; each is a reading of the log. Times are milliseconds."""
+
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from agent_core.domain.agents import Definition
+from agent_core.domain.events import WaitingOn
+from agent_core.domain.messages import Actor, Part, Usage
+
+RunStatus = Literal["queued", "running", "waiting", "requires_action", "completed", "failed", "cancelled"]
+SessionStatus = Literal["idle", "running", "waiting", "requires_action", "closed"]
+Rating = Literal["up", "down"]
+ApprovalStatus = Literal["open", "approved", "denied", "expired", "cancelled"]
+AuditKind = Literal[
+    "requested", "delivered", "opened", "voted", "approved", "denied", "expired", "cancelled", "refused", "late"
+]
+ACTIVE: tuple[RunStatus, ...] = ("running", "waiting", "requires_action")
+ENDED: tuple[RunStatus, ...] = ("completed", "failed", "cancelled")
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Some items of a list, and the cursor of the next ones."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None
+
+
+class AgentObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored agent at its newest version; *source* `file` means read-only."""
+
+    id: str
+    version: int
+    source: Literal["file", "api"]
+    definition: Definition
+
+
+class SessionObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable conversation."""
+
+    id: str
+    agent: str
+    actor: Actor
+    title: str | None
+    status: SessionStatus
+    metadata: dict[str, Any]
+    created_at: int
+    last_activity_at: int
+
+
+class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a session's transcript; *run* is the run that takes or made it."""
+
+    id: str
+    seq: int
+    role: Literal["user", "assistant"]
+    actor: Actor | None
+    run: str | None
+    parts: tuple[Part, ...]
+    partial: bool
+    created_at: int
+
+
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that someone else has to finish."""
+
+    call: str
+    on: WaitingOn
+    tool: str
+    arguments: dict[str, Any]
+    approval: str | None = None
+
+
+class RunError(msgspec.Struct, frozen=True):
+    """Why a run failed: *message* is for the person, *detail* for the operator."""
+
+    code: str
+    message: str
+    retryable: bool
+    detail: str | None = None
+
+
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of a run."""
+
+    run: str
+    actor: Actor
+    rating: Rating
+    comment: str | None
+    created_at: int
+
+
+class RunObject(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of an agent, from input to a terminal status; *text* is the last assistant message."""
+
+    id: str
+    session: str
+    agent: str
+    agent_version: int
+    parent_run: str | None
+    root_run: str
+    status: RunStatus
+    stop_reason: str | None
+    error: RunError | None
+    text: str
+    parts: tuple[Part, ...]
+    structured: Any | msgspec.UnsetType
+    usage: Usage
+    cost: str | None
+    steps: int
+    pending: tuple[PendingCall, ...]
+    started_by: Actor | None
+    created_at: int
+    started_at: int | None
+    last_activity_at: int
+    completed_at: int | None
+    feedback: tuple[Feedback, ...] = ()
+
+
+class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one person said to an approval; *decider* is how the surface knew them, kept for what is allowed later."""
+
+    actor: Actor
+    approved: bool
+    at: int
+    surface: str
+    remember: bool = False
+    is_operator: bool = False
+    is_present: bool = False
+    also: tuple[str, ...] = ()
+
+
+class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to people about one exact call; *arguments* are those that may run, *asked* the model's own.
+
+    *digest* is the hash of tool and arguments; *edit* and *remember* tell what a decision may bring besides yes or no.
+    """
+
+    id: str
+    session: str
+    run: str
+    agent: str
+    call: str
+    step: int
+    tool: str
+    arguments: dict[str, Any]
+    asked: dict[str, Any]
+    digest: str
+    title: str
+    detail: str | None
+    status: ApprovalStatus
+    responders: tuple[str, ...]
+    quorum: int
+    votes: tuple[Vote, ...]
+    edit: bool
+    remember: bool
+    deliver_to: tuple[str, ...]
+    on_timeout: Literal["deny", "fail"]
+    asker: Actor | None
+    speakers: tuple[Actor, ...] = ()
+    requested_at: int
+    expires_at: int
+    decided_by: Actor | None = None
+    decided_at: int | None = None
+    reason: str | None = None
+
+    @property
+    def is_edited(self) -> bool:
+        return _canonical(self.arguments) != _canonical(self.asked)
+
+
+def _canonical(arguments: dict[str, Any]) -> bytes:
+    """Return what tells arguments apart: to Python 1 and true are the same."""
+    return msgspec.json.encode(arguments, order="deterministic")
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the record of approvals; *seq* orders all of them."""
+
+    seq: int
+    approval: str
+    session: str
+    run: str
+    at: int
+    kind: AuditKind
+    actor: Actor | None
+    surface: str | None
+    place: str | None
+    data: dict[str, Any] | None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message: its id, the run that takes it, its seq; *repeated* when the key was known.
+
+    The run's facts lie behind the seq *before*.
+    """
+
+    session: str
+    message: str
+    run: str
+    seq: int
+    before: int = 0
+    repeated: bool = False
+
+
+__all__ = [
+    "ACTIVE",
+    "ENDED",
+    "AgentObject",
+    "ApprovalObject",
+    "ApprovalStatus",
+    "AuditEntry",
+    "AuditKind",
+    "Feedback",
+    "MessageObject",
+    "Page",
+    "PendingCall",
+    "Rating",
+    "Receipt",
+    "RunError",
+    "RunObject",
+    "RunStatus",
+    "SessionObject",
+    "SessionStatus",
+    "Vote",
+]

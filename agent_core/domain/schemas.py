@@ -1,0 +1,245 @@
+"""JSON Schema, draft 2020-12: whether one is sound, and how a value misses it, within bounds. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cache, partial
+from itertools import islice
+from typing import Any, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from agent_core.domain import patterns
+from agent_core.errors import Fault
+
+MAX_DEPTH = 100
+"""Levels of objects and lists in JSON that is taken in: not everything could read, check and write deeper ones."""
+MAX_SCHEMA = 32_000
+"""Bytes of a schema's JSON: it is part of each request to a model."""
+MAX_PARTS = 2_000
+"""Objects in a schema: half a second of looking at it."""
+MAX_CHECKS = 100_000
+"""Keywords that are held against parts of one value: about a second."""
+_SHOWN = 5
+_LONGEST, _BEGIN, _END = 300, 100, 190
+_REFERENCES = ("$ref", "$dynamicRef")
+_OF_THE_WHOLE = ("$id", "$schema")
+_checks_left: ContextVar[list[int]] = ContextVar("checks_left")
+Object = Mapping[str, Any]
+Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
+
+
+class _Unclear(Exception):
+    """It cannot be told whether a value fits, or a schema is none that could be used."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def is_deep(value: Any) -> bool:
+    """Tell whether *value*, of JSON, has more than `MAX_DEPTH` levels of objects and lists."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for each in level for _, inner in _inside(each)]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
+
+
+def schema_problem(schema: dict[str, Any]) -> Fault | None:
+    """Say why *schema* is none that values can be held to, with the place in it; None when it is one."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - three megabytes that only a check needs
+
+    if is_deep(schema):
+        return Fault("$", f"nested too deeply, more than {MAX_DEPTH} levels.")
+    if len(msgspec.json.encode(schema)) > MAX_SCHEMA:
+        return Fault("$", f"at most {MAX_SCHEMA:,} bytes of JSON.")
+    try:
+        _check_parts(schema)
+        Draft202012Validator.check_schema(schema, format_checker=cast("Any", None))  # patterns are RE2's here
+        _faults(schema, {}, 1)
+    except SchemaError as error:
+        return Fault(str(error.json_path), _short(error.message))
+    except RecursionError:
+        return Fault("$", "nested too deeply.")
+    except _Unclear as error:
+        return error.fault
+    return None
+
+
+def unheld(schema: dict[str, Any]) -> Fault | None:
+    """Say why no value could be held to a tool's own *schema*, sound as it may be; None when one can.
+
+    For schemas that come with the code of a tool, not from people: it takes no time, and imports little.
+    """
+    try:
+        _check_parts(schema)
+    except _Unclear as error:
+        return error.fault
+    return None
+
+
+def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Fault]:
+    """Return how *value* misses *schema*: up to *most* of its faults, none when it fits.
+
+    What cannot be checked does not fit, be it for the value, or for a schema that was kept before it was looked at so.
+    """
+    if is_deep(value):
+        return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
+    try:
+        return _faults(schema, value, most)
+    except _Unclear as error:
+        return [Fault("$", f"it cannot be checked, for its schema: {error.fault}")]
+
+
+def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
+    """Return how *value* misses *schema*; raise `_Unclear`."""
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 - as above
+
+    _check_parts(schema)
+    _checks_left.set([MAX_CHECKS])
+    plain = {name: each for name, each in schema.items() if name not in _OF_THE_WHOLE}
+    try:
+        found = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
+        return [Fault(str(error.json_path), _short(error.message)) for error in islice(found, most)]
+    except _Unclear:
+        raise
+    except RecursionError:
+        raise _Unclear(Fault("$", "it refers to itself without end, or is nested too deeply.")) from None
+    except patterns.TooMuch as error:
+        raise _Unclear(Fault("$", f"a text is too much for a pattern: {error}.")) from None
+    except Exception as error:  # a reference may lead to what is no schema at all
+        raise _Unclear(Fault("$", f"it failed with {type(error).__name__}.")) from error
+
+
+def _check_parts(schema: dict[str, Any]) -> None:
+    """Raise `_Unclear` for what the draft allows and no value is held to here."""
+    left, count = [("$", cast("Any", schema))], 0
+    while left:
+        path, part = left.pop()
+        left += [(f"{path}{step}", inner) for step, inner in _inside(part)]
+        if isinstance(part, dict):
+            _check_part(path, cast("Object", part), schema)
+            count += 1
+            if count > MAX_PARTS:
+                raise _Unclear(Fault("$", f"it holds more than {MAX_PARTS:,} objects."))
+
+
+def _check_part(path: str, part: Object, schema: Object) -> None:
+    for name in _OF_THE_WHOLE:
+        if path != "$" and isinstance(part.get(name), str):
+            raise _Unclear(Fault(f"{path}.{name}", f"`{name}` can stand at the top alone."))
+    for name in _REFERENCES:
+        if isinstance(to := part.get(name), str) and not _leads(schema, to):
+            why = f"`{to[:_BEGIN]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
+            raise _Unclear(Fault(f"{path}.{name}", why))
+    named = part.get("patternProperties")
+    given = [("pattern", part.get("pattern")), *(("patternProperties", each) for each in _inside_of(named))]
+    for name, pattern in given:
+        if isinstance(pattern, str) and pattern and (fault := patterns.problem(pattern)):
+            raise _Unclear(Fault(f"{path}.{name}", fault))
+    if named and "unevaluatedProperties" in part:
+        why = "it does not go with `patternProperties` here; use `additionalProperties`."
+        raise _Unclear(Fault(f"{path}.unevaluatedProperties", why))
+
+
+def _leads(schema: Object, reference: str) -> bool:
+    """Tell whether *reference* is a JSON pointer to a schema in *schema*: nothing is fetched from elsewhere."""
+    if reference != "#" and not reference.startswith("#/"):
+        return False
+    here: Any = schema
+    for step in unquote(reference[2:]).split("/") if reference[1:] else ():
+        name = step.replace("~1", "/").replace("~0", "~")
+        here = dict(_inside(here, bare=True)).get(name)
+    return isinstance(here, dict | bool)
+
+
+def _inside(value: Any, *, bare: bool = False) -> Iterator[tuple[str, Any]]:
+    """Give what is right inside an object or a list, each by its step of a JSON path; *bare*: of a pointer."""
+    if isinstance(value, dict):
+        for name, each in cast("Object", value).items():
+            yield (name if bare else f".{name}"), each
+    elif isinstance(value, list):
+        for place, each in enumerate(cast("list[Any]", value)):
+            yield (str(place) if bare else f"[{place}]"), each
+
+
+def _inside_of(value: Any) -> Iterable[str]:
+    return cast("Object", value) if isinstance(value, dict) else ()
+
+
+def _short(message: object) -> str:
+    """Return *message* without its middle if it is long: it begins with the value, and ends with what was wanted."""
+    text = str(message)
+    return text if len(text) <= _LONGEST else f"{text[:_BEGIN]} … {text[-_END:]}"
+
+
+@cache
+def _validator() -> Any:
+    """Make the draft's validator with its keywords counted, and those ours that could be slow or say too little."""
+    from jsonschema import validators  # noqa: PLC0415 - as above
+
+    library: Any = validators
+    drafted = library.Draft202012Validator
+    own: dict[str, Keyword] = {
+        "additionalProperties": _additional,
+        "pattern": _pattern,
+        "patternProperties": _by_pattern,
+        "required": _required,
+        "uniqueItems": _unique,
+    }
+    keywords = {name: partial(_counted, check) for name, check in {**drafted.VALIDATORS, **own}.items()}
+    return library.extend(drafted, keywords)
+
+
+def _counted(check: Keyword, validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any] | None:
+    left = _checks_left.get()
+    left[0] -= 1
+    if left[0] < 0:
+        raise _Unclear(Fault("$", f"it takes more than {MAX_CHECKS:,} checks."))
+    return check(validator, wanted, value, schema)
+
+
+def _additional(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
+    known, spelled = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name in _inside_of(value):
+        if name not in known and not any(_found(pattern, name) for pattern in spelled):
+            if wanted is False:
+                yield _fault("there is no such property.", name)
+            else:
+                yield from validator.descend(value[name], wanted, path=name)
+
+
+def _pattern(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    if isinstance(value, str) and not _found(wanted, value):
+        yield _fault(f"{value!r} does not match {wanted!r}")
+
+
+def _by_pattern(validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    for pattern, inner in wanted.items():
+        for name in _inside_of(value):
+            if _found(pattern, name):
+                yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
+
+
+def _required(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from (_fault("it is required.", name) for name in wanted if name not in value)
+
+
+def _unique(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    if wanted and isinstance(value, list):
+        items = cast("list[Any]", value)
+        if len({msgspec.json.encode(each, order="deterministic") for each in items}) < len(items):
+            yield _fault("an item is there twice.")
+
+
+def _found(pattern: str, text: str) -> bool:
+    return not pattern or patterns.found(pattern, text)
+
+
+def _fault(message: str, *path: str) -> Any:
+    from jsonschema import ValidationError  # noqa: PLC0415 - as above
+
+    return ValidationError(message, path=path)

@@ -1,0 +1,71 @@
+"""Structured answers: the JSON Schema that a run's final answer has to fit, and the answer read by it. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from agent_core.domain.schemas import problems, schema_problem
+
+_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNORECASE)
+_CLOSED = frozenset(
+    {
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "const",
+        "anyOf",
+        "$ref",
+        "$defs",
+        "title",
+        "description",
+    }
+)
+Json = Mapping[str, Any]
+
+
+def output_problem(schema: dict[str, Any]) -> str | None:
+    """Say why no answer could be held to *schema*, None when one can."""
+    fault = schema_problem(schema)
+    return f"no JSON Schema (draft 2020-12): {fault}" if fault else None
+
+
+def read_answer(schema: dict[str, Any], text: str) -> tuple[Any, Sequence[str]]:
+    """Return the value that *text* is, and how it misses *schema*; a code fence around it is passed over."""
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value = msgspec.json.decode(fenced[1] if fenced else text)
+    except msgspec.DecodeError as error:
+        return None, [f"it is no JSON: {error}"]
+    except RecursionError:
+        return None, ["it is nested too deeply"]
+    return value, [str(fault) for fault in problems(schema, value)]
+
+
+def is_closed(schema: Any, *, whole: bool = False) -> bool:
+    """Tell whether a model's API can hold an answer to *schema* word by word: objects name all that they may have.
+
+    *whole*: and all of that is required.
+    """
+    if not isinstance(schema, dict):
+        return False
+    found = cast("dict[str, Any]", schema)
+    if not found.keys() <= _CLOSED:
+        return False
+    properties: Json = found.get("properties", {})
+    if properties or "object" in _types(found):
+        missing = properties.keys() - set(found.get("required", ()))
+        if found.get("additionalProperties") is not False or (whole and missing):
+            return False
+    inner = [*properties.values(), *found.get("$defs", {}).values(), *found.get("anyOf", ())]
+    inner += [found["items"]] if "items" in found else []
+    return all(is_closed(each, whole=whole) for each in inner)
+
+
+def _types(schema: Json) -> Sequence[str]:
+    given: str | list[str] = schema.get("type", [])
+    return [given] if isinstance(given, str) else given

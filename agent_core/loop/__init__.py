@@ -1,0 +1,1 @@
+"""What has happened and what comes next: pure functions of the log."""

@@ -1,0 +1,86 @@
+"""announce: the facts that say what is about to happen, before it does. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent, ToolSpec
+from agent_core.domain.controls import recorded
+from agent_core.domain.events import FactBody
+from agent_core.domain.messages import CallOutcome, Text
+from agent_core.loop.state import REPAIR, Call, RunState
+from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Rule, Wait
+
+NOT_RUN = "Not run: the run ended before this call was started."
+STOPPED = "Stopped before it ended."
+UNKNOWN = "It is not known whether this call took effect: it was interrupted. Check before you repeat it."
+
+
+def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
+    """Return the facts to append before *move* is acted on; `takes` of a step may point back, see `StepStarted`."""
+    match move:
+        case Ask():
+            return _ask(move, state)
+        case CallTools():
+            return [e.ToolStarted(call=c.call) for c in move.calls if _starts(c, agent.tools)]
+        case Wait():
+            return [e.RunWaiting(on=move.on)]
+        case Compact() | Rule():
+            return []
+        case Finish():
+            return finish(move.end, state, agent.tools)
+
+
+def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> Sequence[FactBody]:
+    """Return the facts that end a run: nothing of it stays open."""
+    facts: list[FactBody] = []
+    if state.is_open:
+        stop = "cancelled" if isinstance(end, e.RunCancelled) else "error"
+        facts.append(e.MessageCompleted(message=state.message, role="assistant", parts=(), stop=stop, partial=True))
+    for call in state.open_calls():
+        if call.status == "pending" and (asked := call.approval) and call.on == "approval":
+            facts.append(
+                e.ApprovalDecided(
+                    approval=asked.approval,
+                    call=call.call,
+                    tool=call.name,
+                    arguments=call.arguments,
+                    status="cancelled",
+                    by=getattr(end, "by", None),
+                )
+            )
+        facts.append(_closed(call, tools))
+    return [*facts, end]
+
+
+def _starts(call: Call, tools: Mapping[str, ToolSpec]) -> bool:
+    """Tell whether somebody here begins to execute *call*."""
+    if call.status != "requested" or call.raw is not None or call.denied is not None:
+        return False
+    spec = tools.get(call.name)
+    return spec is None or spec.kind == "function"
+
+
+def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
+    chosen = recorded(move.controls)
+    before: list[FactBody] = [e.SnapshotFrozen(hash=move.snapshot, reason=REPAIR)] if move.repair else []
+    if move.note:
+        before.append(e.ContextAdded(source="note", text=move.note))
+    takes = (*(t if t > 0 else t - len(before) for t in move.takes), *((-1,) if move.note else ()))
+    started = e.StepStarted(
+        n=move.n,
+        attempt=move.attempt,
+        message=move.message,
+        takes=takes,
+        snapshot=move.snapshot,
+        controls=None if chosen == state.controls else chosen,
+    )
+    return [*before, started]
+
+
+def _closed(call: Call, tools: Mapping[str, ToolSpec]) -> e.ToolCompleted:
+    outcome: CallOutcome = "cancelled"
+    text = STOPPED if call.status == "started" else NOT_RUN
+    spec = tools.get(call.name)
+    if call.status == "started" and (spec is None or spec.effect == "write"):
+        outcome, text = "unknown", UNKNOWN
+    return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)

@@ -1,0 +1,1 @@
+"""The guarded fetch: HTTP requests to addresses that users name."""

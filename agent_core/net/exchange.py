@@ -1,0 +1,209 @@
+"""One request and its answer, with the redirects between them, inside bounds."""
+
+import asyncio
+import re
+import zlib
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+import httpx2
+
+from agent_core.clock import Clock
+from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
+from agent_core.net.fetch import Bounds, Fetched
+from agent_core.net.targets import PORTS, Target, check_text
+from agent_core.net.transport import within
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_METHOD = re.compile("(?!CONNECT|TRACE)[A-Z]{1,20}")
+_HEADER_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_HEADER_VALUE = re.compile("[ -~]*")
+_ABSOLUTE = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+# What belongs to a connection or to the framing of a message; two opinions on these are how requests are smuggled.
+_OURS = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "te", "trailer",
+    "transfer-encoding", "upgrade",
+})  # fmt: skip
+_TELLS_NOTHING = ("accept", "accept-language", "user-agent")
+"""What another host is sent after a redirect; all else may be a key or a signature."""
+_OF_THE_BODY = "content-"
+_DEFAULTS = {"accept": "*/*", "user-agent": "Parley"}
+_GZIP = zlib.MAX_WBITS | 16
+_PIECE = 2**18
+_HEAD = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it is sent to one host."""
+
+    method: str
+    url: httpx2.URL
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def target(self) -> Target:
+        return Target(self.url.raw_host.decode(), self.url.port or PORTS.get(self.url.scheme, 0))
+
+    @classmethod
+    def of(cls, method: str, url: str, headers: Mapping[str, str], body: bytes) -> "Asked":
+        """Check and read what a caller wants sent; raise FetchRefused."""
+        if not _METHOD.fullmatch(method):
+            raise FetchRefused("The method is none that is sent; write it in capital letters.")
+        named = {name.lower(): value for name, value in headers.items()}
+        for name, value in named.items():
+            if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+                raise FetchRefused(f"The header `{name[:100]!a}` is none: a name and a value are of plain characters.")
+            if name in _OURS or name.startswith("proxy-"):
+                raise FetchRefused(f"The header `{name}` is not the caller's to set.")
+        return cls(method, _read(url), {**_DEFAULTS, **named, "accept-encoding": "gzip"}, body)
+
+    def onward(self, status: int, location: str) -> "Asked":
+        """Return the request that a redirect asks for; raise FetchRefused for one that is not followed."""
+        url = _joined(self.url, location)
+        if self.url.scheme == "https" and url.scheme != "https":
+            raise FetchRefused(f"`{self.target}` sends the request on without encryption; this is not followed.")
+        onward = replace(self, url=url)
+        if (status == 303 and self.method != "HEAD") or (status in (301, 302) and self.method == "POST"):  # noqa: PLR2004
+            headers = {name: value for name, value in self.headers.items() if not name.startswith(_OF_THE_BODY)}
+            onward = replace(onward, method="GET", headers=headers, body=b"")
+        if self._same_origin(url):
+            return onward
+        if onward.body:
+            raise FetchRefused(f"`{self.target}` sends the request on to another host; a body is not sent there.")
+        kept = {name: value for name, value in onward.headers.items() if name in (*_TELLS_NOTHING, "accept-encoding")}
+        return replace(onward, headers=kept)
+
+    def _same_origin(self, url: httpx2.URL) -> bool:
+        """Tell whether *url* is of the same origin, or the same host now with encryption, at the usual ports."""
+        if url.raw_host != self.url.raw_host:
+            return False
+        upgraded = (self.url.scheme, url.scheme) == ("http", "https") and self.url.port is None
+        return url.port == self.url.port and (url.scheme == self.url.scheme or upgraded)
+
+
+class Exchange:
+    """Asks by a transport, and follows what it is told to follow."""
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport, clock: Clock) -> None:
+        self._transport, self._clock = transport, clock
+
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
+    ) -> Fetched:
+        """Return the answer; with no *redirects* one that is a redirect is an answer like others."""
+        asked = Asked.of(method, url, headers, body)
+        try:
+            async with within(self._clock, bounds.seconds):
+                return await self._follow(asked, redirects, bounds)
+        except TimeoutError:
+            raise FetchTimedOut(f"`{asked.target}` did not answer in full within {bounds.seconds:g} s.") from None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._transport.aclose()
+
+    async def _follow(self, asked: Asked, redirects: int, bounds: Bounds) -> Fetched:
+        for left in range(redirects, -1, -1):
+            response = await self._head(asked, bounds)
+            try:
+                _check_head(response, asked.target)
+                location = response.headers.get("location")
+                if response.status_code not in _REDIRECTS or location is None or not redirects:
+                    body = await _body(response, asked.target, bounds.size)
+                    return Fetched(response.status_code, dict(response.headers), body, _shown(asked.url))
+            except (httpx2.HTTPError, zlib.error) as error:
+                raise _failure(asked.target, error) from None
+            finally:
+                await response.aclose()
+            if left:
+                asked = asked.onward(response.status_code, location)
+        raise FetchRefused(f"`{asked.target}` sends the request on, and so did {redirects} before it; this is enough.")
+
+    async def _head(self, asked: Asked, bounds: Bounds) -> httpx2.Response:
+        # The host is written here: for some names httpx2 would fail on the way to it.
+        headers = {"host": asked.url.netloc.decode(), **asked.headers}
+        request = httpx2.Request(asked.method, asked.url, headers=headers, content=asked.body or None)
+        try:
+            async with within(self._clock, bounds.first_byte):
+                return await self._transport.handle_async_request(request)
+        except TimeoutError:
+            raise FetchTimedOut(f"`{asked.target}` did not answer within {bounds.first_byte:g} s.") from None
+        except httpx2.HTTPError as error:
+            raise _failure(asked.target, error) from None
+
+
+def _failure(target: Target, error: Exception) -> FetchFailed:
+    """Say how asking *target* failed; only what is said of a connection holds nothing of the request or the answer."""
+    match error:
+        case httpx2.ConnectError():
+            return FetchFailed(f"`{target}` cannot be reached: {error}.")
+        case httpx2.ProtocolError():
+            return FetchFailed(f"`{target}` answered with what is no HTTP, or not to its end.")
+        case zlib.error():
+            return FetchFailed(f"`{target}` says that its answer is gzip, and it is not.")
+        case _:
+            return FetchFailed(f"The connection to `{target}` broke.")
+
+
+def _check_head(response: httpx2.Response, target: Target) -> None:
+    """Bound what was taken in whole: h11 lets up to two and a half times as much through."""
+    if sum(len(name) + len(value) for name, value in response.headers.raw) > _HEAD:
+        raise FetchTooLarge(f"`{target}` answered with a head of more than {_HEAD} bytes.")
+
+
+async def _body(response: httpx2.Response, target: Target, size: int) -> bytes:
+    """Return the body, unpacked; raise FetchTooLarge as soon as it is larger than *size*, packed or not."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", ""):
+        # Encodings inside each other, too: a bomb in a bomb can keep a processor busy and come to nothing.
+        raise FetchFailed(f"`{target}` answered in an encoding that it was not asked for.")
+    body = bytearray()
+    wire = response.aiter_raw()
+    async with aclosing(wire), aclosing(_unpacked(wire) if encoding == "gzip" else wire) as pieces:
+        async for piece in pieces:
+            body += piece
+            if max(len(body), response.num_bytes_downloaded) > size:
+                raise FetchTooLarge(f"`{target}` answered with more than {size} bytes.")
+    return bytes(body)
+
+
+async def _unpacked(wire: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Unpack gzip, of one or more members, in pieces of bounded size; a piece may be empty."""
+    unpack, given = zlib.decompressobj(_GZIP), False
+    async for piece in wire:
+        rest = piece
+        while rest:
+            if unpack.eof:
+                unpack = zlib.decompressobj(_GZIP)
+            yield unpack.decompress(rest, _PIECE)
+            given, rest = True, unpack.unconsumed_tail or unpack.unused_data
+            await asyncio.sleep(0)
+    if given and not unpack.eof:
+        raise zlib.error("cut short")
+
+
+def _read(url: str) -> httpx2.URL:
+    check_text(url)
+    try:
+        return httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError):
+        raise FetchRefused("The address cannot be read; write it as https://example.com/path.") from None
+
+
+def _joined(base: httpx2.URL, location: str) -> httpx2.URL:
+    """Return where a redirect leads; what names a host is read as it is, and nothing is guessed into it."""
+    plain = location.isprintable() and not location.startswith(":") and " " not in location and "\\" not in location
+    if not plain:
+        raise FetchRefused("A redirect leads to an address that cannot be read.")
+    named = f"{base.scheme}:{location}" if location.startswith("//") else location
+    try:
+        return _read(named if _ABSOLUTE.match(named) else str(base.join(location)))
+    except (httpx2.InvalidURL, ValueError):
+        raise FetchRefused("A redirect leads to an address that cannot be read.") from None
+
+
+def _shown(url: httpx2.URL) -> str:
+    return str(url.copy_with(fragment=None))

@@ -1,0 +1,122 @@
+"""The one guarded fetch: whatever asks another host over HTTP, on somebody's word, asks through this.
+
+`net_targets` says what may be asked and `net_addresses` which addresses are public; `net_transport` connects to
+nothing else, `net_exchange` bounds the answer. These two import an HTTP client, so they wait for the first fetch.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_core.clock import Clock, SystemClock
+from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
+from agent_core.net.targets import Guard, Resolve
+
+if TYPE_CHECKING:
+    import httpcore2
+    import httpx2
+
+    from agent_core.net.exchange import Exchange
+
+__all__ = ["BOUNDS", "Bounds", "Fetch", "FetchFailed", "FetchRefused", "FetchTimedOut", "FetchTooLarge", "Fetched"]
+_REDIRECTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long an answer may take and how large it may be.
+
+    *seconds* is for everything; *first_byte* for the head of each answer, with lookup, connection and sending before
+    it; *size* in bytes is that of the body as it comes and once it is unpacked. A head has 64 KiB at most.
+    """
+
+    seconds: float = 30.0
+    first_byte: float = 15.0
+    size: int = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer: header names are in lower case, `url` is where it came from in the end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+BOUNDS = Bounds()
+
+
+class Fetch:
+    """Asks other hosts, public ones and those that *allow* names as `host:port`.
+
+    It belongs to one event loop. Tests pass a *resolve* of their own, a *dial* that is given checked addresses, and a
+    clock that they move. Raises ValueError for an entry of *allow* that is no `host:port`.
+    """
+
+    def __init__(
+        self,
+        allow: Iterable[str] = (),
+        *,
+        resolve: Resolve | None = None,
+        dial: "httpcore2.AsyncNetworkBackend | None" = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._guard = Guard.of(allow)
+        self._resolve, self._dial, self._clock = resolve, dial, clock or SystemClock()
+        self._making: asyncio.Future[Exchange] | None = None
+
+    async def __call__(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        redirects: int | None = None,
+        bounds: Bounds = BOUNDS,
+    ) -> Fetched:
+        """Return the answer to a request; raise FetchFailed, or one of its kinds, when there is none.
+
+        GET and HEAD follow five *redirects* and other methods none, unless the caller says otherwise; with none, an
+        answer that is a redirect is returned like any other. Another host is not sent a body, nor any header that
+        could be a key. A status of 400 and more is an answer.
+        """
+        exchange = await self.prepare()
+        most = redirects if redirects is not None else _REDIRECTS if method in ("GET", "HEAD") else 0
+        return await exchange.ask(method, url, headers or {}, body, most, bounds)
+
+    async def transport(self) -> "httpx2.AsyncBaseTransport":
+        """Return a guarded transport of its own, for an `httpx2.AsyncClient(transport=…)`, which closes it.
+
+        It checks what it connects to, at each redirect too. Time, size and what a redirect takes along are the
+        client's business.
+        """
+        return await asyncio.to_thread(self._transport)
+
+    async def prepare(self) -> "Exchange":
+        """Import the HTTP client and read the certificates, once and in a thread: a fifth of a second."""
+        if self._making is None:
+            self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
+        try:
+            return await asyncio.shield(self._making)
+        except OSError as error:
+            self._making = None
+            raise FetchFailed(f"Nothing can be fetched: the certificates cannot be read ({error}).") from None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._making is not None:
+            await (await self.prepare()).close()
+
+    def _make(self) -> "Exchange":
+        from agent_core.net.exchange import Exchange  # noqa: PLC0415 - brings the HTTP client
+
+        return Exchange(self._transport(), self._clock)
+
+    def _transport(self) -> "httpx2.AsyncBaseTransport":
+        from agent_core.net.transport import GuardedTransport  # noqa: PLC0415 - as above
+
+        return GuardedTransport(self._guard, self._clock, resolve=self._resolve, dial=self._dial)

@@ -1,0 +1,112 @@
+"""Messages as Anthropic's request JSON: each is made once, and never again.
+
+Each ends with `}]}`, the ends of its last block, of its content and of itself: there a cache mark has its place.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.providers.base import Encode, Files
+from agent_core.providers.wording import Readable, note, plain_name, readable
+
+_NAME_LENGTH = 128
+"""The longest name of a tool that the API takes; it has letters, digits, `_` and `-` alone."""
+Block = dict[str, Any]
+
+
+@lru_cache(maxsize=256)
+def encoder_of(model: str) -> Encode:
+    """Return how a message becomes request JSON for *model*, `anthropic:name`; the same function for the same model."""
+
+    def encode(message: Message, files: Files) -> bytes:
+        native = message.native if message.native and message.native.model == model else None
+        match message.role:
+            case "assistant":
+                return _verbatim(message.parts, native) if native and native.pieces else _message(_answer(message))
+            case "tool":
+                return _message(_results(message.parts, native, files), "user")
+            case "user":
+                return _message(_blocks(message.parts, files), "user")
+
+    return encode
+
+
+def _message(blocks: Sequence[Block], role: str = "assistant") -> bytes:
+    return msgspec.json.encode({"role": role, "content": blocks}) if blocks else b""
+
+
+def _verbatim(parts: Sequence[Part], native: Native) -> bytes:
+    """Return an answer as the model wrote it."""
+    pieces = [piece if isinstance(piece, str) else _text_at(parts, piece) for piece in native.pieces]
+    return b'{"role":"assistant","content":[%s]}' % "".join(pieces).encode()
+
+
+def _text_at(parts: Sequence[Part], place: int) -> str:
+    part = parts[place]
+    assert isinstance(part, Text | Reasoning), "A native item names a part that is no text."
+    return msgspec.json.encode(part.text).decode()
+
+
+def _answer(message: Message) -> list[Block]:
+    """Return what another model said, or this one in another time: text and calls, without the thinking."""
+    blocks: list[Block] = []
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": part.call,
+                    "name": plain_name(part.name, _NAME_LENGTH),
+                    "input": part.arguments,
+                }
+            )
+        elif isinstance(part, File):  # the API refuses documents in an answer
+            blocks.append(_text(note(part, "an answer holds text alone")))
+        else:
+            blocks += _blocks((part,), {})
+    return blocks
+
+
+def _results(parts: Sequence[Part], native: Native | None, files: Files) -> list[Block]:
+    """Return the results of all calls of one answer, under the ids by which that answer is replayed."""
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    calls = native.calls if native else [result.call for result in results]
+    return [_result(call, result, files) for call, result in zip(calls, results, strict=True)]
+
+
+def _result(call: str, result: ToolResult, files: Files) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": call}
+    content = _blocks(result.parts, files)
+    if result.outcome != "done":
+        block["is_error"] = True
+        # An error without content is refused; a success may be empty.
+        content = content or [_text(f"The call ended as {result.outcome}, without a word.")]
+    if content:
+        block["content"] = content
+    return block
+
+
+def _blocks(parts: Sequence[Part], files: Files) -> list[Block]:
+    return [_block(content) for content in readable(parts, files)]
+
+
+def _block(content: Readable | str) -> Block:
+    match content:
+        case str(text):
+            return _text(text)
+        case Readable("image", mime, image):
+            return {"type": "image", "source": _source(mime, image)}
+        case Readable(_, mime, document, name):
+            return {"type": "document", "source": _source(mime, document), "title": name}
+
+
+def _source(mime: str, data: bytes) -> Block:
+    return {"type": "base64", "media_type": mime, "data": data}  # msgspec writes bytes as base64
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}

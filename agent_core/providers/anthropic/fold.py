@@ -1,0 +1,362 @@
+"""The Messages stream as a fold: Anthropic's events in, neutral deltas out."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from agent_core.domain.messages import UNKNOWN_USAGE, Usage
+from agent_core.ids import new_id
+from agent_core.providers.base import (
+    Delta,
+    Finished,
+    FinishReason,
+    NativeItem,
+    ReasoningDelta,
+    Refusal,
+    Started,
+    TextDelta,
+    ToolArgsDelta,
+    ToolEnd,
+    ToolStart,
+    UsageReport,
+)
+from agent_core.providers.failing import failed, in_stream
+
+_NOTHING = msgspec.Raw(b"")
+_WINDOW_FULL = "model_context_window_exceeded"
+_REASONS: dict[str, FinishReason] = {
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "tools",
+    "max_tokens": "length",
+    _WINDOW_FULL: "length",
+    "pause_turn": "continue",
+    "compaction": "continue",
+    "refusal": "refused",
+}
+_PLAIN = {"text": frozenset({"type", "text"}), "tool_use": frozenset({"type", "id", "name", "input"})}
+_THINKING = ("thinking", "redacted_thinking")
+
+
+class _Change(msgspec.Struct):
+    """What is new in a block, or, without a type, in the message."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+    signature: str | None = None
+    citation: msgspec.Raw = _NOTHING
+    content: msgspec.Raw = _NOTHING
+    encrypted_content: msgspec.Raw = _NOTHING
+    stop_reason: str | None = None
+    stop_details: "_StopDetails | None" = None
+
+
+class _StopDetails(msgspec.Struct):
+    category: str | None = None
+    explanation: str | None = None
+
+
+class _Written(msgspec.Struct):
+    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_5m_input_tokens: int | None = None
+
+
+class _OutputDetails(msgspec.Struct):
+    thinking_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_creation: _Written | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Message(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+    content: list[dict[str, msgspec.Raw]] | None = None
+    stop_reason: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str | None = None
+    index: int | None = None
+    delta: _Change | None = None
+    content_block: dict[str, msgspec.Raw] | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+class _Block:
+    """One content block: its members as JSON text in the order they came, and what grows in it."""
+
+    __slots__ = ("citations", "kind", "members", "slot", "texts")
+
+    def __init__(self, slot: int, members: dict[str, str]) -> None:
+        self.slot, self.members = slot, members
+        self.kind = self.word("type")
+        self.texts: list[str] = []
+        self.citations: list[str] = []
+
+    def word(self, name: str) -> str:
+        """Return the member *name* as text; nothing when it is none."""
+        value: object = msgspec.json.decode(self.members.get(name, '""'))
+        return value if isinstance(value, str) else ""
+
+    @property
+    def raw(self) -> str:
+        """Return the arguments as they came: in deltas, or whole at the start."""
+        return "".join(self.texts) or self.members.get("input", "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the neutral form says all there is: text, or a call, and nothing with it."""
+        return _PLAIN.get(self.kind, frozenset()) >= self.members.keys() and not self.citations
+
+    def native(self) -> tuple[str | int, ...]:
+        """Return the block as it must be sent back; nothing when the API would not take it.
+
+        It takes neither blank text nor thinking without its signature.
+        """
+        members: dict[str, str | int] = {**self.members}
+        text = "".join(self.texts)
+        match self.kind:
+            case "text":
+                members["text"] = self.slot if text.strip() else ""
+            case "thinking":
+                members["thinking"] = self.slot if text.strip() else _json(text)
+                members["signature"] = _json(self.word("signature")) if self.word("signature") else ""
+            case _ if text or self.kind == "tool_use":
+                members["input"] = self.raw if _arguments(self.raw) else "{}"
+            case _:
+                pass
+        if self.citations:
+            members["citations"] = f"[{','.join(self.citations)}]"
+        if "" in members.values():
+            return ()
+        pieces: list[str | int] = []
+        for name, value in members.items():
+            pieces += [f"{',' if pieces else '{'}{_json(name)}:", value]
+        return (*pieces, "}") if pieces else ()
+
+
+class AnthropicFold:
+    """One answer as it comes in; blocks are known by the wire's own index as long as they are open."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._blocks: list[_Block] = []
+        self._open: dict[int | None, _Block] = {}
+        self._growing: _Block | None = None
+        self._fresh: list[str] = []
+        self._usage = _Usage()
+        self._stop_reason = ""
+        self._refusal = ""
+        self._is_begun = False
+
+    def take(self, events: Sequence[bytes]) -> list[Delta]:
+        """Fold in the data of whole events; text of one block that came together is one delta."""
+        out: list[Delta] = []
+        for data in events:
+            event = _EVENT.decode(data)
+            if event.type == "content_block_delta":
+                self._grow(event, out)
+                continue
+            self._say(out)
+            self._note(event, data, out)
+            if self.over:
+                return out
+        self._say(out)
+        return out
+
+    def end(self) -> list[Delta]:
+        """Return the failure that a stream without its last event is."""
+        return [] if self.over else [failed("network", "`anthropic` broke off its answer before `message_stop`")]
+
+    def _grow(self, event: _Event, out: list[Delta]) -> None:
+        block, change = self._open.get(event.index), event.delta
+        if block is None or change is None:
+            return
+        match change.type:
+            case "text_delta" if block.kind == "text":
+                self._hear(block, change.text, out)
+            case "thinking_delta" if block.kind == "thinking":
+                self._hear(block, change.thinking, out)
+            case "input_json_delta" if change.partial_json and block.kind not in ("text", "thinking"):
+                block.texts.append(change.partial_json)
+                if block.kind == "tool_use":
+                    self._say(out)
+                    out.append(ToolArgsDelta(block.slot, change.partial_json))
+            case "signature_delta" if change.signature:
+                block.members["signature"] = _json(change.signature)
+            case "citations_delta" if change.citation != _NOTHING:
+                block.citations.append(_text(change.citation))
+            case "compaction_delta":
+                given = {"content": change.content, "encrypted_content": change.encrypted_content}
+                block.members |= {name: _text(raw) for name, raw in given.items() if raw != _NOTHING}
+            case _:
+                return
+
+    def _hear(self, block: _Block, text: str | None, out: list[Delta]) -> None:
+        if block is not self._growing:
+            self._say(out)
+            self._growing = block
+        if text:
+            self._fresh.append(text)
+
+    def _say(self, out: list[Delta]) -> None:
+        """Pass on the text that came since the last delta."""
+        if self._growing is None or not self._fresh:
+            return
+        text, block = "".join(self._fresh), self._growing
+        self._fresh.clear()
+        block.texts.append(text)
+        out.append(TextDelta(block.slot, text) if block.kind == "text" else ReasoningDelta(block.slot, text))
+
+    def _note(self, event: _Event, data: bytes, out: list[Delta]) -> None:
+        match event.type:
+            case "message_start" if event.message and not self._is_begun:
+                self._start(event.message, out)
+            case "content_block_start" if event.content_block:
+                self._begin(event.index, event.content_block, out)
+            case "content_block_stop":
+                self._close(event.index, out)
+            case "message_delta":
+                if change := event.delta:
+                    self._stop_reason = change.stop_reason or self._stop_reason
+                    if details := change.stop_details:
+                        self._refusal = details.explanation or details.category or self._refusal
+                if event.usage:
+                    self._count(event.usage, out)
+            case "message_stop":
+                self._finish(out)
+            case "error":
+                self.over = True
+                out.append(in_stream("anthropic", msgspec.json.decode(data)))
+            case _:
+                return
+
+    def _start(self, message: _Message, out: list[Delta]) -> None:
+        """Take the first event, which may bring whole blocks with it: what was still due of the answer before."""
+        self._is_begun, self._stop_reason = True, message.stop_reason or ""
+        out.append(Started(message.id or "", message.model or ""))
+        if usage := message.usage:
+            usage.output_tokens = None  # of an answer that only begins
+            self._count(usage, out)
+        for block in message.content or ():
+            self._begin(None, block, out)
+        self._close(None, out)
+
+    def _begin(self, index: int | None, given: dict[str, msgspec.Raw], out: list[Delta]) -> None:
+        self._close(index, out)  # for servers that number every block alike
+        block = _Block(len(self._blocks), {name: _text(raw) for name, raw in given.items()})
+        self._blocks.append(block)
+        self._open[index] = block
+        if block.kind in ("text", "thinking"):
+            self._hear(block, block.word(block.kind), out)
+        elif block.kind == "tool_use":
+            call = block.word("id") or new_id("toolu")
+            block.members["id"] = _json(call)
+            out.append(ToolStart(block.slot, call, block.word("name")))
+
+    def _close(self, index: int | None, out: list[Delta]) -> None:
+        block = self._open.pop(index, None)
+        if block is not None and block.kind == "tool_use":
+            out.append(ToolEnd(block.slot, block.raw, _arguments(block.raw)))
+
+    def _count(self, usage: _Usage, out: list[Delta]) -> None:
+        """Take *usage* over: its counts are totals, and what it leaves out stays as it was."""
+        for name in usage.__struct_fields__:
+            if (count := getattr(usage, name)) is not None:
+                setattr(self._usage, name, count)
+        out.append(UsageReport(_neutral(self._usage)))
+
+    def _finish(self, out: list[Delta]) -> None:
+        for index in list(self._open):
+            self._close(index, out)
+        self.over = True
+        reason = _REASONS.get(self._stop_reason, "done")
+        if self._stop_reason == _WINDOW_FULL and not self._has_text:
+            out.append(failed("context_overflow", f"`anthropic` broke off its answer with {_WINDOW_FULL}"))
+            return
+        if reason == "refused":
+            out.append(Refusal(self._refusal))
+        else:
+            out += self._natives(whole=reason == "continue")
+        out.append(Finished(reason, self._stop_reason))
+
+    @property
+    def _has_text(self) -> bool:
+        """Tell whether something was said for people to read: it was paid for, and is kept."""
+        return any(block.kind == "text" and "".join(block.texts).strip() for block in self._blocks)
+
+    def _natives(self, *, whole: bool) -> Iterator[NativeItem]:
+        """Give the blocks as they must be sent back.
+
+        An answer must not end with thinking. So thinking goes with what follows it, a call too, which may be dropped
+        when the answer was cut; only an answer that is to be continued goes back *whole*. Thinking is bound to all that
+        stands before it: behind a block that does not go back it stays away, and behind a call it goes with that call.
+        One of plain text and plain calls needs no native form: the neutral one says the same.
+        """
+        if not whole and all(block.is_plain for block in self._blocks):
+            return
+        held: list[NativeItem] = []
+        bound, is_changed = None, False
+        for block in self._blocks:
+            pieces, thinks = block.native(), block.kind in _THINKING
+            is_changed = is_changed or not pieces
+            if not pieces or (thinks and is_changed):
+                continue
+            call = block.slot if block.kind == "tool_use" else None
+            held.append(NativeItem(pieces, bound if thinks else call))
+            bound = call if bound is None else bound
+            if whole or not thinks:
+                yield from (each if each.call is not None else NativeItem(each.pieces, call) for each in held)
+                held = []
+
+
+def _neutral(usage: _Usage) -> Usage:
+    """Return *usage* in our words; a write whose span is not told is a short one."""
+    written, split = usage.cache_creation_input_tokens, usage.cache_creation or _Written()
+    long = split.ephemeral_1h_input_tokens
+    if long is None and written is not None:
+        long = 0
+    short = split.ephemeral_5m_input_tokens if written is None else max(0, written - (long or 0))
+    return msgspec.structs.replace(
+        UNKNOWN_USAGE,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        reasoning=usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None,
+        cache_read=usage.cache_read_input_tokens,
+        cache_write_short=short,
+        cache_write_long=long,
+    )
+
+
+def _arguments(raw: str) -> dict[str, Any] | None:
+    """Return the arguments that *raw* holds: none at all for no text and `null`; None when it is no JSON object."""
+    try:
+        value: object = msgspec.json.decode(raw) if raw.strip() else None
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    if value is None:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _text(raw: msgspec.Raw) -> str:
+    return bytes(raw).decode()
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -1,0 +1,167 @@
+"""Anthropic: the Messages API through the official SDK, its stream decoded by us."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, is_forced
+from agent_core.providers import models
+from agent_core.providers.anthropic.encode import encoder_of
+from agent_core.providers.anthropic.fold import AnthropicFold
+from agent_core.providers.base import Delta, Encode, Entry, Request
+from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.wording import Starts
+
+PATH = "/v1/messages"
+DEFAULT_ROOM = 32_000
+"""Tokens of an answer where the model's own limit is unknown."""
+_EFFORTS = get_args(Effort)
+# Thinking of the 4.5 generation is asked for in tokens: at least 1,024, and fewer than `max_tokens`.
+_BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
+_LEAST_BUDGET = 1_024
+
+
+def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "AnthropicProvider":
+    """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
+
+    def make() -> Sdk:
+        from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+
+        http = DefaultAioHttpClient()
+        return Sdk(AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
+
+    return AnthropicProvider(SdkClient("anthropic", make, idle=idle))
+
+
+class AnthropicProvider:
+    """Claude, or whatever else speaks Messages at the base URL."""
+
+    name = "anthropic"
+
+    def __init__(self, client: SdkClient) -> None:
+        self._client = client
+        self._starts = Starts(prefix_of)
+
+    def accepts(self, model: str) -> bool:
+        """Take any name: the provider knows its models better than our table."""
+        return bool(model.strip())
+
+    def able(self, model: str) -> Abilities:
+        """Return what costs no cache and is not refused: any change of the choice bills all messages again.
+
+        A call can be forced from a model that does not think meanwhile; it is worth its price.
+        """
+        known = models.find(f"{self.name}:{model}")
+        return Abilities(
+            withholds=False,
+            narrows=False,
+            forces=known.thinking in ("none", "budget"),
+            structured="closed" if models.holds(known) else "none",
+        )
+
+    def encoder(self, model: str) -> Encode:
+        """Return how a message becomes Messages JSON for *model*."""
+        return encoder_of(f"{self.name}:{model}")
+
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+        """Ask for one answer and yield it as it comes."""
+        body = body_of(request, self._starts.of(request.snapshot))
+        return self._client.stream(PATH, body, AnthropicFold())
+
+    async def prepare(self) -> None:
+        """Import the SDK, so that the first question need not wait for it."""
+        await self._client.prepare()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+
+
+def prefix_of(snapshot: Snapshot) -> bytes:
+    """Return system and tools as members of the body; each ends with `}]`, where a cache mark has its place."""
+    members: dict[str, Any] = {}
+    if snapshot.instructions.strip():
+        members["system"] = [{"type": "text", "text": snapshot.instructions}]
+    if snapshot.tools:
+        members["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            for tool in snapshot.tools
+        ]
+    return msgspec.json.encode(members)[1:-1]
+
+
+def body_of(request: Request, prefix: bytes) -> bytes:
+    """Return the request body: this step's settings, the frozen *prefix*, and the messages as they are.
+
+    No temperature: the version of the API that the SDK speaks refuses it from every model.
+    """
+    known, controls = models.find(f"anthropic:{request.model}"), request.controls
+    room = controls.max_output_tokens or known.max_output or DEFAULT_ROOM
+    room = min(room, known.max_output or room)
+    settings: dict[str, Any] = {"model": request.model, "max_tokens": room, "stream": True}
+    if thinking := _thinking(request, known, room):
+        settings["thinking"] = thinking
+    if output := _output(controls, known):
+        settings["output_config"] = output
+    if request.snapshot.tools and (choice := _choice(controls)):
+        settings["tool_choice"] = choice
+    messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
+    members = (msgspec.json.encode(settings)[1:-1], prefix, b'"messages":[' + messages + b"]")
+    return b"{" + b",".join([member for member in members if member]) + b"}"
+
+
+def _choice(controls: Controls) -> dict[str, Any] | None:
+    match controls.tool_choice:
+        case "none":
+            return {"type": "none"}
+        case "required":
+            return {"type": "any"}
+        case NamedTool(name):
+            return {"type": "tool", "name": name}
+        case _:
+            return None
+
+
+def _output(controls: Controls, known: models.Model) -> dict[str, Any]:
+    output: dict[str, Any] = {}
+    if controls.effort and known.efforts:
+        output["effort"] = models.effort(known, controls.effort, _EFFORTS)
+    if controls.output_schema is not None:
+        output["format"] = {"type": "json_schema", "schema": controls.output_schema}
+    return output
+
+
+def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any] | None:
+    """Return how *request* asks for thinking; None leaves it to the model."""
+    wish = request.controls.effort
+    match known.thinking:
+        case "adaptive" if wish == "none":
+            return {"type": "disabled"}
+        case "between_tools" if wish == "none":
+            return {"type": "between_tools"}
+        case "adaptive" | "between_tools" | "always":
+            return {"type": "adaptive", "display": "summarized"}
+        # A forced call and thinking exclude each other.
+        case "budget" if wish and wish != "none" and not is_forced(request.controls.tool_choice):
+            budget = min(_BUDGETS[wish], room // 2)
+            if budget >= _LEAST_BUDGET and _may_begin_to_think(request.messages):
+                return {"type": "enabled", "budget_tokens": budget}
+        case _:
+            return None
+    return None
+
+
+def _may_begin_to_think(messages: Sequence[Entry]) -> bool:
+    """Tell whether no tool loop is under way, or its first answer opens with thinking.
+
+    With a budget the API answers 400 to a loop that does not: thinking was dropped, or another model began it.
+    """
+    first = b""
+    for entry in reversed(messages):
+        if entry.message.role == "user":
+            break
+        if entry.message.role == "assistant" and entry.wire:
+            first = entry.wire
+    return not first or b'thinking"' in first[:64]

@@ -1,0 +1,1 @@
+"""The Chat Completions API that many vendors and servers speak."""

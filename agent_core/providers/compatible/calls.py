@@ -1,0 +1,153 @@
+"""The calls of a Chat Completions stream, told apart whatever a server leaves out, repeats or mixes up.
+
+Servers leave the index out, say 0 for every call, repeat names and ids in each delta, or send none; see
+ollama/ollama#7881 and #9632, vllm-project/vllm#14951 and #36849.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from agent_core.providers.base import Delta, ToolArgsDelta, ToolEnd, ToolStart
+from agent_core.providers.openai.items import arguments, raw_of
+
+_PLACEHOLDER = "{}"
+"""What some servers send with the name, before the arguments."""
+_SHORT = 4096
+"""Characters of arguments that may be read at each delta to see whether they are whole."""
+
+
+class Function(msgspec.Struct):
+    """What a delta says of the function; *arguments* is text, of some servers an object."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class CallDelta(msgspec.Struct):
+    """More of a call."""
+
+    index: Any = None
+    id: Any = None
+    function: Function | None = None
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call as it grows; *index* and *id* are the server's own, *shown* the id under which it goes on.
+
+    *size* and *depth* are the characters of its arguments and their open braces, those within texts too.
+    """
+
+    slot: int
+    index: int | None
+    id: str
+    shown: str
+    name: str = ""
+    started: bool = False
+    said: list[str] = field(default_factory=list[str])
+    size: int = 0
+    depth: int = 0
+
+    @property
+    def raw(self) -> str:
+        return "".join(self.said)
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether the arguments are complete; long ones are read only when their braces are even."""
+        if not self.said or not self.said[-1].rstrip().endswith("}"):
+            return False
+        return (self.depth == 0 or self.size < _SHORT) and arguments(self.raw) is not None
+
+    def add(self, more: str) -> None:
+        self.said.append(more)
+        self.size += len(more)
+        self.depth += more.count("{") - more.count("}")
+
+    def begins_again(self, more: str) -> bool:
+        """Tell whether *more* begins arguments behind whole ones; what cannot be is told without reading them."""
+        return more.lstrip().startswith("{") and self.whole
+
+
+class Calls:
+    """Collects the calls of one answer; their slots begin at *first*."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._calls: list[_Call] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def take(self, delta: CallDelta) -> Iterator[Delta]:
+        """Fold one delta in."""
+        function = delta.function or Function()
+        index = delta.index if isinstance(delta.index, int) else None
+        id_ = str(delta.id) if delta.id else ""
+        name, more = function.name or "", raw_of(function.arguments)
+        call = self._place(index, id_)
+        if call is None or _is_another(call, id_, name, more):
+            if not (id_ or name or more.strip()):
+                return
+            # The name is told once by servers that start a second call with its arguments alone.
+            call = self._new(index, id_, name or (call.name if call else ""))
+        call.id, call.name = call.id or id_, call.name or name
+        yield from _grow(call, more)
+
+    def end(self) -> Iterator[Delta]:
+        """Close all calls, in their order."""
+        for call in self._calls:
+            if not call.started:
+                yield from _start(call)
+            yield ToolEnd(call.slot, call.raw, arguments(call.raw))
+
+    def _place(self, index: int | None, id_: str) -> _Call | None:
+        """Return the call that a delta with *index* and *id_* would go on with."""
+        newest = self._calls[::-1]
+        if index is not None:
+            found = next((call for call in newest if call.index == index), None)
+            return found or next((call for call in newest[:1] if call.index is None and not id_), None)
+        return next((call for call in newest if id_ and call.id == id_), None) or next(iter(newest), None)
+
+    def _new(self, index: int | None, id_: str, name: str) -> _Call:
+        slot = self._first + len(self._calls)
+        taken = any(call.shown == id_ for call in self._calls)
+        call = _Call(slot, index, id_, id_ if id_ and not taken else f"call_{slot}", name)
+        self._calls.append(call)
+        return call
+
+
+def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
+    """Tell whether a delta begins a new call rather than going on with *call*."""
+    if name and call.name and name != call.name:
+        return True
+    if id_ and call.id and id_ != call.id:
+        # Some servers make a new id for each delta; what truly begins has a name, or follows what is whole.
+        return bool(name) or call.whole
+    if not call.begins_again(more) or (id_ and more == call.raw):
+        return False
+    return bool(id_ or name) or call.raw.strip() != _PLACEHOLDER
+
+
+def _grow(call: _Call, more: str) -> Iterator[Delta]:
+    """Add *more* arguments, unless they only repeat what is whole; what follows a placeholder takes its place."""
+    if not call.started and call.name:
+        yield from _start(call)
+    if not more or (call.begins_again(more) and more == call.raw):
+        return
+    if call.said == [_PLACEHOLDER] and more.startswith('{"'):
+        call.said.clear()
+    call.add(more)
+    if call.started:
+        yield ToolArgsDelta(call.slot, more)
+
+
+def _start(call: _Call) -> Iterator[Delta]:
+    """Announce *call*, with what came before its name."""
+    call.started = True
+    yield ToolStart(call.slot, call.shown, call.name)
+    if call.said:
+        yield ToolArgsDelta(call.slot, call.raw)

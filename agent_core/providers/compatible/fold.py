@@ -1,0 +1,241 @@
+"""The Chat Completions stream: chunks in, neutral deltas out.
+
+An answer is whole with `[DONE]`, or with a `finish_reason` and the end of the stream; whether tools are to be run is
+told by the calls, never by the `finish_reason`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from agent_core.domain.messages import Usage
+from agent_core.providers.base import (
+    Delta,
+    Failed,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    Refusal,
+    Started,
+    TextDelta,
+    UsageReport,
+)
+from agent_core.providers.compatible.calls import CallDelta, Calls
+from agent_core.providers.failing import failed, in_stream
+
+_THOUGHT, _TEXT, _CALLS = 0, 1, 2
+"""The slots: thinking and text are one part each in this wire, calls count from the third."""
+_LENGTH = ("length", "max_tokens", "model_length")
+_BROKEN = ("error", "abort", "insufficient_system_resource")
+"""Reasons of servers that gave up in the middle: OpenRouter, vLLM and SGLang, DeepSeek."""
+_NULL = msgspec.Raw(b"null")
+
+
+class _Said(msgspec.Struct):
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    tool_calls: list[CallDelta | None] | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Said | None = None
+    message: _Said | None = None
+    finish_reason: str | None = None
+    error: Any = None
+
+
+class _Chunk(msgspec.Struct):
+    id: Any = None
+    model: Any = None
+    choices: list[_Choice | None] | None = None
+    usage: msgspec.Raw = _NULL
+    error: Any = None
+
+
+class _Prompt(msgspec.Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _Completion(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Prompt | None = None
+    completion_tokens_details: _Completion | None = None
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk | None)
+_USAGE = msgspec.json.Decoder(_Usage | None)
+_NO_CHOICE = _Choice()
+
+
+class _Batch:
+    """The deltas of one read; texts of a kind that follow each other become one."""
+
+    __slots__ = ("_kind", "_texts", "deltas")
+
+    def __init__(self) -> None:
+        self.deltas: list[Delta] = []
+        self._kind: type[TextDelta | ReasoningDelta] | None = None
+        self._texts: list[str] = []
+
+    def say(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
+        if kind is not self._kind:
+            self.flush()
+            self._kind = kind
+        self._texts.append(text)
+
+    def add(self, deltas: Iterator[Delta]) -> None:
+        for delta in deltas:
+            self.flush()
+            self.deltas.append(delta)
+
+    def flush(self) -> list[Delta]:
+        if self._kind is not None:
+            slot = _TEXT if self._kind is TextDelta else _THOUGHT
+            self.deltas.append(self._kind(slot, "".join(self._texts)))
+            self._kind = None
+            self._texts.clear()
+        return self.deltas
+
+
+class ChatFold:
+    """Fold one answer of *model*."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self.over = False
+        self._provider, self._model = provider, model
+        self._calls = Calls(_CALLS)
+        self._started = self._spoken = self._refused = False
+        self._reason: str | None = None
+
+    def take(self, events: Sequence[bytes]) -> list[Delta]:
+        batch = _Batch()
+        for data in events:
+            if data.startswith(b"[") and data.strip(b"[] ") == b"DONE":
+                batch.add(self._done())
+            elif chunk := _CHUNK.decode(data):
+                self._fold(chunk, data, batch)
+            if self.over:
+                break
+        return batch.flush()
+
+    def end(self) -> list[Delta]:
+        if self.over:
+            return []
+        if self._reason is not None:
+            return list(self._finish())
+        return [self._fail(failed("network", f"`{self._provider}` ended its stream before the end of the answer"))]
+
+    def _fold(self, chunk: _Chunk, data: bytes, batch: _Batch) -> None:
+        choice = (chunk.choices[0] if chunk.choices else None) or _NO_CHOICE
+        if chunk.error or choice.error or choice.finish_reason in _BROKEN or not chunk.choices:
+            batch.add(self._odd(chunk, choice, data))
+            if self.over:
+                return
+        if not self._started:
+            batch.add(self._start(chunk))
+        # A whole message in the place of deltas is said once; behind deltas it only repeats them.
+        said = choice.delta or (None if self._spoken else choice.message)
+        if said is not None:
+            self._say(said, batch)
+        if choice.finish_reason:
+            self._reason = choice.finish_reason
+        if chunk.usage != _NULL:
+            batch.add(_usage(chunk.usage))
+
+    def _say(self, said: _Said, batch: _Batch) -> None:
+        if thought := said.reasoning_content or said.reasoning:
+            self._spoken = True
+            batch.say(ReasoningDelta, _plain(thought))
+        if text := said.content:
+            self._spoken = True
+            batch.say(TextDelta, text if isinstance(text, str) else _plain(text))
+        if said.tool_calls:
+            self._spoken = True
+            for call in said.tool_calls:
+                if call is not None:
+                    batch.add(self._calls.take(call))
+        if said.refusal and isinstance(said.refusal, str):
+            self._refused = True
+            batch.add(iter((Refusal(said.refusal),)))
+
+    def _odd(self, chunk: _Chunk, choice: _Choice, data: bytes) -> Iterator[Delta]:
+        """Fail when the chunk says so, in whatever shape."""
+        if error := chunk.error or choice.error:
+            yield self._fail(in_stream(self._provider, {"error": error}))
+        elif choice.finish_reason in _BROKEN:
+            kind = "error" if choice.finish_reason in ("error", "abort") else "overloaded"
+            yield self._fail(failed(kind, f"`{self._provider}` gave its answer up: {choice.finish_reason}"))
+        elif chunk.choices is None and chunk.usage == _NULL:
+            body = msgspec.json.decode(data, type=dict[str, Any])
+            if "error" in (body.get("object"), body.get("type")) or body.get("message") or body.get("detail"):
+                yield self._fail(in_stream(self._provider, body))
+
+    def _start(self, chunk: _Chunk) -> Iterator[Delta]:
+        self._started = True
+        yield Started(str(chunk.id or ""), str(chunk.model or self._model))
+
+    def _done(self) -> Iterator[Delta]:
+        if self._started:
+            yield from self._finish()
+        else:
+            yield self._fail(failed("network", f"`{self._provider}` ended its stream without an answer"))
+
+    def _finish(self) -> Iterator[Delta]:
+        self.over = True
+        reason = self._neutral()
+        if reason != "length":  # the last call was cut there
+            yield from self._calls.end()
+        yield Finished(reason, self._reason or "")
+
+    def _neutral(self) -> FinishReason:
+        if self._refused or self._reason == "content_filter":
+            return "refused"
+        if self._reason in _LENGTH:
+            return "length"
+        return "tools" if self._calls else "done"
+
+    def _fail(self, failure: Failed) -> Failed:
+        self.over = True
+        return failure
+
+
+def _plain(text: object) -> str:
+    """Return the text of content that came as a string, or as a list of parts."""
+    if isinstance(text, str):
+        return text
+    parts = cast("list[Any]", text) if isinstance(text, list) else [text]
+    found = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
+    return "".join(each for each in found if isinstance(each, str))
+
+
+def _usage(raw: msgspec.Raw) -> Iterator[Delta]:
+    """Report what was counted; the prompt's total is parted into what was read from a cache, written to it, and not."""
+    try:
+        usage = _USAGE.decode(raw)
+    except msgspec.ValidationError:
+        return  # counted in a way of its own: unknown, which spoils no answer
+    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
+        return
+    prompt, completion = usage.prompt_tokens_details or _Prompt(), usage.completion_tokens_details or _Completion()
+    plain = usage.prompt_tokens
+    if plain is not None:
+        plain = max(0, plain - (prompt.cached_tokens or 0) - (prompt.cache_write_tokens or 0))
+    yield UsageReport(
+        Usage(
+            input=plain,
+            output=usage.completion_tokens,
+            reasoning=completion.reasoning_tokens,
+            cache_read=prompt.cached_tokens,
+            cache_write_short=prompt.cache_write_tokens,
+            cache_write_long=None,
+        )
+    )

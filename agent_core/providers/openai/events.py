@@ -1,0 +1,79 @@
+"""The events of the Responses stream that concern us, as they come; what a server may send as null is optional."""
+
+from typing import Any
+
+import msgspec
+
+from agent_core.domain.messages import Usage
+
+
+class Event(msgspec.Struct, gc=False):
+    """What the events that come by the thousand have; `delta` is no text in some that do not concern us."""
+
+    type: str | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    delta: Any = None
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_tokens_details: "_Written | None" = None
+    reasoning_tokens: int | None = None
+
+
+class _Written(msgspec.Struct):
+    ttl_30m_tokens: int | None = None
+    ttl_12h_tokens: int | None = None
+
+
+class Tokens(msgspec.Struct):
+    """What a response cost; *input_tokens* is the total."""
+
+    input_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens: int | None = None
+    output_tokens_details: _Details | None = None
+
+
+class _Why(msgspec.Struct):
+    reason: str | None = None
+
+
+class Response(msgspec.Struct):
+    """A response as its first and last events tell it."""
+
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    error: Any = None
+    incomplete_details: _Why | None = None
+    usage: Tokens | None = None
+    output: list[msgspec.Raw] | None = None
+
+
+class Whole(msgspec.Struct):
+    """What the other events have that concern us."""
+
+    text: str | None = None
+    refusal: str | None = None
+    arguments: str | None = None
+    input: str | None = None
+    item: msgspec.Raw = msgspec.Raw()
+    response: Response | None = None
+
+
+EVENT = msgspec.json.Decoder(Event)
+WHOLE = msgspec.json.Decoder(Whole)
+
+
+def usage_of(usage: Tokens) -> Usage:
+    """Return *usage* with the cached tokens taken out of the total."""
+    given = usage.input_tokens_details or _Details()
+    written = given.cache_write_tokens_details or _Written(given.cache_write_tokens)
+    known = (given.cached_tokens, written.ttl_30m_tokens, written.ttl_12h_tokens)
+    plain = None if usage.input_tokens is None else max(0, usage.input_tokens - sum(n or 0 for n in known))
+    details = usage.output_tokens_details
+    return Usage(plain, usage.output_tokens, details.reasoning_tokens if details else None, *known)

@@ -1,0 +1,337 @@
+"""The Responses stream: events in, neutral deltas out.
+
+State is kept by output index and content or summary index, never by item id: gateways give an item another id in
+each event. What deltas left out is taken from `.done` events and from the end of the response.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from agent_core.providers.base import (
+    Delta,
+    Failed,
+    Finished,
+    FinishReason,
+    NativeItem,
+    ReasoningDelta,
+    Refusal,
+    Started,
+    TextDelta,
+    ToolArgsDelta,
+    ToolEnd,
+    ToolStart,
+    UsageReport,
+)
+from agent_core.providers.failing import failed, in_stream, said_in
+from agent_core.providers.openai import items
+from agent_core.providers.openai.events import EVENT, WHOLE, Event, Response, usage_of
+from agent_core.providers.openai.items import Place, Slots
+
+_Kind = type[TextDelta | ReasoningDelta]
+_TEXTS: dict[str, tuple[str, _Kind]] = {
+    "response.output_text": ("content", TextDelta),
+    "response.reasoning_text": ("content", ReasoningDelta),
+    "response.reasoning_summary_text": ("summary", ReasoningDelta),
+}
+_DELTAS: dict[str | None, tuple[str, _Kind]] = {f"{event}.delta": found for event, found in _TEXTS.items()}
+_DONES = {f"{event}.done": found for event, found in _TEXTS.items()}
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_POLICIES = ("bio_policy", "misalignment_policy_violation", "image_content_policy_violation")
+"""Error codes that say that the model may not answer this, rather than that it could not."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text as it grows; *fresh* is what came with this read."""
+
+    kind: _Kind
+    slot: int
+    said: list[str] = field(default_factory=list[str])
+    fresh: list[str] = field(default_factory=list[str])
+
+    def flush(self) -> Delta:
+        text = self.fresh[0] if len(self.fresh) == 1 else "".join(self.fresh)
+        self.said.append(text)
+        self.fresh.clear()
+        return self.kind(self.slot, text)
+
+    def rest(self, final: str | None) -> list[Delta]:
+        """Return what *final*, the whole text, has beyond what was said."""
+        said = "".join(self.said)
+        if not final or len(final) <= len(said) or not final.startswith(said):
+            return []
+        self.fresh.append(final[len(said) :])
+        return [self.flush()]
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call as it grows; *arguments* is its raw text once that is final."""
+
+    slot: int
+    id: str
+    name: str
+    custom: bool
+    said: list[str] = field(default_factory=list[str])
+    arguments: str | None = None
+
+
+@dataclass(slots=True)
+class _Item:
+    """One output item; *pieces* are its native form once it is *done*, needed unless it is *plain*."""
+
+    index: int
+    texts: dict[Place, _Text] = field(default_factory=dict[Place, _Text])
+    call: _Call | None = None
+    reasoning: bool = False
+    done: bool = False
+    plain: bool = True
+    pieces: tuple[str | int, ...] = ()
+
+    def slots(self) -> Slots:
+        return {place: (text.slot, "".join(text.said)) for place, text in self.texts.items()}
+
+
+class ResponsesFold:
+    """Fold one response of *model*."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self.over = False
+        self._provider, self._model = provider, model
+        self._id = ""
+        self._started = self._refused = False
+        self._slots = count()
+        self._items: list[_Item] = []
+        self._at: dict[int, _Item] = {}
+
+    def take(self, events: Sequence[bytes]) -> list[Delta]:
+        out: list[Delta] = []
+        growing: _Text | None = None
+        for data in events:
+            if self.over or data == b"[DONE]":
+                break
+            event = EVENT.decode(data)
+            text = self._growing(event)
+            if growing is not None and text is not growing:
+                out.append(growing.flush())
+            growing = text
+            if text is None:
+                out += self._rare(event, data)
+            else:
+                text.fresh.append(event.delta)
+        if growing is not None:
+            out.append(growing.flush())
+        if out and not self._started and not isinstance(out[0], Failed):
+            out.insert(0, self._start(None))
+        return out
+
+    def end(self) -> list[Delta]:
+        if self.over:
+            return []
+        self.over = True
+        return [failed("network", f"`{self._provider}` ended its stream before the end of the response")]
+
+    def _growing(self, event: Event) -> _Text | None:
+        """Return the text that *event* adds to; None when it is something else or adds nothing."""
+        found = _DELTAS.get(event.type)
+        if found is None or not event.delta or not isinstance(event.delta, str):
+            return None
+        return self._text(event, found)
+
+    def _text(self, event: Event, found: tuple[str, _Kind]) -> _Text | None:
+        part, kind = found
+        number = event.summary_index if part == "summary" else event.content_index
+        item = self._item(event.output_index)
+        return None if item.done else self._text_at(item, (part, number or 0), kind)
+
+    def _text_at(self, item: _Item, place: Place, kind: _Kind) -> _Text:
+        text = item.texts.get(place)
+        if text is None:
+            text = item.texts[place] = _Text(kind, next(self._slots))
+        return text
+
+    def _item(self, index: int | None) -> _Item:
+        item = self._at.get(index or 0)
+        return item or self._new(index or 0)
+
+    def _new(self, index: int) -> _Item:
+        item = self._at[index] = _Item(index)
+        self._items.append(item)
+        return item
+
+    def _rare(self, event: Event, data: bytes) -> list[Delta]:
+        match event.type:
+            case "response.created":
+                return [] if self._started else [self._start(WHOLE.decode(data).response)]
+            case "response.output_item.added":
+                return self._added(event.output_index or 0, WHOLE.decode(data).item)
+            case "response.output_item.done":
+                return list(self._done(event.output_index or 0, WHOLE.decode(data).item))
+            case "response.function_call_arguments.delta":
+                return self._arguments(event)
+            case "response.function_call_arguments.done" | "response.custom_tool_call_input.done":
+                if call := self._item(event.output_index).call:
+                    whole = WHOLE.decode(data)
+                    call.arguments = whole.input if call.custom else whole.arguments
+                return []
+            case "response.refusal.delta":
+                return self._refuse(event.delta, again=True)
+            case "response.refusal.done":
+                return self._refuse(WHOLE.decode(data).refusal)
+            case "error" | None:
+                return self._error(event, data)
+            case kind if kind in _DONES:
+                text = self._text(event, _DONES[kind])
+                return text.rest(WHOLE.decode(data).text) if text else []
+            case kind if kind in _ENDS:
+                return list(self._end(kind, WHOLE.decode(data).response or Response()))
+            case _:
+                return []
+
+    def _start(self, response: Response | None) -> Started:
+        self._started = True
+        self._id = (response and response.id) or ""
+        return Started(self._id, (response and response.model) or self._model)
+
+    def _added(self, index: int, raw: msgspec.Raw) -> list[Delta]:
+        """Begin an item; what it holds already is not final."""
+        item = self._at.get(index)
+        if item is None or item.done:
+            item = self._new(index)
+        data = items.read(raw)
+        item.reasoning = data.type == "reasoning"
+        return self._called(item, data) if data.type in items.CALLS and data.call_id and data.name else []
+
+    def _called(self, item: _Item, data: items.Item) -> list[Delta]:
+        """Begin the call of *item*, once; an id that the server left out is made up."""
+        if item.call is not None:
+            return []
+        made_up = f"call_{self._id.removeprefix('resp_')}_{len(self._items)}"
+        call = _Call(
+            next(self._slots), data.call_id or data.id or made_up, data.name or "", data.type == "custom_tool_call"
+        )
+        item.call = call
+        return [ToolStart(call.slot, call.id, call.name)]
+
+    def _arguments(self, event: Event) -> list[Delta]:
+        item = self._item(event.output_index)
+        if item.call is None or item.done or not event.delta or not isinstance(event.delta, str):
+            return []
+        item.call.said.append(event.delta)
+        return [ToolArgsDelta(item.call.slot, event.delta)]
+
+    def _refuse(self, text: object, *, again: bool = False) -> list[Delta]:
+        """Tell of a refusal; its whole text only when it did not come in deltas."""
+        if self._refused and not again:
+            return []
+        self._refused = True
+        return [Refusal(text if isinstance(text, str) else "")]
+
+    def _done(self, index: int, raw: msgspec.Raw) -> Iterator[Delta]:
+        """Close an item with what is final: tell what is missing, and keep its native form for the end."""
+        item = self._item(index)
+        data = items.read(raw)
+        if item.done or data.type is None:
+            return
+        item.done, item.reasoning, item.plain = True, data.type == "reasoning", items.is_plain(data, raw)
+        for place, final in items.texts(data, raw):
+            kind = TextDelta if data.type == "message" else ReasoningDelta
+            yield from self._text_at(item, place, kind).rest(final)
+        for refusal in items.refusals(data, raw):
+            yield from self._refuse(refusal)
+        if data.type in items.CALLS:
+            yield from self._called(item, data)
+            assert item.call is not None
+            final = data.input if item.call.custom else data.arguments
+            yield self._ended(item, item.call, final, whole=data.status != "incomplete")
+        if item.call is None or (not item.call.custom and item.call.id == data.call_id):
+            item.pieces = items.pieces(data, raw, item.slots())
+
+    def _ended(self, item: _Item, call: _Call, final: object, *, whole: bool) -> ToolEnd:
+        """End *call*; a custom one becomes a function's, so that its result can be told like any other."""
+        raw = items.raw_of(final) or call.arguments or "".join(call.said)
+        if call.custom:
+            raw = msgspec.json.encode({"input": raw}).decode()
+        item.pieces = (items.function_call(call.id, call.name, raw),)
+        return ToolEnd(call.slot, raw, items.arguments(raw) if whole else None)
+
+    def _error(self, event: Event, data: bytes) -> list[Delta]:
+        """Fail for an `error` event, flat or nested; an event without a type is one when it has an `error`."""
+        body = msgspec.json.decode(data, type=dict[str, Any])
+        error: Any = body.get("error")
+        return list(self._failed(error or body)) if error or event.type == "error" else []
+
+    def _end(self, kind: str, response: Response) -> Iterator[Delta]:
+        if not self._started and kind != "response.failed":
+            yield self._start(response)
+        ending = kind.removeprefix("response.")
+        if response.status in ("failed", "cancelled", "incomplete"):
+            ending = response.status
+        yield from self._filled(response)
+        if response.usage:
+            yield UsageReport(usage_of(response.usage))
+        if ending in ("failed", "cancelled"):
+            yield from self._failed(response.error)
+            return
+        yield from self._rest(whole=ending == "completed")
+        yield from self._native()
+        self.over = True
+        why = response.incomplete_details.reason if response.incomplete_details else None
+        yield Finished(self._reason(ending, why), why or ending)
+
+    def _filled(self, response: Response) -> Iterator[Delta]:
+        """Take from the end what no `output_item.done` told."""
+        told = bool(self._items)
+        for index, raw in enumerate(response.output or ()):
+            if not told or (index in self._at and not self._at[index].done):
+                yield from self._done(index, raw)
+
+    def _rest(self, *, whole: bool) -> Iterator[Delta]:
+        """Close the items that nothing closed: a text is kept as said, a call only of a *whole* response."""
+        for item in self._items:
+            if item.done:
+                continue
+            if item.call is not None and whole:
+                yield self._ended(item, item.call, None, whole=True)
+            else:
+                told = [text for text in item.texts.values() if text.kind is TextDelta]
+                item.pieces = items.said((text.slot, "".join(text.said)) for text in told)
+
+    def _native(self) -> Iterator[NativeItem]:
+        """Return the native items in the order of the response.
+
+        Reasoning is refused when the item it led to does not follow: it goes with that item, and with its call. A
+        response of plain items needs no native form: the neutral one says the same.
+        """
+        if all(item.plain for item in self._items):
+            return
+        waiting: list[_Item] = []
+        for item in sorted(self._items, key=attrgetter("index")):
+            if item.reasoning:
+                waiting.append(item)
+            elif item.pieces:
+                call = item.call.slot if item.call else None
+                thought = [each for each in waiting if each.pieces] if item.done or item.call else []
+                yield from (NativeItem(each.pieces, call) for each in (*thought, item))
+                waiting.clear()
+
+    def _reason(self, ending: str, why: str | None) -> FinishReason:
+        if self._refused or why == "content_filter":
+            return "refused"
+        if ending == "incomplete":
+            return "length"
+        return "tools" if any(item.call is not None for item in self._items) else "done"
+
+    def _failed(self, error: object) -> Iterator[Delta]:
+        self.over = True
+        _, code, text = said_in(error)
+        if code in _POLICIES:
+            yield from self._refuse(text)
+            yield Finished("refused", code)
+        else:
+            yield in_stream(self._provider, error)

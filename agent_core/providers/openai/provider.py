@@ -1,0 +1,125 @@
+"""OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
+
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.controls import Abilities, Controls, NamedTool
+from agent_core.domain.structured import is_closed
+from agent_core.providers import models
+from agent_core.providers.base import Delta, Encode, Request
+from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.openai.encode import encode
+from agent_core.providers.openai.fold import ResponsesFold
+from agent_core.providers.wording import ANSWER, Starts
+
+NAME = "openai"
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+MIN_OUTPUT_TOKENS = 16
+"""Responses refuses a lower bound of its answer."""
+
+
+def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "OpenAIProvider":
+    """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
+
+    def make() -> Sdk:
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+
+        http = DefaultAioHttpClient()
+        return Sdk(AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
+
+    return OpenAIProvider(SdkClient(NAME, make, idle=idle))
+
+
+class OpenAIProvider:
+    """Asks OpenAI's models."""
+
+    name = NAME
+
+    def __init__(self, client: SdkClient) -> None:
+        self._client = client
+        self._encoders: dict[str, Encode] = {}
+        self._starts = Starts(_head)
+
+    def accepts(self, model: str) -> bool:
+        return bool(model.strip())
+
+    def able(self, model: str) -> Abilities:
+        return Abilities(structured="any" if models.holds(models.find(f"{NAME}:{model}")) else "none")
+
+    def encoder(self, model: str) -> Encode:
+        return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
+
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+        return self._client.stream("/responses", self._body(request), ResponsesFold(NAME, request.model))
+
+    async def prepare(self) -> None:
+        await self._client.prepare()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _body(self, request: Request) -> bytes:
+        head = self._starts.of(request.snapshot)
+        items = b",".join(entry.wire for entry in request.messages if entry.wire)
+        rest = msgspec.json.encode(_settings(request.model, request.controls, tools=bool(request.snapshot.tools)))
+        comma = b"," if items and not head.endswith(b"[") else b""
+        return b"".join((head, comma, items, b"],", rest[1:]))
+
+
+def _head(snapshot: Snapshot) -> bytes:
+    """Return a request up to its first item: the tools, and the instructions as a developer message.
+
+    Not as `instructions`, which cannot carry a cache breakpoint.
+    """
+    tools = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            # Left out, the server would rewrite the schema to its strict subset where it can.
+            "strict": False,
+        }
+        for tool in snapshot.tools
+    ]
+    said = snapshot.instructions
+    content = [{"type": "input_text", "text": said}]
+    first = msgspec.json.encode({"type": "message", "role": "developer", "content": content}) if said.strip() else b""
+    listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
+    return b"".join((b"{", listed, b'"input":[', first))
+
+
+def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
+    """Return what is not of the prefix; a model that is not in the table is asked for what was wished."""
+    known = models.find(f"{NAME}:{model}")
+    settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
+    if tools:
+        settings["tool_choice"] = _choice(controls)
+    if controls.max_output_tokens is not None:
+        settings["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, controls.max_output_tokens)
+    level = None
+    if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
+        level = models.effort(known, controls.effort, EFFORTS)
+        settings["reasoning"] = {"effort": level}
+    if controls.temperature is not None and models.tempered(known, level):
+        settings["temperature"] = controls.temperature
+    if (schema := controls.output_schema) is not None:
+        strict = is_closed(schema, whole=True)
+        settings["text"] = {"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": strict}}
+    return settings
+
+
+def _choice(controls: Controls) -> str | dict[str, Any]:
+    """Return which tools may be called, or must; a choice among some leaves the list, and so the cache, as it is."""
+    match controls.tool_choice or "auto":
+        case NamedTool(name):
+            return {"type": "function", "name": name}
+        case "auto" | "required" as mode if controls.active_tools is not None:
+            tools = [{"type": "function", "name": name} for name in controls.active_tools]
+            return {"type": "allowed_tools", "mode": mode, "tools": tools}
+        case choice:
+            return choice

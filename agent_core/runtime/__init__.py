@@ -1,0 +1,1 @@
+"""What drives runs: opening, segments, the driver, calls, approvals."""

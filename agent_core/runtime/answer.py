@@ -1,0 +1,289 @@
+"""Answer: one try of a model call, folded from the provider's neutral stream into deltas to show and facts to keep."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent
+from agent_core.domain.controls import is_forced, listed, permitted
+from agent_core.domain.events import FactBody
+from agent_core.domain.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
+from agent_core.ids import new_id
+from agent_core.loop.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, RunState
+from agent_core.loop.strategy import Ask
+from agent_core.providers import base as p
+from agent_core.providers.models import cost, find
+
+WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
+
+_INSISTED = frozenset({CHOICE_IGNORED, CONTROLS_REFUSED})
+"""Failures of a step behind which the model was told in words that a call must come: once is enough."""
+
+
+@dataclass(slots=True)
+class _Block:
+    """One part as it grows.
+
+    *index* is its place in the message, None while it is blank; *shown* counts the texts that were shown and
+    *length* their code points. *call* is the provider's own id of a call.
+    """
+
+    kind: type[e.TextDelta | e.ReasoningDelta] | None
+    index: int | None = None
+    texts: list[str] = field(default_factory=list[str])
+    shown: int = 0
+    length: int = 0
+    name: str = ""
+    call: str = ""
+    arguments: dict[str, object] | None = None
+    ended: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+class Answer:
+    """Collect a stream; `take` returns what to show of each batch, `facts` what to keep in the end."""
+
+    def __init__(self, move: Ask, epoch: int) -> None:
+        self._move = move
+        self._model = move.controls.model or ""
+        self._epoch = epoch
+        self._blocks: dict[int, _Block] = {}
+        self._usage: Usage | None = None
+        self._refused = False
+        self._native: list[p.NativeItem] = []
+        self._begun = False
+        self._end: p.Finished | p.Failed | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self._end is not None
+
+    def take(self, batch: Iterable[p.Delta]) -> list[e.Delta]:
+        """Fold one batch in and return its text as one delta per part; a part begins with what is not blank."""
+        fresh: dict[int, _Block] = {}
+        for delta in batch:
+            if isinstance(delta, (p.TextDelta, p.ReasoningDelta)):
+                self._begun = True
+                if delta.text:
+                    fresh[delta.slot] = self._grown(delta)
+            else:
+                self._note(delta)
+        return [self._shown(block) for block in fresh.values() if block.index is not None]
+
+    def facts(self, state: RunState, agent: Agent, *, interrupted: bool) -> Sequence[FactBody]:
+        """Return what this try came to; *interrupted* when the run was cancelled meanwhile."""
+        if interrupted and not (isinstance(self._end, p.Finished) and not self._calls()):
+            partial = self._message("cancelled", self._said(), partial=True)
+            return [partial, self._completed()] if self._begun else [partial]
+        if self._refused or (isinstance(self._end, p.Finished) and self._end.reason == "refused"):
+            return [self._message("refused", []), self._completed()]
+        match self._end:
+            case None:
+                return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
+            case p.Failed(kind, message, retryable, retry_after):
+                said = f"{message}{self._room()}" if kind == "context_overflow" else message
+                return [self._failed(kind, said, retryable=retryable, retry_after=retry_after)]
+            case p.Finished("length" | "continue" as reason):
+                return [self._message(reason, self._said()), self._completed()]
+            case p.Finished():
+                return self._finished(state, agent)
+
+    def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
+        calls = self._calls()
+        if not calls:
+            if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.mended):
+                return self._insist(agent)
+            return [self._message("done", self._said()), self._completed()]
+        if self._move.controls.tool_choice == "none" and agent.tools:
+            again = any(call.outcome == "denied" for call in state.calls)
+            if again:
+                return [self._message("done", self._said()), self._completed()]
+            return self._refuse(calls)
+        ids = [new_id("call") for _ in calls]
+        return [
+            self._message("tools", [block for block in self._placed() if block.kind or block.ended], ids),
+            self._completed(),
+            *self._requests(calls, ids),
+        ]
+
+    def _insist(self, agent: Agent) -> Sequence[FactBody]:
+        """Take no answer where a call must come: the try counts as failed and the step is asked once more."""
+        names = listed(permitted(self._move.controls, agent.tools))
+        return [
+            self._failed(
+                CHOICE_IGNORED, f"The model answered in words where a call of {names} must come.", retryable=True
+            ),
+            e.ContextAdded(source="note", text=f"Your answer was not taken: call {names} now, without an answer."),
+        ]
+
+    def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:
+        """Refuse calls in a step that may not call: the try counts as failed and the step is asked once more."""
+        ids = [new_id("call") for _ in calls]
+        names = ", ".join(f"`{block.name}`" for block in calls)
+        denied = [
+            e.ToolCompleted(call=call, outcome="denied", parts=(Text(WITHHELD),), truncated=False) for call in ids
+        ]
+        return [
+            *self._requests(calls, ids),
+            *denied,
+            self._failed(TOOLS_WITHHELD, f"The model called {names} though tools are withheld.", retryable=True),
+            e.ContextAdded(source="note", text=f"Your call of {names} was refused. {WITHHELD}"),
+        ]
+
+    def _requests(self, calls: list[_Block], ids: list[str]) -> list[FactBody]:
+        return [
+            e.ToolRequested(
+                call=call,
+                name=block.name,
+                arguments=dict(block.arguments or {}),
+                index=index,
+                step=self._move.n,
+                raw=block.text if block.arguments is None else None,
+            )
+            for index, (call, block) in enumerate(zip(ids, calls, strict=True))
+        ]
+
+    def _note(self, delta: p.Delta) -> None:
+        self._begun = self._begun or not isinstance(delta, p.Failed)
+        match delta:
+            case p.ToolStart(slot, call, name):
+                self._blocks[slot] = _Block(None, len(self._placed()), name=clean(name), call=call)
+            case p.ToolArgsDelta(slot, text):
+                self._blocks[slot].texts.append(text)
+            case p.ToolEnd(slot, raw, arguments):
+                block = self._blocks[slot]
+                block.texts, block.ended = [clean(raw)], True
+                block.arguments = arguments if _can_be_kept(arguments) else None
+            case p.NativeItem():
+                self._native.append(delta)
+            case p.Refusal():
+                self._refused = True
+            case p.UsageReport(usage):
+                self._usage = usage
+            case p.Finished() | p.Failed():
+                self._end = self._end or delta
+            case p.Started() | p.TextDelta() | p.ReasoningDelta():
+                return
+
+    def _grown(self, delta: p.TextDelta | p.ReasoningDelta) -> _Block:
+        block = self._blocks.get(delta.slot)
+        if block is None:
+            kind = e.TextDelta if isinstance(delta, p.TextDelta) else e.ReasoningDelta
+            block = self._blocks[delta.slot] = _Block(kind)
+        block.texts.append(clean(delta.text))
+        if block.index is None and not delta.text.isspace():
+            block.index = len(self._placed())
+        return block
+
+    def _shown(self, block: _Block) -> e.Delta:
+        assert block.kind is not None
+        assert block.index is not None
+        text = "".join(block.texts[block.shown :])
+        offset = block.length
+        block.shown, block.length = len(block.texts), offset + len(text)
+        return block.kind(
+            message=self._move.message,
+            part=block.index,
+            epoch=self._epoch,
+            attempt=self._move.attempt,
+            offset=offset,
+            text=text,
+        )
+
+    def _calls(self) -> list[_Block]:
+        return [block for block in self._blocks.values() if block.kind is None and block.ended]
+
+    def _placed(self) -> list[_Block]:
+        """Return the blocks in the order of their parts, blank ones left out: providers refuse them when replayed."""
+        placed = [(block.index, block) for block in self._blocks.values() if block.index is not None]
+        return [block for _, block in sorted(placed, key=lambda each: each[0])]
+
+    def _said(self) -> list[_Block]:
+        return [] if self._refused else [block for block in self._placed() if block.kind is not None]
+
+    def _message(
+        self, stop: e.Stop, blocks: list[_Block], ids: Sequence[str] = (), *, partial: bool = False
+    ) -> e.MessageCompleted:
+        """Return the message of *blocks*, its calls named *ids*."""
+        names = iter(ids)
+        parts = tuple(_part(block) if block.kind else _call(block, next(names)) for block in blocks)
+        keeps = not partial and (parts or stop == "continue")
+        return e.MessageCompleted(
+            message=self._move.message,
+            role="assistant",
+            parts=parts,
+            stop=stop,
+            partial=partial,
+            native=self._natively(blocks) if keeps else None,
+        )
+
+    def _natively(self, blocks: list[_Block]) -> Native | None:
+        """Return the native items of *blocks*, with commas between them; an item of a call goes with that call."""
+        places = {id(block): place for place, block in enumerate(blocks)}
+        where = {slot: places.get(id(block)) for slot, block in self._blocks.items()}
+        pieces: list[str | int] = []
+        for item in self._native:
+            if item.call is not None and where.get(item.call) is None:
+                continue
+            placed = [piece if isinstance(piece, str) else where.get(piece) for piece in item.pieces]
+            assert None not in placed, "A native item names a part that is blank."
+            pieces += ["," if pieces else "", *(piece for piece in placed if piece is not None)]
+        calls = tuple(block.call for block in blocks if block.kind is None)
+        return Native(self._model, _joined(pieces), calls) if pieces else None
+
+    def _completed(self) -> e.StepCompleted:
+        usage = self._usage or UNKNOWN_USAGE
+        return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._model, usage))
+
+    def _room(self) -> str:
+        """Return, as a sentence, how much the model takes, which not every vendor says; nothing if it is not known."""
+        context = find(self._model).context
+        return f" `{self._model}` takes {context:,} tokens, its answer among them." if context else ""
+
+    def _failed(self, code: str, message: str, *, retryable: bool, retry_after: float | None = None) -> e.StepFailed:
+        usage = self._usage or (UNKNOWN_USAGE if self._begun else None)
+        return e.StepFailed(
+            n=self._move.n,
+            attempt=self._move.attempt,
+            code=code,
+            message=message,
+            retryable=retryable,
+            retry_after=retry_after,
+            partial=bool(self._blocks),
+            usage=usage,
+            cost=cost(self._model, usage) if usage else None,
+        )
+
+
+def _can_be_kept(arguments: dict[str, Any] | None) -> bool:
+    """Tell whether *arguments* can be written as JSON again: a lone surrogate in them cannot."""
+    try:
+        msgspec.json.encode(arguments)
+    except (UnicodeEncodeError, OverflowError):
+        return False
+    return True
+
+
+def _part(block: _Block) -> Part:
+    return Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)
+
+
+def _call(block: _Block, name: str) -> ToolCall:
+    return ToolCall(name, block.name, dict(block.arguments or {}))
+
+
+def _joined(pieces: list[str | int]) -> tuple[str | int, ...]:
+    """Return *pieces* with neighbouring texts made one."""
+    found: list[str | int] = []
+    for piece in pieces:
+        if isinstance(piece, str) and found and isinstance(found[-1], str):
+            found[-1] += piece
+        elif piece != "":
+            found.append(piece)
+    return tuple(found)

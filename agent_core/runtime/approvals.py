@@ -1,0 +1,178 @@
+"""The desk: what people decide of calls, and what clients send for theirs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from agent_core.domain import events as e
+from agent_core.domain.agents import ToolSpec
+from agent_core.domain.approvals import Decision, may_respond, told
+from agent_core.domain.events import Fact
+from agent_core.domain.hooks import ApprovalConfig
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
+from agent_core.domain.schemas import problems
+from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover
+from agent_core.hooks.chain import About
+from agent_core.runtime.roster import cursor_key
+from agent_core.store.log import RunRef
+from agent_core.store.reading import readings
+from agent_core.store.store import Store
+from agent_core.store.work import approvals, audit, catalog, deciding, runs
+
+MAX_REASON = 2_000
+TERMINAL = "terminal:"
+"""What the ids of people at a terminal begin with: over HTTP they come as everybody else does."""
+MAX_FAULTS = 50
+"""Of corrected arguments: as many as anybody mends at once."""
+
+
+class RunDesk:
+    """What the hooks of one run ask of the store."""
+
+    def __init__(self, store: Store, run: RunRef) -> None:
+        self._store, self._run = store, run
+
+    async def about(self) -> About:
+        """Return whose run it is by now: people may join it."""
+        address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
+        asker = speakers[-1] if speakers else None
+        return About(_channel(address, asker), asker, question, speakers)
+
+    async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
+        """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
+        if not config.remember:
+            return False
+        speakers, session = (await self.about()).speakers, self._run.session
+        return await self._store.read(
+            lambda connection: deciding.is_granted(connection, session, (hook, tool), config, speakers)
+        )
+
+
+class Approvals:
+    """Questions to people about calls: listed, decided, and kept account of."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._told: list[Callable[[Fact], None]] = []
+        for kind in (e.ApprovalRequested, e.ApprovalVoted, e.ApprovalDecided):
+            store.heard[kind.type] = self._heard
+
+    def listen(self, told: Callable[[Fact], None]) -> None:
+        """Have *told* called with what is committed of approvals in this process; `versions` tells of all others."""
+        self._told.append(told)
+
+    def _heard(self, fact: Fact) -> None:
+        for tell in self._told:
+            tell(fact)
+
+    async def versions(self) -> dict[str, str]:
+        """Return every open approval by its id, each with a word that is another one once somebody has voted."""
+        return await self._store.read(approvals.versions)
+
+    async def tool(self, id: str) -> ToolSpec | None:
+        """Return the tool that an approval is about, as its run was offered it; raises `NotFound`."""
+
+        def work(connection: Connection) -> ToolSpec | None:
+            seen = approvals.find(connection, id).object
+            frozen = catalog.snapshot(connection, runs.find(connection, seen.run)[0].snapshot)
+            return next((spec for spec in frozen.tools if spec.name == seen.tool), None)
+
+        return await self._store.read(work)
+
+    async def list(
+        self,
+        *,
+        status: ApprovalStatus | None = None,
+        session: str | None = None,
+        run: str | None = None,
+        owner: approvals.Owner | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[ApprovalObject]:
+        """Return approvals, oldest first, of an *owner's* sessions only when one is given."""
+        after = cursor_key(cursor)
+        return await self._store.read(
+            lambda connection: approvals.listed(
+                connection, status=status, session=session, run=run, owner=owner, limit=limit, after=after
+            )
+        )
+
+    async def get(self, id: str) -> ApprovalObject:
+        """Return an approval; raises `NotFound`."""
+        return await self._store.read(lambda connection: approvals.find(connection, id).object)
+
+    async def decide(self, decision: Decision) -> ApprovalObject:
+        """Count a vote and return the approval, still open while its quorum lacks some.
+
+        Raises `NotFound`, `AlreadyDecided` (with the outcome), `NotAnApprover`, and `InvalidInput` for corrected
+        arguments that do not fit the tool's schema: then nothing is written.
+        """
+        if decision.reason is not None and len(decision.reason) > MAX_REASON:
+            raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
+        if decision.arguments is not None:
+            await self._check(decision, decision.arguments)
+        ruled = await self._store.decide(decision)
+        if ruled.late:
+            raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
+        if ruled.refused:
+            who = told(ruled.approval.responders)
+            raise NotAnApprover(f"`{decision.by.actor.id}` may not decide of this; it is for: {who}.")
+        return ruled.approval
+
+    async def note(
+        self, id: str, kind: approvals.Seen, *, surface: str, place: str | None = None, by: Actor | None = None
+    ) -> None:
+        """Keep account of where a question was `delivered` or `opened`; raises `NotFound`."""
+        now = self._store.clock.now()
+        await self._store.write(
+            lambda connection: approvals.seen(connection, id, kind, now=now, surface=surface, place=place, by=by)
+        )
+
+    async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
+        """Return lines of the record behind *after*, in their order."""
+        return await self._store.read(
+            lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
+        )
+
+    async def _check(self, decision: Decision, arguments: dict[str, Any]) -> None:
+        """Hold corrected arguments against the tool's schema; whoever may not decide, or is late, is told that."""
+
+        def work(connection: Any) -> tuple[ApprovalObject, dict[str, Any] | None]:
+            seen = approvals.find(connection, decision.approval).object
+            run, _ = runs.find(connection, seen.run)
+            frozen = catalog.snapshot(connection, run.snapshot)
+            return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
+
+        seen, schema = await self._store.read(work)
+        if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
+            return
+        why = f"does not fit the schema of `{seen.tool}`"
+        found = [fault.within("arguments") for fault in problems(schema or {}, arguments, MAX_FAULTS)]
+        if found:
+            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in found)
+            raise InvalidInput(first.path, first.message, *more)
+
+
+def _channel(address: str | None, asker: Actor | None) -> str:
+    """Return the kind of place that a run was asked for in: its address says so, or who asked.
+
+    A visitor is on a page whatever they are called: their id is no word of ours.
+    """
+    if address:
+        return address.partition(":")[0]
+    match asker:
+        case Actor(kind="visitor"):
+            return "web"
+        case Actor(kind="user", id=id) if id.startswith(TERMINAL):
+            return "terminal"
+        case _:
+            return "api"
+
+
+def outcome(approval: ApprovalObject) -> str:
+    """Say what became of an approval."""
+    by = f" by {approval.decided_by.name or approval.decided_by.id}" if approval.decided_by else ""
+    says = f"This was {approval.status} already{by}"
+    return f"{says}: {approval.reason}" if approval.reason else f"{says}."

@@ -1,0 +1,217 @@
+"""One tool call: prepare, execute, finalize."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from agent_core.clock import Clock
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent, ToolSpec
+from agent_core.domain.messages import CallOutcome, Part, Text, clean, text_of
+from agent_core.domain.schemas import problems
+from agent_core.hooks.chain import Hooks
+from agent_core.loop.announce import UNKNOWN
+from agent_core.loop.state import Call, RunState
+from agent_core.store.log import RunRef
+from agent_core.tools import base as t
+
+_RAW_SHOWN = 500
+_PATIENCE = 0.5
+ANSWERED = "Taken as the answer."
+_log = structlog.get_logger("parley.calls")
+
+
+class Blobs(Protocol):
+    """Keep bytes whole."""
+
+    async def put(self, session: int, mime: str, data: bytes) -> str: ...
+
+
+class Calls:
+    """Run the calls of one run."""
+
+    def __init__(
+        self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, hooks: Hooks, blobs: Blobs, clock: Clock
+    ) -> None:
+        self._run, self._agent, self._toolbox, self.hooks = run, agent, toolbox, hooks
+        self._blobs, self._clock = blobs, clock
+        self._left: set[asyncio.Future[t.Outcome]] = set()
+
+    async def run(
+        self, calls: tuple[Call, ...], state: RunState, stopped: Callable[[], bool]
+    ) -> AsyncGenerator[e.FactBody | e.ToolProgress]:
+        """Run *calls* side by side and yield their progress and their ends as they come.
+
+        Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
+        """
+        news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
+        tasks = [asyncio.create_task(self._one(call, state, news.put_nowait)) for call in calls]
+        for task in tasks:
+            task.add_done_callback(lambda done: _report(done, news))
+        try:
+            left = len(tasks)
+            while left and not stopped():
+                try:
+                    event = await news.get()
+                except asyncio.CancelledError:
+                    if not stopped():
+                        raise
+                    break
+                if isinstance(event, BaseException):
+                    raise event
+                left -= isinstance(event, e.ToolCompleted | e.ToolPending)
+                yield event
+            await _end(tasks)
+            while not news.empty():
+                if not isinstance(event := news.get_nowait(), BaseException):
+                    yield event
+        finally:
+            await _end(tasks)
+
+    async def _one(self, call: Call, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
+        prepared = self._prepare(call, state)
+        if isinstance(prepared, e.ToolCompleted | e.ToolPending):
+            tell(prepared)
+            return
+        context = t.CallContext(
+            call=call.call,
+            session=self._run.session_id,
+            run=self._run.id,
+            clock=self._clock,
+            progress=lambda text: tell(e.ToolProgress(call=call.call, text=clean(text))),
+            context=self._agent.tool_context,
+        )
+        outcome = await self._execute(prepared, call, context)
+        if isinstance(outcome, e.ToolCompleted):
+            tell(outcome)
+            return
+        for fact in await self._finalize(prepared.spec, call, outcome):
+            tell(fact)
+
+    async def rule(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
+        """Ask the hooks whether *calls* may run, side by side; what cannot run anyway ends without a question."""
+        asked = [self._ruled(call, state) for call in calls]
+        for facts in await asyncio.gather(*asked):
+            for fact in facts:
+                yield fact
+
+    async def _ruled(self, call: Call, state: RunState) -> Sequence[e.FactBody]:
+        end = self._prepare(call, state)
+        if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
+            return [end]
+        return await self.hooks.before_call(call)
+
+    def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted | e.ToolPending:
+        """Return the tool that may run, or how the call ends without it."""
+        if call.denied is not None:
+            return _ended(call, "denied", call.denied)
+        spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
+        interrupted = call.status == "started" and call.epoch < state.epoch
+        if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
+            return _ended(call, "unknown", UNKNOWN)
+        if spec is None or (tool is None and spec.kind == "function"):
+            names = ", ".join(sorted(self._agent.tools)) or "none"
+            return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
+        if call.raw is not None:
+            text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
+            return _ended(call, "failed", text)
+        if faults := problems(spec.parameters, call.arguments):
+            told = "; ".join(map(str, faults))
+            return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {told}")
+        if spec.kind == "client":
+            return e.ToolPending(call=call.call, on="client", tool=call.name, arguments=call.arguments)
+        return tool or _ended(call, "done", ANSWERED)
+
+    async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
+        """Let the tool work within its timeout; one that will not stop is left behind."""
+        spec = self._agent.tools.get(call.name, tool.spec)
+        work = asyncio.ensure_future(tool.call(call.arguments, context))
+        try:
+            await asyncio.wait((work,), timeout=spec.timeout)
+        except asyncio.CancelledError:
+            if not work.done():  # what has ended by now is told, stopped or not
+                await self._leave(work)
+                raise
+        if not work.done():
+            await self._leave(work)
+            text = f"`{call.name}` did not answer within {spec.timeout:g} s."
+            return _ended(call, "unknown", f"{text} {UNKNOWN}") if spec.effect == "write" else t.Failed(text)
+        try:
+            return work.result()
+        except asyncio.CancelledError:
+            return t.Failed(f"`{call.name}` failed: its own work was cancelled.")
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
+            return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
+
+    async def _leave(self, work: "asyncio.Future[t.Outcome]") -> None:
+        """Stop *work*, and wait for its end only so long: a Stop must not hang on a tool that does not."""
+        work.cancel()
+        self._left.add(work)
+        work.add_done_callback(self._forget)
+        await asyncio.wait((work,), timeout=_PATIENCE)
+
+    def _forget(self, work: "asyncio.Future[t.Outcome]") -> None:
+        self._left.discard(work)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            _log.info("tool.left", run=self._run.id, error=type(error).__name__)
+
+    async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> Sequence[e.FactBody]:
+        match outcome:
+            case t.Done(parts):
+                return await self.result(spec, call, "done", parts)
+            case t.Failed(message):
+                return await self.result(spec, call, "failed", (Text(message),))
+            case t.Pending(on):
+                return [e.ToolPending(call=call.call, on=on)]
+
+    async def result(
+        self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]
+    ) -> Sequence[e.FactBody]:
+        """Return how a call ends that came to *parts*, once the hooks have seen them."""
+        rulings: Sequence[e.FactBody] = ()
+        if self._agent.hooks("PostToolUse", call.name):
+            rulings, changed = await self.hooks.after_call(call, text_of(parts))
+            parts = parts if changed is None else (Text(changed),)
+        return [*rulings, await self._kept(spec, call, outcome, parts)]
+
+    async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
+        """Show the model at most `result_limit` characters; the whole goes to a blob."""
+        parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
+        length = sum(len(part.text) for part in parts if isinstance(part, Text))
+        if length <= spec.result_limit:
+            return e.ToolCompleted(call=call.call, outcome=outcome, parts=parts, truncated=False)
+        ref = await self._blobs.put(self._run.session, "application/json", msgspec.json.encode(parts))
+        note = f"[Cut after {spec.result_limit} of {length} characters; the whole is kept as `{ref}`.]"
+        cut = (*_first(parts, spec.result_limit), Text(note))
+        return e.ToolCompleted(call=call.call, outcome=outcome, parts=cut, truncated=True, ref=ref)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Stop *tasks* and return when they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
+    """Hand an error of our own code to the reader, who would wait for ever otherwise."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        news.put_nowait(error)
+
+
+def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
+    return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
+
+
+def _first(parts: tuple[Part, ...], limit: int) -> list[Part]:
+    kept: list[Part] = []
+    for part in parts:
+        if not isinstance(part, Text):
+            kept.append(part)
+        elif limit > 0:
+            kept.append(Text(part.text[:limit]))
+            limit -= len(part.text)
+    return kept

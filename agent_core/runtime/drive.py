@@ -1,0 +1,308 @@
+"""drive: run one Run, from wherever its log says it is, until it waits or ends."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+from msgspec.structs import replace
+
+from agent_core.clock import Clock
+from agent_core.context.window import Window
+from agent_core.domain.agents import Agent
+from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
+from agent_core.domain.messages import text_of
+from agent_core.hooks.chain import Hooks, saying
+from agent_core.loop.announce import announce
+from agent_core.loop.state import NOTHING, Left, RunState
+from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Rule, Wait, message_id, react
+from agent_core.providers.base import Delta, Provider, Request, named
+from agent_core.runtime.answer import Answer
+from agent_core.runtime.calls import Calls
+from agent_core.runtime.pressure import Pressure
+from agent_core.store.log import Appended, RunRef
+
+_log = structlog.get_logger("parley.drive")
+
+
+class RunLog(Protocol):
+    """Where a driver writes: facts for good, live events for whoever watches."""
+
+    async def append(
+        self,
+        run: RunRef,
+        record: Sequence[FactBody],
+        announcement: Sequence[FactBody],
+        *,
+        after: int,
+        left: Left = NOTHING,
+    ) -> Appended: ...
+
+    def show(self, run: RunRef, body: LiveBody) -> None: ...
+
+
+class Interrupt:
+    """Stops what a driver is doing, without ending the driver."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self.leaving = False
+        """Whether the driver is about to end or wait: nothing is shown of the run any more."""
+        self._acting: asyncio.Task[Any] | None = None
+
+    def __call__(self) -> None:
+        """Interrupt the model call or the tools that run now; the driver then reads the news.
+
+        Once is enough: a second Stop must not disturb how the first one brings things to their end.
+        """
+        self.called = True
+        acting, self._acting = self._acting, None
+        if acting is not None:
+            acting.cancel()
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Let an interrupt cancel the current task, inside this block and no further."""
+        task = self._acting = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._acting = None
+            while self.called and task is not None and task.cancelling():
+                task.uncancel()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Keep an interrupt from cancelling what must be whole, such as an append; it is noticed afterwards."""
+        task, self._acting = self._acting, None
+        try:
+            yield
+        finally:
+            self._acting = task
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a driver acts through."""
+
+    log: RunLog
+    provider_for: Callable[[str], Provider]
+    calls: Calls
+    hooks: Hooks
+    clock: Clock
+    read_file: Callable[[str], Awaitable[bytes | None]]
+    pressure: Pressure
+
+
+class Driver:
+    """One run in the hands of this process."""
+
+    def __init__(
+        self,
+        run: RunRef,
+        agent: Agent,
+        *,
+        state: RunState,
+        window: Window,
+        ports: Ports,
+        interrupt: Interrupt,
+    ) -> None:
+        self._run, self._agent = run, agent
+        self._state, self._window = state, window
+        self._ports = ports
+        self._log, self._calls, self._clock = ports.log, ports.calls, ports.clock
+        self._interrupt = interrupt
+        self._held: list[FactBody] = []
+
+    async def drive(self, announced: Move | None = None) -> RunRef | None:
+        """Go on until the run waits or ends; return the session's next run when that was started.
+
+        *announced* is a first move that is in the log already. Raises `LostRun` when another worker took the run.
+        """
+        move = announced
+        while True:
+            if move is None:
+                move, written = await self._decide()
+                if not written.said:
+                    move = None
+                    continue
+                if isinstance(move, (Finish, Wait)):
+                    self._report(move)
+                    return written.started
+            await self._act(move)
+            move = None
+
+    def _report(self, move: Finish | Wait) -> None:
+        """Leave a line in the server's log of a run that failed.
+
+        What the provider said is the run's `error.detail`: it may cite what a person wrote, which no log is to hold.
+        """
+        if isinstance(move, Finish) and isinstance(move.end, RunFailed):
+            end, failure = move.end, self._state.failure
+            told = f"`parley runs show {self._run.id}` tells what was said"
+            kind = failure.code if failure is not None else None
+            _log.warning("run.failed", run=self._run.id, code=end.code, kind=kind, remedy=told)
+            _log.debug("run.failed_with", run=self._run.id, detail=end.detail or end.message)
+
+    async def _decide(self) -> tuple[Move, Appended]:
+        """Ask the strategy, and append what happened together with what it announces.
+
+        An interrupt means news: it is read first, so that the partial answer and the end share one transaction.
+        """
+        if self._interrupt.called and self._state.cancelling is None:
+            await self._read_news()
+        seen = self._state.preview(self._held)
+        window = self._window.preview(self._held) if self._held else self._window
+        seen = seen.seeing(size=len(window.entries), border=window.border)
+        move = react(seen, self._agent)
+        left = seen.left if isinstance(move, Finish) else NOTHING
+        facts = announce(move, seen, self._agent)
+        self._interrupt.leaving = isinstance(move, (Finish, Wait))
+        written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
+        self._interrupt.leaving &= written.said
+        self._learn(written)
+        return move, written
+
+    async def _record(self) -> None:
+        """Append what is held at once, announcing nothing: a sibling of the call that ended still runs."""
+        self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
+
+    async def _read_news(self) -> None:
+        news = (await self._log.append(self._run, (), (), after=self._state.seq)).facts
+        self._state = self._state.apply(*news)
+        self._window.apply(news)
+
+    def _stopped(self) -> bool:
+        return self._interrupt.called
+
+    def _learn(self, written: Appended) -> None:
+        self._held = []
+        self._state = self._state.apply(*written.facts)
+        self._window.apply(written.facts)
+
+    async def _act(self, move: Move) -> None:
+        """Have the effects of *move*: show live events, hold facts for the next append."""
+        async with aclosing(self._effects(move)) as effects:
+            try:
+                with self._interrupt.listening():
+                    await self._take(move, effects)
+            except asyncio.CancelledError:  # it came when an effect had nothing more to do than to end
+                if not self._interrupt.called:
+                    raise
+
+    async def _take(self, move: Move, effects: AsyncGenerator[FactBody | LiveBody]) -> None:
+        async for event in effects:
+            if isinstance(event, LIVE_BODIES):
+                self._log.show(self._run, event)
+                continue
+            self._held.append(event)
+            if isinstance(move, CallTools) and len(move.calls) > 1:
+                with self._interrupt.paused():
+                    await self._record()
+
+    def _effects(self, move: Move) -> AsyncGenerator[FactBody | LiveBody]:
+        match move:
+            case Ask():
+                return self._ask(move)
+            case CallTools():
+                return self._call(move)
+            case Rule():
+                return self._rule(move)
+            case Compact():
+                return self._compact(move)
+            case Wait() | Finish():
+                raise AssertionError("A wait or an end has no effects.")
+
+    async def _ask(self, move: Ask) -> AsyncGenerator[FactBody | LiveBody]:
+        """Call the model once; what was shown when a cancel comes is kept as a partial answer.
+
+        Text is shown from here: it comes by the thousand, and each further generator costs every delta a microsecond.
+        """
+        answer = Answer(move, self._run.epoch)
+        is_ruled = bool(self._agent.hooks("PreResponse"))  # then nobody sees a word of it before the hooks have
+        try:
+            if move.delay and not self._interrupt.called:
+                await self._clock.sleep(move.delay)
+            if not self._interrupt.called:
+                async with aclosing(await self._stream(move)) as stream:
+                    async for batch in stream:
+                        shown = answer.take(batch)
+                        for delta in () if is_ruled else shown:
+                            self._log.show(self._run, delta)
+                        if answer.ended or self._interrupt.called:
+                            break
+                        if shown and (pause := self._ports.pressure.pause):
+                            await asyncio.sleep(pause)
+        except asyncio.CancelledError:
+            if not self._interrupt.called:
+                raise
+        facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
+        for fact in await self._ruled(facts) if is_ruled else facts:
+            yield fact
+
+    async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
+        """Let the hooks see what the model says before the log does; of what a cancel cut nothing is kept.
+
+        An answer that was cut ends there: of pieces that a next one goes on from no hook could see the whole.
+        """
+        found: list[FactBody] = []
+        for fact in facts:
+            if isinstance(fact, MessageCompleted):
+                text = "" if fact.partial else text_of(fact.parts)
+                rulings, changed = await self._ports.hooks.before_answer(text) if text else ((), None)
+                found += rulings
+                # Thinking and the model's own items were seen by no hook, whatever it says of the text.
+                fact = saying(fact, text if changed is None else changed)  # noqa: PLW2901 - the same fact, ruled
+                if text and fact.stop in ("length", "continue"):
+                    remedy = (
+                        "give the model more room: a hook at `PreResponse` sees whole answers, so none is continued"
+                    )
+                    _log.warning("answer.cut", run=self._run.id, stop=fact.stop, remedy=remedy)
+                    fact = replace(fact, stop="done")  # noqa: PLW2901
+            found.append(fact)
+        return found
+
+    async def _rule(self, move: Rule) -> AsyncGenerator[FactBody | LiveBody]:
+        """Ask the hooks; what a cancel interrupts was not said."""
+        try:
+            if not move.calls:
+                message = message_id(self._run.id, 0)
+                for fact in await self._ports.hooks.before_start(message, self._state.ruled):
+                    yield fact
+                return
+            async with aclosing(self._calls.rule(move.calls, self._state)) as facts:
+                async for fact in facts:
+                    yield fact
+        except asyncio.CancelledError:
+            if not self._interrupt.called:
+                raise
+
+    async def _call(self, move: CallTools) -> AsyncGenerator[FactBody | LiveBody]:
+        """Run the calls; those that a cancel stops are closed by the end of the run."""
+        if self._interrupt.called:
+            return
+        async with aclosing(self._calls.run(move.calls, self._state, self._stopped)) as events:
+            async for event in events:
+                yield event
+
+    async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
+        yield self._window.cut(move.keep, whole=move.whole)
+
+    async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[Delta]]:
+        """Ask the model of this step: the window in its words, with the files that it has not seen yet."""
+        provider, model = self._ports.provider_for(move.controls.model or ""), named(move.controls.model or "")
+        self._window.recode(provider.encoder(model))
+        for entry in self._window.entries:
+            if wanted := entry.files:
+                read = {name: await self._ports.read_file(name) for name in wanted}
+                entry.load({name: data for name, data in read.items() if data is not None})
+        request = Request(
+            model=model,
+            snapshot=self._agent.snapshot,
+            messages=self._window.entries,
+            controls=move.sends or move.controls,
+            session=self._run.session_id,
+        )
+        return provider.stream(request)

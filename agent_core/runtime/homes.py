@@ -1,0 +1,84 @@
+"""Homes: the sessions that are in memory, each with its agent and its window, so that a step need not read its log."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_core.context.window import Encode, Window
+from agent_core.domain.agents import Agent, Controls
+from agent_core.domain.messages import Actor
+from agent_core.loop.state import RunState, replay
+from agent_core.runtime.roster import Roster
+from agent_core.store import log
+from agent_core.store.log import Place, RunRef
+from agent_core.store.reading import loading
+from agent_core.store.reading.loading import Loaded
+from agent_core.store.store import Store
+from agent_core.store.work.sessions import SessionRef
+
+MAX_HOMES = 512
+
+
+@dataclass(slots=True)
+class Home:
+    """A session in memory. Only the driver of its active root run, or the intake that starts one, moves the window."""
+
+    ref: SessionRef
+    agent: Agent
+    window: Window
+    opener: Actor
+
+
+class Homes:
+    """The most recently used sessions."""
+
+    def __init__(self, store: Store, roster: Roster, encode_for: Callable[[str], Encode]) -> None:
+        self._store, self._roster, self._encode_for = store, roster, encode_for
+        self._homes: OrderedDict[str, Home] = OrderedDict()
+
+    async def get(self, session: str) -> Home:
+        """Return the session, loaded when it is not here; raises `NotFound`."""
+        home = self._homes.get(session)
+        if home is None:
+            loaded = await self._store.read(lambda connection: loading.load(connection, session))
+            home = self.keep(self._built(loaded))
+        self._homes.move_to_end(session)
+        return home
+
+    def peek(self, session: str) -> Home | None:
+        """Return the session if it is in memory."""
+        return self._homes.get(session)
+
+    def keep(self, home: Home) -> Home:
+        self._homes[home.ref.id] = home
+        if len(self._homes) > MAX_HOMES:
+            self._homes.popitem(last=False)
+        return home
+
+    def new(self, ref: SessionRef, agent: Agent, opener: Actor) -> Home:
+        """Keep a session that *opener* has just opened."""
+        return self.keep(Home(ref, agent, Window(self._encode_for(agent.snapshot.model)), opener))
+
+    def forget(self, session: str) -> None:
+        self._homes.pop(session, None)
+
+    async def state_of(self, home: Home, run: RunRef) -> RunState:
+        """Return *run*'s state, the home's window brought up to the same fact."""
+        place, seen = Place(run.session, run.session_id), home.window.seq
+        own, missed = await self._store.read(
+            lambda connection: (
+                log.facts_of_run(connection, place, run.id, run.first_seq, None),
+                log.facts_between(connection, place, seen),
+            )
+        )
+        home.window.apply(log.known(missed, seen))
+        state = replay(run.id, [fact for fact in own if fact.seq <= home.window.seq])
+        return state.at(home.window.seq)
+
+    def _built(self, loaded: Loaded) -> Home:
+        ref, snapshot = loaded.session, loaded.snapshot
+        agent = self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
+        window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
+        window.recall(loaded.recalled)
+        window.apply(loaded.facts)
+        return Home(ref, agent, window, loaded.opener)

@@ -1,0 +1,109 @@
+"""Outputs: what a client sends for the calls that it executes itself."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent
+from agent_core.domain.control_checks import check
+from agent_core.domain.controls import Controls, Defaults, Override, StepRule
+from agent_core.domain.messages import Text, clean
+from agent_core.errors import InvalidInput
+from agent_core.loop.state import Call, replay
+from agent_core.runtime.homes import Homes
+from agent_core.runtime.segments import Segments
+from agent_core.store import log
+from agent_core.store.log import Place, RunRef
+from agent_core.store.store import Store
+from agent_core.store.work import runs
+
+MAX_OUTPUTS = 100
+
+
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a client call: its *output*, text or any JSON, or an *error* that the model is told."""
+
+    call: str
+    output: Any = None
+    error: str | None = None
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What whoever resumes a run changes of what it may do.
+
+    *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all that come. The
+    *tool_context*, in the place of the one that the run brought, is handed to its tools and shown to nobody.
+    """
+
+    next: Override | None = None
+    rules: tuple[StepRule, ...] | None = None
+    defaults: Defaults | None = None
+    tool_context: dict[str, Any] | None = None
+
+    def check(self, tools: Collection[str]) -> None:
+        """Raise `InvalidInput` when a run with *tools* cannot follow them."""
+        if self.rules is not None and self.defaults is not None and self.defaults.step_rules is not None:
+            raise InvalidInput("step_rules", "they are in `defaults` too; give them once.")
+        if self.next is not None:
+            check(self.next, tools, at="")
+        if self.defaults is not None:
+            check(self.defaults, tools, at="defaults.")
+        check(Controls(step_rules=self.rules, tool_context=self.tool_context), tools, at="")
+
+    @property
+    def facts(self) -> Sequence[e.FactBody]:
+        """What the log tells of them."""
+        defaults = self.defaults
+        if self.rules is not None:
+            defaults = replace(defaults or Defaults(), step_rules=self.rules)
+        return [e.ControlsChanged(next=self.next, defaults=defaults)] if self.next or defaults else []
+
+    def __repr__(self) -> str:
+        return f"Changes({self.facts})"
+
+
+NO_CHANGES = Changes()
+
+
+class Outputs:
+    """Takes outputs in."""
+
+    def __init__(self, store: Store, homes: Homes, segments: Segments) -> None:
+        self._store, self._homes, self._segments = store, homes, segments
+
+    async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> None:
+        """Let the calls of *run* end with *outputs*, all of them or none; see `Core.submit`."""
+        if not 1 <= len(outputs) <= MAX_OUTPUTS:
+            raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
+        ref, calls = await self._store.read(lambda connection: _calls(connection, run))
+        open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
+        agent = await self._segments.agent_of(ref, await self._homes.get(ref.session_id))
+        changes = changes or NO_CHANGES
+        changes.check(agent.tools)
+        known = all(given.call in open_calls for given in outputs)  # else nothing is kept: the transaction says why
+        asked = (self._end(ref, agent, open_calls[given.call] if known else None, given) for given in outputs)
+        ends = await asyncio.gather(*asked)
+        await self._store.submit(run, ends, changes.facts, changes.tool_context)
+
+    async def _end(self, run: RunRef, agent: Agent, call: Call | None, given: ToolOutput) -> Sequence[e.FactBody]:
+        parts = (Text(_text(given)),)
+        outcome = "done" if given.error is None else "failed"
+        if call is None:  # the transaction says what is wrong with it
+            return [e.ToolCompleted(call=given.call, outcome=outcome, parts=parts, truncated=False)]
+        return await self._segments.calls(run, agent).result(agent.tools[call.name], call, outcome, parts)
+
+
+def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[Call]]:
+    ref, _ = runs.find(connection, run)
+    place = Place(ref.session, ref.session_id)
+    return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).calls
+
+
+def _text(given: ToolOutput) -> str:
+    if given.error is not None:
+        return clean(given.error)
+    return clean(given.output) if isinstance(given.output, str) else msgspec.json.encode(given.output).decode()

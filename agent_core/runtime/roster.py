@@ -1,0 +1,286 @@
+"""The roster: agents as the API edits them, and as runs use them."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from agent_core.clock import Clock
+from agent_core.context.snapshot import freeze
+from agent_core.domain import places
+from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
+from agent_core.domain.control_checks import check
+from agent_core.domain.controls import ABLE, Abilities
+from agent_core.domain.hooks import Hook, chain
+from agent_core.domain.objects import AgentObject, Page
+from agent_core.domain.schemas import schema_problem
+from agent_core.errors import InvalidInput, UnknownCursor
+from agent_core.hooks import sealing
+from agent_core.hooks.check import check as check_hooks
+from agent_core.hooks.check import check_matchers
+from agent_core.hooks.http import check_secrets
+from agent_core.providers.base import Provider, named
+from agent_core.secrets import Secrets
+from agent_core.store.store import Store
+from agent_core.store.work import catalog
+from agent_core.store.work.catalog import StoredAgent
+from agent_core.tools.base import Toolbox
+from agent_core.tools.function import NAME
+
+MAX_NAME = 100
+MAX_RUNS = 1_000_000
+RESERVED = "agent_"
+"""Ids begin with it: an agent that is named like another's id would be found in its place."""
+MAX_INSTRUCTIONS = 200_000
+
+
+class Roster:
+    """Stored agents; every definition that enters has been checked against what this process can run."""
+
+    def __init__(
+        self,
+        store: Store,
+        toolbox: Toolbox,
+        providers: Mapping[str, Provider],
+        *,
+        default_model: str,
+        clock: Clock,
+        secrets: Secrets | None = None,
+    ) -> None:
+        self._store, self._toolbox, self._providers = store, toolbox, providers
+        self._default_model, self._clock, self._secrets = default_model, clock, secrets
+
+    async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
+        """Return agents, oldest first."""
+        after = cursor_key(cursor) or 0
+        found = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+        return replace(found, items=tuple(map(_shown, found.items)))
+
+    async def get(self, name: str) -> AgentObject:
+        """Return the agent with this id or name; raises `NotFound`."""
+        return _shown((await self.find(name)).object)
+
+    async def find(self, name: str) -> StoredAgent:
+        """Return the agent as it is kept, its secrets sealed; raises `NotFound`."""
+        return await self._store.peek(lambda connection: catalog.find(connection, name))
+
+    async def create(self, definition: Definition) -> AgentObject:
+        """Store a new agent; raises `InvalidInput`."""
+        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition)
+        return _shown(await self._store.write(lambda connection: catalog.create(connection, sealed, now=now)))
+
+    async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
+        """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
+
+        What is absent stays, in a group such as `limits` too; a secret that is sent back masked stays as well.
+        """
+        now, seen = self._clock.now(), catalog.editable(await self.find(name))
+        # Looking at a schema takes up to a second: not on the loop, and not while all writers wait.
+        sealed = await asyncio.to_thread(self._changed, seen, changes)
+
+        def work(connection: Connection) -> AgentObject:
+            agent = catalog.editable(catalog.find(connection, name))
+            # Whoever came in between is built upon; what was looked at is not what this would be then.
+            wanted = sealed if agent == seen else self._changed(agent, changes)
+            return catalog.update_definition(connection, agent, wanted, now=now)
+
+        return _shown(await self._store.write(work))
+
+    async def delete(self, name: str) -> None:
+        """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
+        await self._store.write(
+            lambda connection: catalog.delete(connection, catalog.editable(catalog.find(connection, name)))
+        )
+
+    async def sync_files(self, definitions: Sequence[Definition]) -> None:
+        """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
+        now, sealed = self._clock.now(), [self._sealed(definition) for definition in definitions]
+        await self._store.write(lambda connection: catalog.sync_files(connection, sealed, now=now))
+
+    async def lacking(self) -> Sequence[tuple[str, str]]:
+        """Return each agent's name with each of its tools that this process does not have."""
+        made = [agent.definition for agent in await self.all()]
+        return [(definition.name, tool) for definition in made for tool in self._lacking(definition)]
+
+    async def all(self) -> Sequence[AgentObject]:
+        """Return every agent, oldest first."""
+        found: list[AgentObject] = []
+        cursor: str | None = None
+        while True:
+            page = await self.list(cursor=cursor)
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    def check(self, definition: Definition) -> None:
+        """Raise `InvalidInput` when this process could not run *definition*."""
+        if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
+            raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
+        if definition.name in {".", ".."}:
+            raise InvalidInput("name", f"`{definition.name}` cannot stand in a path; choose another name.")
+        if definition.name.startswith(RESERVED):
+            raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
+        if len(definition.instructions) > MAX_INSTRUCTIONS:
+            raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
+        self._check_tools(definition)
+        check_hooks(definition.hooks)
+        check_matchers(definition)
+        if definition.model is not None:
+            self._check_model("model", definition.model)
+        for place, model in enumerate(definition.fallback_models):
+            self._check_model(f"fallback_models[{place}]", model)
+        limit = definition.limits.max_context_messages
+        if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
+            raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
+        if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
+            raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
+        self.check_controls(
+            definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
+        )
+        places.check(definition.slack)
+
+    def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
+        """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
+        if controls.model is not None:
+            self._check_model("controls.model", controls.model)
+        check(controls, tools)
+
+    def base(self, agent: AgentObject) -> Snapshot:
+        """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
+        definition = agent.definition
+        for tool in self._lacking(definition):
+            remedy = "bring it back, or take it out of the agent's `tools`."
+            raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
+        return freeze(
+            model=definition.controls.model or definition.model or self._default_model,
+            instructions=definition.instructions,
+            tools=[self._toolbox[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
+        )
+
+    def agent(
+        self,
+        id: str,
+        version: int,
+        definition: Definition,
+        snapshot: Snapshot,
+        overrides: Controls,
+    ) -> Agent:
+        """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
+        tools = {spec.name: _guarded(self._today(spec), definition) for spec in snapshot.tools}
+        return Agent(
+            id=id,
+            version=version,
+            definition=definition,
+            snapshot=snapshot,
+            tools=tools,
+            overrides=overrides,
+            able=self._able,
+        )
+
+    def _changed(self, agent: StoredAgent, changes: dict[str, Any]) -> Definition:
+        """Return *agent* with *changes*, once checked, as it is kept."""
+        merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
+        try:
+            wanted = msgspec.convert(merged, Definition)
+        except msgspec.ValidationError as error:
+            raise InvalidInput("agent", str(error)) from error
+        return self._sealed(wanted, agent.object.definition.hooks)
+
+    def _sealed(self, given: Definition, kept: Sequence[Hook] = ()) -> Definition:
+        """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
+        wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
+        self.check(wanted)
+        check_secrets(wanted.hooks, kept)
+        if all(hook.type != "http" for hook in wanted.hooks):
+            return wanted
+        if self._secrets is None:
+            raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
+        return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
+
+    def _able(self, model: str) -> Abilities:
+        provider = self._providers.get(model.partition(":")[0])
+        return provider.able(named(model)) if provider else ABLE
+
+    def _today(self, frozen: ToolSpec) -> ToolSpec:
+        tool = self._toolbox.get(frozen.name)
+        if tool is None or frozen.kind != "function":
+            return frozen
+        return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+    def _lacking(self, definition: Definition) -> Sequence[str]:
+        return [tool for tool in definition.tools if isinstance(tool, str) and tool not in self._toolbox]
+
+    def _check_tools(self, definition: Definition) -> None:
+        names: set[str] = set()
+        for place, tool in enumerate(definition.tools):
+            path = f"tools[{place}]"
+            if isinstance(tool, str) and tool not in self._toolbox:
+                known = ", ".join(sorted(self._toolbox)) or "none"
+                raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
+            name = tool if isinstance(tool, str) else tool.name
+            if name in names:
+                raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
+            names.add(name)
+            if not isinstance(tool, str):
+                self._check_declared(path, tool)
+
+    def _check_declared(self, path: str, tool: DeclaredTool) -> None:
+        """Raise `InvalidInput` when a model could not be offered *tool*."""
+        if not NAME.fullmatch(tool.name):
+            raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
+        if tool.name in self._toolbox:
+            raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
+        if not tool.description.strip():
+            raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
+        if tool.parameters.get("type") != "object":
+            raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+        if fault := schema_problem(tool.parameters):
+            fault = fault.within(f"{path}.parameters")
+            raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
+
+    def _check_model(self, path: str, model: str) -> None:
+        name = model.partition(":")[0]
+        provider = self._providers.get(name)
+        if provider is None:
+            known = ", ".join(sorted(self._providers))
+            raise InvalidInput(
+                path, f"there is no provider `{name}` here; with the keys that are set there are: {known}."
+            )
+        if not provider.accepts(named(model)):
+            raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
+
+
+def _shown(agent: AgentObject) -> AgentObject:
+    """Return *agent* without its secrets."""
+    if not agent.definition.hooks:
+        return agent
+    return replace(agent, definition=replace(agent.definition, hooks=sealing.masked(agent.definition.hooks)))
+
+
+def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
+    """Return *spec* as one that writes when people are asked about it: what they approve once runs once."""
+    hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
+    return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
+
+
+def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return *given* with *changes* in the place of what they name, one level deep in groups."""
+    groups = {name: {**given[name], **each} for name, each in changes.items() if _is_group(given.get(name), each)}
+    return {**given, **changes, **groups}
+
+
+def _is_group(given: Any, change: Any) -> bool:
+    return isinstance(given, dict) and isinstance(change, dict)
+
+
+def cursor_key(cursor: str | None) -> int | None:
+    """Return the key that a list's cursor stands for; raises `UnknownCursor`."""
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 64 bits
+        raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
+    return int(cursor)

@@ -1,0 +1,166 @@
+"""Segments: how this process drives runs; what the engine needs to know of them."""
+
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+import msgspec
+from structlog.contextvars import bind_contextvars
+
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent
+from agent_core.domain.controls import ABLE, Abilities
+from agent_core.domain.inbound import RunOptions
+from agent_core.engine.base import Segment
+from agent_core.errors import LostRun, NotFound
+from agent_core.hooks.chain import Hooks, Rulers
+from agent_core.loop.state import RunState
+from agent_core.loop.strategy import Move
+from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
+from agent_core.runtime.approvals import RunDesk
+from agent_core.runtime.calls import Calls
+from agent_core.runtime.drive import Driver, Interrupt, Ports
+from agent_core.runtime.homes import Home, Homes
+from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.roster import Roster
+from agent_core.store.log import RunRef
+from agent_core.store.store import Store
+from agent_core.store.work import catalog, due
+from agent_core.store.work.due import Due
+from agent_core.tools.base import Toolbox
+
+
+class Segments:
+    """Builds a driver for a run and lets it drive."""
+
+    def __init__(
+        self,
+        store: Store,
+        homes: Homes,
+        roster: Roster,
+        providers: Mapping[str, Provider],
+        toolbox: Toolbox,
+        rulers: Rulers,
+    ) -> None:
+        self._store, self._homes, self._roster, self._rulers = store, homes, roster, rulers
+        self._providers, self._toolbox = providers, toolbox
+        self.pressure = Pressure(store.tally.late.note)
+
+    async def due(self, *, patience: int, most: int) -> list[Due]:
+        now, worker = self._store.clock.now(), self._store.worker
+        return await self._store.read(
+            lambda connection: due.due(connection, now, owner=worker, patience=patience, most=most)
+        )
+
+    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
+        return (await self._store.resume(run, cause, patience=patience, epoch=epoch)).started
+
+    def call(self, run: int) -> None:
+        if self._store.bus is not None:
+            self._store.bus.ring(run)
+
+    async def set_deadline(self, run: int, at: int) -> None:
+        await self._store.write(lambda connection: due.set_deadline(connection, run, at))
+
+    async def next_deadline(self, after: int) -> int | None:
+        return await self._store.read(lambda connection: due.next_deadline(connection, after))
+
+    def beat(self, run: RunRef) -> None:
+        self._store.show(run, e.Heartbeat())
+
+    def segment(self, run: RunRef) -> Segment:
+        """Drive *run* from its log."""
+
+        async def drive(interrupt: Interrupt) -> RunRef | None:
+            with self._held(run):
+                home = await self._homes.get(run.session_id)
+                agent = await self.agent_of(run, home)
+                state = await self._homes.state_of(home, run)
+                self._store.tally.taken_up(run.id, state.model)
+                return await self.driver(run, agent, home, state, interrupt).drive()
+
+        return drive
+
+    def opened(self, run: RunRef, agent: Agent, home: Home, state: RunState, move: Move | None) -> Segment:
+        """Drive a run that was just opened; *move* is announced in the log already."""
+
+        async def drive(interrupt: Interrupt) -> RunRef | None:
+            with self._held(run):
+                return await self.driver(run, agent, home, state, interrupt).drive(move)
+
+        return drive
+
+    @contextmanager
+    def _held(self, run: RunRef) -> Generator[None]:
+        """Have every line that this task logs name what it is about, and nothing kept of it that nobody drives here."""
+        bind_contextvars(run=run.id, session=run.session_id, worker=self._store.worker)
+        try:
+            yield
+        except LostRun:
+            self._store.tally.forget(run.id)
+            raise
+        finally:
+            self._store.release(run)
+
+    def calls(self, run: RunRef, agent: Agent) -> Calls:
+        """Return what runs the calls of *run*."""
+        return Calls(
+            run, agent, self._toolbox, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
+        )
+
+    def hooks(self, run: RunRef, agent: Agent) -> Hooks:
+        """Return the hooks of *run*."""
+        desk = RunDesk(self._store, run)
+        return Hooks(agent, session=run.session_id, run=run.id, rulers=self._rulers, desk=desk)
+
+    def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
+        calls = self.calls(run, agent)
+        ports = Ports(
+            log=self._store,
+            provider_for=lambda model: provider_for(self._providers, model),
+            calls=calls,
+            hooks=calls.hooks,
+            clock=self._store.clock,
+            read_file=self._file,
+            pressure=self.pressure,
+        )
+        return Driver(run, agent, state=state, window=home.window, ports=ports, interrupt=interrupt)
+
+    async def _file(self, name: str) -> bytes | None:
+        try:
+            return (await self._store.get(name))[1]
+        except NotFound:
+            return None
+
+    async def agent_of(self, run: RunRef, home: Home) -> Agent:
+        """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
+        if run.options is None and run.snapshot == home.agent.snapshot.hash:
+            return home.agent
+        options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
+        snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
+        return self._roster.agent(home.agent.id, home.agent.version, home.agent.definition, snapshot, options.controls)
+
+
+def provider_for(providers: Mapping[str, Provider], model: str) -> Provider:
+    """Return the provider of *model*, `provider:name`; one that is not configured any more fails every call."""
+    name = model.partition(":")[0]
+    return providers.get(name) or _Missing(name)
+
+
+class _Missing:
+    """Stands for a provider that an old session names and this process does not have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def accepts(self, model: str) -> bool:  # noqa: ARG002 - the port has it
+        return False
+
+    def able(self, model: str) -> Abilities:  # noqa: ARG002 - as above
+        return ABLE
+
+    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - as above
+        return neutral
+
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:  # noqa: ARG002 - the port has it
+        text = f"The provider `{self.name}` of this conversation's model is not configured here: set its key again."
+        yield [Failed("misconfigured", text, retryable=False)]

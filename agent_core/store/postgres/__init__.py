@@ -1,0 +1,1 @@
+"""Postgres: the database and the bus between processes."""

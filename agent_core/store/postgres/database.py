@@ -1,0 +1,251 @@
+"""Postgres: each transaction on a connection of its own for as long as it lasts, awaited on the event loop."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from agent_core.errors import Unavailable
+from agent_core.store.postgres.dsn import for_asyncpg
+
+T = TypeVar("T")
+POOL = 10
+"""Connections of a process for its transactions; what listens and what beats have one each besides."""
+PATIENCE = 5.0
+"""Seconds that a transaction waits for its place, and then for a first answer on its connection."""
+STATEMENT_TIMEOUT = 30.0
+LOCK_TIMEOUT = 5.0
+"""Seconds that a transaction waits for a lock: far longer than any of ours lasts."""
+IDLE_TIMEOUT = 5.0
+"""Seconds for which a transaction that writes may stand still between two statements; the database ends it then.
+
+A process that was stopped, or cut off, would keep its locks otherwise, and nobody could take over what it drove. One
+that was stopped while it sent a statement does not stand still for Postgres: from 17 on that ends a transaction too
+when it takes twice as long in all.
+"""
+_HAS_WHOLE = (17,)
+_LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+# Somebody else was quicker: run the transaction anew. The names are those of the SQL standard's states.
+_SERIALIZATION, _DEADLOCK, _UNIQUE = "40001", "40P01", "23505"
+_AGAIN = frozenset({_SERIALIZATION, _DEADLOCK, _UNIQUE})
+_TRIES = 4
+# Waited for too long, for a lock, or by the settings or the hand of an operator.
+_TOO_LONG = frozenset({"55P03", "57014"})
+_CALM = 1.0
+"""Seconds for which nobody connects after a connection that got no answer: none of them would."""
+
+
+class PostgresDatabase:
+    """A Postgres database that other processes use too; at most *pool* transactions at once, the rest wait.
+
+    A transaction that another one was in the way of is run anew, so its work may be called more than once. Whoever
+    writes to a session locks its row first: what is read behind that holds until the commit. Raises `Unavailable` when
+    the database cannot be reached, takes too long or is lost on the way; whether a transaction whose `COMMIT` was lost
+    is there, the log tells. No commit waits for the answer to another.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool: int = POOL,
+        patience: float = PATIENCE,
+        lock_timeout: float = LOCK_TIMEOUT,
+        idle_timeout: float = IDLE_TIMEOUT,
+    ) -> None:
+        self._engine = engine_of(url, patience)
+        # For this transaction alone, in the same breath: a pooler may give the connection to others in between.
+        self._limits = _set(lock_timeout=lock_timeout, idle_in_transaction_session_timeout=idle_timeout)
+        self._whole = _set(transaction_timeout=2 * idle_timeout)
+        self._places, self._patience = asyncio.Semaphore(pool), patience
+        self._free: list[_Link] = []
+        self._begun: set[asyncio.Task[Any]] = set()
+        self._waiting, self._silent_until = 0, 0.0
+        self._closed = False
+
+    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+        return await self._in_place(partial(self._write, work, then))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self._in_place(partial(self._within, work, writes=False))
+
+    async def peek(self, work: Callable[[Connection], T]) -> T:
+        return await self.read(work)
+
+    @property
+    def in_use(self) -> int:
+        """How many transactions have a connection."""
+        return len(self._begun)
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions wait for one."""
+        return self._waiting
+
+    async def close(self) -> None:
+        """Finish what was begun, then close every connection."""
+        self._closed = True
+        if self._begun:
+            await asyncio.wait(self._begun)
+        while self._free:
+            await self._free.pop().connection.close()
+        await self._engine.dispose()
+
+    async def _in_place(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run *transaction* once there is a place for it.
+
+        What has begun comes to its end, and its connection back, though the caller be cancelled meanwhile.
+        """
+        await self._take_place()
+        task = asyncio.create_task(transaction())
+        self._begun.add(task)
+        task.add_done_callback(self._leave_place)
+        return await asyncio.shield(task)
+
+    async def _take_place(self) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Unavailable("The database is too busy; try again in a moment.") from None
+        finally:
+            self._waiting -= 1
+        if self._closed:
+            self._places.release()
+            raise RuntimeError("The database is closed.")
+
+    def _leave_place(self, task: asyncio.Task[Any]) -> None:
+        self._begun.discard(task)
+        self._places.release()
+        if not task.cancelled():
+            task.exception()  # the caller may be gone: nobody needs to hear of it then
+
+    async def _write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None) -> T:
+        for left in reversed(range(_TRIES)):
+            try:
+                result = await self._within(work, writes=True)
+            except Exception as error:
+                if not left or _state_of(error) not in _AGAIN:
+                    raise
+            else:
+                if then is not None:
+                    then(result)
+                return result
+        raise AssertionError("The last try returns or raises.")
+
+    async def _within(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        link = await self._begin(writes=writes)
+        try:
+            result = await link.connection.run_sync(work)
+            await link.raw.execute("COMMIT")
+        except BaseException as error:
+            if not await _rolled_back(link):
+                await _drop(link)
+                raise Unavailable("The database was lost on the way; try again in a moment.") from error
+            self._free.append(link)
+            if isinstance(error, TimeoutError) or _state_of(error) in _TOO_LONG:
+                raise Unavailable("The database took too long; try again in a moment.") from error
+            raise
+        self._free.append(link)
+        return result
+
+    async def _begin(self, *, writes: bool) -> "_Link":
+        """Return a connection in a transaction; those that were cut since they were used are replaced."""
+        while self._free:
+            link = self._free.pop()
+            try:
+                await self._open(link, writes=writes)
+            except Exception as error:  # nothing was done yet: a new one may do better
+                await self._drop_all(link)
+                if isinstance(error, TimeoutError):
+                    raise Unavailable("The database does not answer; try again in a moment.") from error
+            else:
+                return link
+        link = await self._connect()
+        try:
+            await self._open(link, writes=writes)
+        except Exception as error:
+            await _drop(link)
+            raise Unavailable("The database does not answer; try again in a moment.") from error
+        return link
+
+    async def _open(self, link: "_Link", *, writes: bool) -> None:
+        begin = _LOOK
+        if writes:
+            has_whole = link.raw.get_server_version() >= _HAS_WHOLE
+            begin = f"BEGIN{self._limits}{self._whole if has_whole else ''}"
+        await link.raw.execute(begin, timeout=self._patience)
+
+    async def _connect(self) -> "_Link":
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._silent_until:
+            raise Unavailable("The database does not answer; try again in a moment.")
+        try:
+            return _Link(connection := await self._engine.connect(), _raw(connection))
+        except Exception as error:
+            if isinstance(error, TimeoutError):
+                self._silent_until = loop.time() + _CALM
+            raise Unavailable("The database cannot be reached; try again in a moment.") from error
+
+    async def _drop_all(self, cut: "_Link") -> None:
+        """Drop a connection that was cut, and all that nobody uses now: what cut the one has hardly left the others."""
+        dropped, self._free = [cut, *self._free], []
+        for link in dropped:
+            await _drop(link)
+
+
+class _Link(NamedTuple):
+    """A connection, and asyncpg's own that is within: SQLAlchemy gives that one away no more once it was cut."""
+
+    connection: AsyncConnection
+    raw: Any
+
+
+def engine_of(url: str, patience: float = PATIENCE) -> AsyncEngine:
+    """Return an engine for the Postgres at *url*; whoever connects, within *patience*, keeps the connection."""
+    return create_async_engine(
+        "postgresql+asyncpg://",  # asyncpg reads the address itself: it knows more of it than SQLAlchemy passes on
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",  # transactions are begun and ended by hand
+        hide_parameters=True,  # an error is logged, and parameters are what people and models said
+        connect_args={"dsn": for_asyncpg(url), "timeout": patience, "command_timeout": STATEMENT_TIMEOUT},
+    )
+
+
+def _set(**limits: float) -> str:
+    return "".join(f"; SET LOCAL {name} = {int(1000 * seconds)}" for name, seconds in limits.items())
+
+
+def _raw(connection: AsyncConnection) -> Any:
+    """Return asyncpg's own connection."""
+    held: Any = connection.sync_connection
+    return held.connection.driver_connection
+
+
+async def _rolled_back(link: _Link) -> bool:
+    """End a transaction that failed, and tell whether its connection is good for another."""
+    if link.raw.is_closed():
+        return False
+    try:
+        await link.raw.execute("ROLLBACK", timeout=PATIENCE)
+    except Exception:  # noqa: BLE001 - cut, or it does not answer
+        return False
+    return True
+
+
+async def _drop(link: _Link) -> None:
+    """Close a connection that may be broken, without a word to the server."""
+    link.raw.terminate()
+    await link.connection.invalidate()
+    await link.connection.close()
+
+
+def _state_of(error: BaseException) -> str | None:
+    """Return the SQL state of a failed statement; what our own code made of it is a decision, not a failure."""
+    state = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
+    return state if isinstance(state, str) else None

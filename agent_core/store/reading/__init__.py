@@ -1,0 +1,1 @@
+"""Reading sessions: following, loading for a run, lists."""

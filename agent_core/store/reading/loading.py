@@ -1,0 +1,64 @@
+"""What a driver needs of a session that is not in memory: its newest facts, as far back as its window reaches."""
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from agent_core.domain import events as e
+from agent_core.domain.agents import Definition, Snapshot
+from agent_core.domain.events import Fact
+from agent_core.domain.messages import Actor
+from agent_core.store import log
+from agent_core.store.log import RUN
+from agent_core.store.statements import Hot
+from agent_core.store.work import catalog, notes, runs, sessions
+from agent_core.store.work.sessions import SessionRef
+
+_FIRST_OPEN = Hot(select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq)))
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """*facts* reach from the window's begin, or an open run's, to the newest; *recalled* are older ones they name."""
+
+    session: SessionRef
+    opener: Actor
+    agent_id: str
+    definition: Definition
+    snapshot: Snapshot
+    facts: list[Fact]
+    recalled: list[Fact]
+
+
+def load(connection: Connection, session: str) -> Loaded:
+    """Read a session for its next step; costs what its window costs. Raises `NotFound`."""
+    ref = sessions.find(connection, session)
+    first_open = _FIRST_OPEN.run(connection, b_session=ref.key).scalar()
+    start = min(ref.window_seq, first_open or ref.window_seq)
+    facts = log.known(log.facts_between(connection, ref.place, start - 1), start - 1)
+    named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
+    agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
+    return Loaded(
+        ref,
+        sessions.opener(connection, ref),
+        agent_id,
+        definition,
+        catalog.snapshot(connection, ref.snapshot),
+        facts,
+        log.facts_at(connection, ref.place, [seq for seq in named if seq < start]),
+    )
+
+
+def _named(fact: Fact) -> tuple[int, ...]:
+    """Return the seqs of earlier facts that *fact* brings into the window."""
+    if fact.type == e.StepStarted.type:
+        body = fact.body
+        assert isinstance(body, e.StepStarted)
+        return body.takes
+    if fact.type == e.RunQueued.type:
+        body = fact.body
+        assert isinstance(body, e.RunQueued)
+        return body.inputs
+    if fact.type == e.RunStarted.type:
+        body = fact.body
+        assert isinstance(body, e.RunStarted)
+        return body.notes
+    return ()

@@ -1,0 +1,236 @@
+"""Readings of the log that clients ask for: a run's object, a session's transcript. Each is one transaction's work."""
+
+from collections.abc import Sequence
+from itertools import dropwhile
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select
+
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact
+from agent_core.domain.messages import UNKNOWN_USAGE, Actor, Part, text_of
+from agent_core.domain.objects import MessageObject, Page, PendingCall, RunError, RunObject, RunStatus
+from agent_core.errors import NotFound
+from agent_core.loop.state import RunState, replay
+from agent_core.store import log
+from agent_core.store.log import EVENT, PARENT, RUN, SESSION, Place, RunRef
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work import feedback, sessions
+from agent_core.store.work.catalog import AGENT
+
+_ADOPTING = RUN.alias("adopting_run")
+_RUNS = (
+    select(RUN, AGENT.c.id.label("agent_id"), PARENT.c.id.label("parent_id"), SESSION.c.id.label("session_id"))
+    .join(AGENT, AGENT.c.key == RUN.c.agent)
+    .join(SESSION, SESSION.c.key == RUN.c.session)
+    .outerjoin(PARENT, PARENT.c.key == RUN.c.parent)
+    .where(RUN.c.project == DEFAULT_PROJECT)
+)
+_RUN = _RUNS.where(RUN.c.id == bindparam("b_id"))
+
+
+def run(connection: Connection, name: str) -> RunObject:
+    """Return a run as clients read it; raises `NotFound`."""
+    row = connection.execute(_RUN, {"b_id": name}).first()
+    if row is None:
+        raise NotFound("run", name)
+    return _object(connection, row)
+
+
+def runs(
+    connection: Connection,
+    *,
+    agent: str | None,
+    session: str | None,
+    status: RunStatus | None,
+    limit: int,
+    before: int | None,
+) -> Page[RunObject]:
+    """Return up to *limit* runs, newest first, with a key below *before*."""
+    query = _RUNS.order_by(RUN.c.key.desc()).limit(limit + 1)
+    if agent is not None:
+        query = query.where((AGENT.c.id == agent) | (AGENT.c.name == agent))
+    if session is not None:
+        query = query.where(SESSION.c.id == session)
+    if status is not None:
+        query = query.where(RUN.c.status == status)
+    if before is not None:
+        query = query.where(RUN.c.key < before)
+    rows = connection.execute(query).all()
+    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
+    return Page(tuple(_object(connection, row) for row in rows[:limit]), cursor)
+
+
+def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
+    """Return a run and its descendants, parents first; raises `NotFound`."""
+    root = connection.execute(_RUN, {"b_id": name}).first()
+    if root is None:
+        raise NotFound("run", name)
+    found, generation = [root], [root.key]
+    while generation:
+        rows = connection.execute(_RUNS.where(RUN.c.parent.in_(generation)).order_by(RUN.c.key)).all()
+        found += rows
+        generation = [row.key for row in rows]
+    return tuple(_object(connection, row) for row in found)
+
+
+def transcript(connection: Connection, session: str, *, after: int, limit: int) -> Page[MessageObject]:
+    """Return up to *limit* messages behind seq *after*, oldest first; raises `NotFound`."""
+    place = sessions.find(connection, session).place
+    facts = log.message_facts(connection, place, after, limit + 1)
+    moved = _adopted(connection, facts) if facts else {}
+    cursor = str(facts[limit - 1].seq) if len(facts) > limit else None
+    return Page(tuple(_message(fact, moved) for fact in facts[:limit]), cursor)
+
+
+def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
+    """Return which runs took steered messages of *facts* that their own run left: they open right behind its end."""
+    ended = {fact.run for fact in facts if fact.type == e.MessageReceived.type}
+    behind = (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.last_seq + 1)
+    query = (
+        select(EVENT.c.data, _ADOPTING.c.id)
+        .select_from(RUN.join(EVENT, behind).join(_ADOPTING, _ADOPTING.c.key == EVENT.c.run))
+        .where(RUN.c.id.in_(ended), EVENT.c.type == log.CODES["run.queued"])
+    )
+    moved: dict[int, str] = {}
+    for row in connection.execute(query):
+        moved |= dict.fromkeys(msgspec.json.decode(row.data, type=e.RunQueued).inputs, str(row.id))
+    return moved
+
+
+def _message(fact: Fact, moved: dict[int, str]) -> MessageObject:
+    body = fact.body
+    if isinstance(body, e.MessageReceived):
+        return MessageObject(
+            id=body.message,
+            seq=fact.seq,
+            role="user",
+            actor=body.actor,
+            run=moved.get(fact.seq, fact.run),
+            parts=body.parts,
+            partial=False,
+            created_at=fact.time,
+        )
+    assert isinstance(body, e.MessageCompleted)
+    return MessageObject(
+        id=body.message,
+        seq=fact.seq,
+        role=body.role,
+        actor=None,
+        run=fact.run,
+        parts=body.parts,
+        partial=body.partial,
+        created_at=fact.time,
+    )
+
+
+def _object(connection: Connection, row: Any) -> RunObject:
+    place = Place(row.session, row.session_id)
+    facts = log.facts_of_run(connection, place, row.id, row.first_seq, row.last_seq)
+    state = replay(row.id, facts)
+    end = _last(facts, *e.TERMINAL)
+    text, parts = _output(facts)
+    return RunObject(
+        id=row.id,
+        session=row.session_id,
+        agent=row.agent_id,
+        agent_version=row.agent_version,
+        parent_run=row.parent_id,
+        root_run=_root(connection, row),
+        status=row.status,
+        stop_reason=end.body.stop_reason if end and isinstance(end.body, e.RunCompleted) else None,
+        error=_error(end),
+        text=text,
+        parts=parts,
+        structured=end.body.structured if end and isinstance(end.body, e.RunCompleted) else msgspec.UNSET,
+        usage=state.usage or UNKNOWN_USAGE,
+        cost=state.cost,
+        steps=state.step,
+        pending=_pending(state),
+        started_by=_asker(connection, place, facts),
+        created_at=facts[0].time,
+        started_at=_time(next((f for f in facts if f.type == e.RunStarted.type), None)),
+        last_activity_at=facts[-1].time,
+        completed_at=_time(end),
+        feedback=feedback.of(connection, row.key, row.id),
+    )
+
+
+def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
+    """Return the address of a run's session, who had a say in the run, the newest last, and what it began with."""
+    place = Place(run.session, run.session_id)
+    facts = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()
+    asked = _asked(connection, place, facts)
+    own = [fact.body for fact in facts if isinstance(fact.body, e.MessageReceived)]
+    said = [*asked, *(each for each in own if each not in asked)]
+    speakers = tuple(dict.fromkeys(each.actor for each in reversed(said)))[::-1]
+    return address, speakers, "\n\n".join(text_of(each.parts) for each in asked)
+
+
+def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:
+    """Return the text and the parts of the last assistant message, its continuations joined.
+
+    What comes before `run.queued` was imported: a history's answers are not the run's own.
+    """
+    text, parts = "", ()
+    goes_on = False
+    own = dropwhile(lambda fact: fact.type != e.RunQueued.type, facts)
+    for body in (fact.body for fact in own if fact.type == e.MessageCompleted.type):
+        if isinstance(body, e.MessageCompleted) and body.role == "assistant":
+            said = text_of(body.parts)
+            text, parts = (text + said, (*parts, *body.parts)) if goes_on else (said, body.parts)
+            goes_on = body.stop in ("length", "continue")
+    return text, parts
+
+
+def _error(end: Fact | None) -> RunError | None:
+    if end is None or not isinstance(end.body, e.RunFailed):
+        return None
+    return RunError(end.body.code, end.body.message, end.body.retryable, end.body.detail)
+
+
+def _pending(state: RunState) -> tuple[PendingCall, ...]:
+    return tuple(
+        PendingCall(
+            call=c.call,
+            on=c.on,
+            tool=c.name,
+            arguments=c.arguments,
+            approval=c.approval.approval if c.approval and c.on == "approval" else None,
+        )
+        for c in state.calls
+        if c.status == "pending" and c.on
+    )
+
+
+def _asker(connection: Connection, place: Place, facts: list[Fact]) -> Actor | None:
+    return next((said.actor for said in _asked(connection, place, facts)), None)
+
+
+def _asked(connection: Connection, place: Place, facts: list[Fact]) -> list[e.MessageReceived]:
+    """Return the messages that a run began with."""
+    queued = next((f for f in facts if isinstance(f.body, e.RunQueued)), None)
+    if queued is not None and isinstance(queued.body, e.RunQueued) and queued.body.inputs:
+        own = log.facts_at(connection, place, queued.body.inputs)
+    else:
+        own = [f for f in facts if queued is None or f.seq < queued.seq]
+    return [f.body for f in own if isinstance(f.body, e.MessageReceived)]
+
+
+def _root(connection: Connection, row: Any) -> str:
+    name, parent = row.id, row.parent
+    while parent is not None:
+        above = connection.execute(select(RUN.c.id, RUN.c.parent).where(RUN.c.key == parent)).one()
+        name, parent = above.id, above.parent
+    return name
+
+
+def _last(facts: list[Fact], *kinds: type[Any]) -> Fact | None:
+    names = {kind.type for kind in kinds}
+    return next((fact for fact in reversed(facts) if fact.type in names), None)
+
+
+def _time(fact: Fact | None) -> int | None:
+    return fact.time if fact else None

@@ -1,0 +1,1 @@
+"""Transactions, each a function of a `Connection`."""

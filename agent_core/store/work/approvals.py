@@ -1,0 +1,341 @@
+"""Approvals in the store: asked, voted on, decided once. Each function is one transaction's work."""
+
+import hashlib
+import zlib
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditKind, Page, Vote
+from agent_core.errors import NotFound
+from agent_core.loop.state import call_key
+from agent_core.store import log
+from agent_core.store.log import RUN, SESSION, Place, RunRef, table_of
+from agent_core.store.statements import Hot, word
+from agent_core.store.tables import DEFAULT_PROJECT, ApprovalRow
+from agent_core.store.work import audit
+from agent_core.store.work.catalog import AGENT
+
+APPROVAL = table_of(ApprovalRow)
+Seen = Literal["delivered", "opened"]
+_COLUMNS = (
+    APPROVAL,
+    SESSION.c.id.label("session_id"),
+    RUN.c.id.label("run_id"),
+    AGENT.c.id.label("agent_id"),
+)
+_SELECT = (
+    select(*_COLUMNS)
+    .join(SESSION, SESSION.c.key == APPROVAL.c.session)
+    .join(RUN, RUN.c.key == APPROVAL.c.run)
+    .join(AGENT, AGENT.c.key == RUN.c.agent)
+    .where(APPROVAL.c.project == DEFAULT_PROJECT)
+)
+_BY_ID = Hot(_SELECT.where(APPROVAL.c.id == bindparam("b_id")))
+_OPEN_OF_RUN = Hot(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")))
+_VERSIONS = Hot(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == word("open")))
+_FIRST_END = Hot(
+    select(func.min(APPROVAL.c.expires_at)).where(
+        APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")
+    )
+)
+_SETTLED = ("status", "votes", "remembered", "digest", "arguments", "decided_at", "decided_by", "reason")
+_INSERT = Hot(insert(APPROVAL).values({str(x.name): bindparam(f"b_{x.name}") for x in APPROVAL.c if x.name != "key"}))
+_SET = Hot(
+    update(APPROVAL)
+    .where(APPROVAL.c.key == bindparam("b_key"), APPROVAL.c.status == word("open"))
+    .values({name: bindparam(f"b_{name}") for name in _SETTLED})
+    .returning(APPROVAL.c.key)
+)
+_BOUND = Hot(
+    select(APPROVAL.c.votes, APPROVAL.c.request).where(
+        APPROVAL.c.session == bindparam("b_session"),
+        APPROVAL.c.hook == bindparam("b_hook"),
+        APPROVAL.c.tool == bindparam("b_tool"),
+        APPROVAL.c.status == word("approved"),
+        APPROVAL.c.remembered == word(1),
+    )
+)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose sessions: those that an *actor* (an id) of one of these *kinds* has with an *agent* (an id)."""
+
+    actor: str
+    kinds: Collection[str]
+    agent: str
+
+
+class Held(msgspec.Struct, frozen=True):
+    """An approval as the table has it: its row's key, the keys of its run and session, and what clients read."""
+
+    key: int
+    run: int
+    session: int
+    object: ApprovalObject
+
+
+def digest(tool: str, arguments: dict[str, Any]) -> str:
+    """Return what names one exact call: a hash of the tool's name and the canonical JSON of the arguments."""
+    return hashlib.sha256(call_key(tool, arguments)).hexdigest()
+
+
+def find(connection: Connection, id: str) -> Held:
+    """Return the approval named *id*; raises `NotFound`."""
+    row = _BY_ID.run(connection, b_id=id).first()
+    if row is None:
+        raise NotFound("approval", id)
+    return _held(row)
+
+
+def listed(
+    connection: Connection,
+    *,
+    status: ApprovalStatus | None,
+    session: str | None,
+    run: str | None,
+    owner: Owner | None,
+    limit: int,
+    after: int | None,
+) -> Page[ApprovalObject]:
+    """Return up to *limit* approvals, oldest first, with a key above *after*."""
+    query: Select[Any] = _SELECT.order_by(APPROVAL.c.key).limit(limit + 1)
+    state = word("open") if status == "open" else status
+    wanted = {APPROVAL.c.status: state, SESSION.c.id: session, RUN.c.id: run}
+    for column, value in wanted.items():
+        query = query if value is None else query.where(column == value)
+    if owner is not None:
+        of = select(AGENT.c.key).where(AGENT.c.id == owner.agent).correlate(None).scalar_subquery()
+        query = query.where(SESSION.c.actor == owner.actor, SESSION.c.actor_kind.in_(owner.kinds))
+        query = query.where(SESSION.c.agent == of)
+    if after is not None:
+        query = query.where(APPROVAL.c.key > after)
+    rows = connection.execute(query).all()
+    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
+    return Page(tuple(_held(row).object for row in rows[:limit]), cursor)
+
+
+def versions(connection: Connection) -> dict[str, str]:
+    """Return every open approval by its id, each with a word that is another one once somebody has voted."""
+    return {row.id: f"{zlib.crc32(row.votes):08x}" for row in _VERSIONS.run(connection)}
+
+
+def follow(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> None:
+    """Let the rows follow what a run's facts say: what it asks, and what it gives up asking."""
+    for body in bodies:
+        match body:
+            case e.ApprovalRequested():
+                _ask(connection, run, body, now=now)
+            case e.ApprovalDecided(status="cancelled"):
+                held = find(connection, body.approval)
+                settle(connection, held, "cancelled", now=now, by=body.by)
+            case _:
+                continue
+
+
+def first_end(connection: Connection, run: int) -> int | None:
+    """Return when the first open approval of a run expires, in milliseconds."""
+    return _FIRST_END.run(connection, b_run=run).scalar()
+
+
+def expire(connection: Connection, run: RunRef, now: int) -> list[Fact]:
+    """Decide the open approvals of *run* that nobody answered in time, and return the facts that say so."""
+    late = [
+        held for row in _OPEN_OF_RUN.run(connection, b_run=run.key) if (held := _held(row)).object.expires_at <= now
+    ]
+    facts: list[Fact] = []
+    for held in late:
+        decided = settle(connection, held, "expired", now=now)
+        if decided is not None:
+            facts += tell(connection, run, [decided], now=now)
+    return facts
+
+
+def settle(
+    connection: Connection,
+    held: Held,
+    status: ApprovalStatus,
+    *,
+    now: int,
+    by: Actor | None = None,
+    reason: str | None = None,
+    surface: str | None = None,
+) -> e.ApprovalDecided | None:
+    """Give an open approval its one outcome; return the fact that says so, None when another was first.
+
+    *held* has the arguments and the votes that count.
+    """
+    seen = held.object
+    remembered = status == "approved" and all(vote.remember for vote in seen.votes if vote.approved)
+    if not _write(connection, held, status, remembered=remembered, now=now, by=by, reason=reason):
+        return None
+    assert status != "open"
+    note(connection, seen, status, now=now, actor=by, surface=surface, data=_told(seen, reason))
+    return e.ApprovalDecided(
+        approval=seen.id,
+        call=seen.call,
+        tool=seen.tool,
+        arguments=seen.arguments,
+        status=status,
+        by=by,
+        reason=reason,
+        edited=seen.is_edited,
+        surface=surface,
+    )
+
+
+def keep_votes(connection: Connection, held: Held) -> None:
+    """Keep the votes and arguments of *held*, which is still open."""
+    _write(connection, held, "open", remembered=False, now=None, by=None, reason=None)
+
+
+def tell(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> list[Fact]:
+    """Write facts of *run* that come from outside it; its session is locked."""
+    first = log.take_seqs(connection, run.session, len(bodies))
+    return log.write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
+
+
+def grants(connection: Connection, session: int, hook: str, tool: str) -> list[tuple[Vote, ...]]:
+    """Return the votes of each approval that allowed *tool* for the rest of a session."""
+    rows = _BOUND.run(connection, b_session=session, b_hook=hook, b_tool=tool)
+    return [msgspec.json.decode(row.votes, type=tuple[Vote, ...]) for row in rows]
+
+
+def seen(
+    connection: Connection,
+    id: str,
+    kind: Seen,
+    *,
+    now: int,
+    surface: str,
+    place: str | None,
+    by: Actor | None,
+) -> None:
+    """Note where a question was shown, once for each person and place; raises `NotFound`."""
+    asked = find(connection, id).object
+    if not audit.has(connection, id, kind, actor=by, surface=surface, place=place):
+        note(connection, asked, kind, now=now, actor=by, surface=surface, place=place)
+
+
+def note(
+    connection: Connection,
+    approval: ApprovalObject,
+    kind: AuditKind,
+    *,
+    now: int,
+    actor: Actor | None = None,
+    surface: str | None = None,
+    place: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Add a line to the record."""
+    names = (approval.id, approval.session, approval.run)
+    audit.add(connection, names, kind, now=now, actor=actor, surface=surface, place=place, data=data)
+
+
+def _told(seen: ApprovalObject, reason: str | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"arguments": seen.arguments}
+    if seen.is_edited:
+        told["asked"] = seen.asked
+    return told | ({"reason": reason} if reason else {})
+
+
+def _ask(connection: Connection, run: RunRef, body: e.ApprovalRequested, *, now: int) -> None:
+    arguments = msgspec.json.encode(body.arguments)
+    values: dict[str, Any] = {
+        "project": DEFAULT_PROJECT,
+        "id": body.approval,
+        "session": run.session,
+        "run": run.key,
+        "call": body.call,
+        "step": body.step,
+        "hook": body.hook,
+        "tool": body.tool,
+        "digest": digest(body.tool, body.arguments),
+        "asked": arguments,
+        "arguments": arguments,
+        "request": msgspec.json.encode(body),
+        "status": "open",
+        "votes": b"[]",
+        "remembered": False,
+        "requested_at": now,
+        "expires_at": now + int(body.timeout_s * 1000),
+        "decided_at": None,
+        "decided_by": None,
+        "reason": None,
+    }
+    _INSERT.run(connection, **{f"b_{name}": value for name, value in values.items()})
+    data = {
+        "tool": body.tool,
+        "arguments": body.arguments,
+        "responders": list(body.responders),
+        "quorum": body.quorum,
+        "deliver_to": list(body.deliver_to),
+    }
+    names = (body.approval, run.session_id, run.id)
+    audit.add(connection, names, "requested", now=now, actor=body.by, surface=None, place=None, data=data)
+
+
+def _write(
+    connection: Connection,
+    held: Held,
+    status: str,
+    *,
+    remembered: bool,
+    now: int | None,
+    by: Actor | None,
+    reason: str | None,
+) -> bool:
+    seen = held.object
+    done = _SET.run(
+        connection,
+        b_key=held.key,
+        b_status=status,
+        b_votes=msgspec.json.encode(seen.votes),
+        b_remembered=remembered,
+        b_digest=digest(seen.tool, seen.arguments),
+        b_arguments=msgspec.json.encode(seen.arguments),
+        b_decided_at=now,
+        b_decided_by=msgspec.json.encode(by) if by else None,
+        b_reason=reason,
+    )
+    return done.first() is not None
+
+
+def _held(row: Any) -> Held:
+    asked = msgspec.json.decode(row.request, type=e.ApprovalRequested)
+    approval = ApprovalObject(
+        id=row.id,
+        session=row.session_id,
+        run=row.run_id,
+        agent=row.agent_id,
+        call=row.call,
+        step=row.step,
+        tool=row.tool,
+        arguments=msgspec.json.decode(row.arguments),
+        asked=msgspec.json.decode(row.asked),
+        digest=row.digest,
+        title=asked.title,
+        detail=asked.detail,
+        status=row.status,
+        responders=asked.responders,
+        quorum=asked.quorum,
+        votes=msgspec.json.decode(row.votes, type=tuple[Vote, ...]),
+        edit=asked.edit,
+        remember=asked.remember,
+        deliver_to=asked.deliver_to,
+        on_timeout=asked.on_timeout,
+        asker=asked.by,
+        speakers=asked.speakers,
+        requested_at=row.requested_at,
+        expires_at=row.expires_at,
+        decided_by=msgspec.json.decode(row.decided_by, type=Actor) if row.decided_by else None,
+        decided_at=row.decided_at,
+        reason=row.reason,
+    )
+    return Held(row.key, row.run, row.session, approval)

@@ -1,0 +1,216 @@
+"""The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent_core.domain.agents import Controls, Definition, Limits, Snapshot, Web
+from agent_core.domain.objects import AgentObject, Page
+from agent_core.domain.places import Clash, Slack, conflicts
+from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
+from agent_core.ids import new_id
+from agent_core.store.log import SESSION, table_of
+from agent_core.store.statements import Hot
+from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, AgentVersionRow, ProjectRow, SnapshotRow
+
+AGENT, VERSION, SNAPSHOT, PROJECT = (table_of(t) for t in (AgentRow, AgentVersionRow, SnapshotRow, ProjectRow))
+_SELECT = select(AGENT, VERSION.c.definition).join(
+    VERSION, (VERSION.c.agent == AGENT.c.key) & (VERSION.c.version == AGENT.c.version)
+)
+
+_FIND = Hot(
+    _SELECT.where(
+        AGENT.c.project == bindparam("b_project"),
+        or_(AGENT.c.id == bindparam("b_name"), AGENT.c.name == bindparam("b_name")),
+    )
+)
+
+# Whoever opens a session meanwhile is not kept waiting; SQLite has one writer at a time anyway.
+_ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
+_KEPT = Hot(
+    select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
+)
+
+
+_GROUPS = (Limits, Controls, Web, Slack)
+
+
+class StoredAgent(msgspec.Struct, frozen=True):
+    """An agent's key and its object."""
+
+    key: int
+    object: AgentObject
+
+
+def ensure_project(connection: Connection) -> None:
+    """Create the default project when it is not there."""
+    if not connection.execute(select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT)).first():
+        connection.execute(insert(PROJECT).values(key=DEFAULT_PROJECT, name="default"))
+
+
+def ping(connection: Connection) -> None:
+    """Return when the database answers."""
+    connection.execute(select(PROJECT.c.key).limit(1)).first()
+
+
+def find(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> StoredAgent:
+    """Return the agent with this id or name; raises `NotFound`."""
+    row = _FIND.run(connection, b_project=project, b_name=name).first()
+    if row is None:
+        raise NotFound("agent", name)
+    return _stored(row)
+
+
+def listed(connection: Connection, *, limit: int, after: int, project: int = DEFAULT_PROJECT) -> Page[AgentObject]:
+    """Return up to *limit* agents with a key above *after*."""
+    query = _SELECT.where(AGENT.c.project == project, AGENT.c.key > after).order_by(AGENT.c.key).limit(limit + 1)
+    found = [_stored(row) for row in connection.execute(query)]
+    more = found[limit - 1].key if len(found) > limit else None
+    return Page(tuple(agent.object for agent in found[:limit]), None if more is None else str(more))
+
+
+def definition(connection: Connection, agent: int, version: int) -> tuple[str, Definition]:
+    """Return the id and the definition of one version of an agent."""
+    query = (
+        select(AGENT.c.id, VERSION.c.definition)
+        .join(VERSION, VERSION.c.agent == AGENT.c.key)
+        .where(AGENT.c.key == agent, VERSION.c.version == version)
+    )
+    row = connection.execute(query).one()
+    return row.id, _read(row.definition)
+
+
+def create(
+    connection: Connection, wanted: Definition, *, now: int, source: Literal["file", "api"] = "api"
+) -> AgentObject:
+    """Store a new agent; raises `InvalidInput` when the name, or for one of the API's the place, is taken."""
+    connection.execute(_ALONE)
+    if source == "api":
+        _refuse_clash(connection, wanted, None)
+    name = new_id("agent")
+    values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
+    values |= {"max_runs": wanted.limits.max_runs}
+    try:
+        key = connection.execute(insert(AGENT).values(**values).returning(AGENT.c.key)).scalar_one()
+    except IntegrityError as error:
+        raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
+    _add_version(connection, key, 1, wanted, now)
+    return find(connection, name).object
+
+
+def update_definition(connection: Connection, agent: StoredAgent, wanted: Definition, *, now: int) -> AgentObject:
+    """Store *wanted* as the agent's next version; an equal definition changes nothing."""
+    if wanted == agent.object.definition:
+        return agent.object
+    if agent.object.source == "api" and wanted.slack != agent.object.definition.slack:
+        connection.execute(_ALONE)
+        _refuse_clash(connection, wanted, agent.key)
+    version = agent.object.version + 1
+    values = {"version": version, "name": wanted.name, "max_runs": wanted.limits.max_runs}
+    try:
+        connection.execute(update(AGENT).where(AGENT.c.key == agent.key).values(**values))
+    except IntegrityError as error:
+        raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
+    _add_version(connection, agent.key, version, wanted, now)
+    return find(connection, agent.object.id).object
+
+
+def editable(agent: StoredAgent) -> StoredAgent:
+    """Return *agent*; raises `ManagedByFile` when a file defines it."""
+    if agent.object.source == "file":
+        raise ManagedByFile(
+            f"The agent `{agent.object.definition.name}` comes from a file: change the file and start again."
+        )
+    return agent
+
+
+def delete(connection: Connection, agent: StoredAgent) -> None:
+    """Remove an agent that no session uses; raises `SessionOpen` otherwise."""
+    # Whoever opens a session shares the agent's row until the commit: behind this, no session comes into being.
+    connection.execute(select(AGENT.c.key).where(AGENT.c.key == agent.key).with_for_update())
+    if connection.execute(select(exists().where(SESSION.c.agent == agent.key))).scalar():
+        raise SessionOpen(f"The agent `{agent.object.definition.name}` still has sessions: delete them first.")
+    connection.execute(AGENT.delete().where(AGENT.c.key == agent.key))
+
+
+def sync_files(connection: Connection, definitions: Sequence[Definition], *, now: int) -> None:
+    """Store the agents that files define: new ones are created, changed ones get a version.
+
+    An agent whose file is gone becomes an ordinary one, so that its sessions go on. Processes that start together do it
+    one after the other. Raises `ConfigError` when two agents claim one place.
+    """
+    connection.execute(_ALONE)
+    known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
+    names = {wanted.name for wanted in definitions}
+    for wanted in definitions:
+        if wanted.name not in known:
+            create(connection, wanted, now=now, source="file")
+            continue
+        update_definition(connection, _stored(known[wanted.name]), wanted, now=now)
+        connection.execute(update(AGENT).where(AGENT.c.name == wanted.name).values(source="file"))
+    gone = [row.key for name, row in known.items() if row.source == "file" and name not in names]
+    if gone:
+        connection.execute(update(AGENT).where(AGENT.c.key.in_(gone)).values(source="api"))
+    for clash in _clashes(connection):
+        raise ConfigError(f"Agents: {clash}")
+
+
+def _clashes(connection: Connection) -> list[Clash]:
+    """Return which agents of the project claim one place, the oldest first."""
+    rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT).order_by(AGENT.c.key))
+    return conflicts(_read(row.definition) for row in rows)
+
+
+def _refuse_clash(connection: Connection, wanted: Definition, key: int | None) -> None:
+    """Raise `InvalidInput` when an agent other than that of *key* claims what *wanted* claims."""
+    if not (wanted.slack.channels or wanted.slack.default):
+        return
+    rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT, AGENT.c.key != (key or 0)))
+    others = [_read(row.definition) for row in rows]
+    for clash in conflicts([*(other for other in others if other.name != wanted.name), wanted]):
+        if wanted.name in (clash.first, clash.second):
+            raise InvalidInput(f"slack.{clash.path}", str(clash))
+
+
+def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
+    """Store *snapshot* under its hash; one that is there already stays."""
+    if not _KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=snapshot.hash):
+        content = msgspec.json.encode(snapshot)
+        connection.execute(insert(SNAPSHOT).values(project=DEFAULT_PROJECT, hash=snapshot.hash, content=content))
+
+
+def snapshot(connection: Connection, name: str) -> Snapshot:
+    """Return the snapshot with this hash."""
+    query = select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == name)
+    return msgspec.json.decode(connection.execute(query).scalar_one(), type=Snapshot)
+
+
+def _add_version(connection: Connection, agent: int, version: int, wanted: Definition, now: int) -> None:
+    content = msgspec.json.encode(wanted)
+    connection.execute(insert(VERSION).values(agent=agent, version=version, definition=content, created_at=now))
+
+
+def _stored(row: Any) -> StoredAgent:
+    wanted = _read(row.definition)
+    return StoredAgent(row.key, AgentObject(id=row.id, version=row.version, source=row.source, definition=wanted))
+
+
+def _read(stored: bytes) -> Definition:
+    """Return a definition without what a newer version put into it: both work side by side during a deploy."""
+    try:
+        return msgspec.json.decode(stored, type=Definition)
+    except msgspec.ValidationError:
+        return msgspec.convert(_known(msgspec.json.decode(stored), Definition), Definition)
+
+
+def _known(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of *value* that *kind* has, and of the groups in it likewise."""
+    kept: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name in value:
+            group: Any = field.type
+            kept[field.name] = _known(value[field.name], group) if group in _GROUPS else value[field.name]
+    return kept

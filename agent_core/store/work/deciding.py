@@ -1,0 +1,223 @@
+"""Deciding: what comes from outside for a run that waits. Each function is one transaction's work."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection, update
+
+from agent_core.domain import events as e
+from agent_core.domain.approvals import Decider, Decision, may_respond
+from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.hooks import ApprovalConfig
+from agent_core.domain.inbound import RunOptions
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import ApprovalObject, Vote
+from agent_core.errors import AlreadyDecided, InvalidInput
+from agent_core.loop.state import RunState, replay
+from agent_core.store import log
+from agent_core.store.log import RUN, Place, RunRef
+from agent_core.store.work import approvals, audit, due, runs
+from agent_core.store.work.approvals import Held
+
+
+class Ruled(msgspec.Struct, frozen=True):
+    """What a vote came to.
+
+    *late* when another outcome was there before it, *refused* when it is not theirs to give; *run* is to be rung when
+    it can go on.
+    """
+
+    approval: ApprovalObject
+    facts: Sequence[Fact] = ()
+    late: bool = False
+    refused: bool = False
+    run: int | None = None
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The *facts* that tool outputs came to; *run* is to be rung when it can go on."""
+
+    facts: Sequence[Fact]
+    run: int | None
+
+
+def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
+    """Count a vote; the one that settles the question lets the run go on. Raises `NotFound`, `InvalidInput`.
+
+    The session's lock makes one of those who decide at once the first, and everybody else late.
+    """
+    id = decision.approval
+    held, run = _hold(connection, id)
+    seen = held.object
+    if seen.status == "open" and seen.expires_at <= now:
+        facts = approvals.expire(connection, run, now)
+        late = approvals.find(connection, id).object
+        _note(connection, late, "late", decision, now)
+        return Ruled(late, facts, late=True, run=_woken(connection, run, now))
+    if seen.status != "open":
+        _note(connection, seen, "late", decision, now)
+        return Ruled(seen, late=True)
+    if not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
+        _note(connection, seen, "refused", decision, now)
+        return Ruled(seen, refused=True)
+    _check(seen, decision)
+    held = _voted(held, decision, now)
+    seen = held.object
+    yes = sum(vote.approved for vote in seen.votes)
+    if decision.approved and yes < seen.quorum:
+        return _counted(connection, held, run, decision, yes, now)
+    end = "approved" if decision.approved else "denied"
+    actor, reason, surface = decision.by.actor, decision.reason, decision.surface
+    fact = approvals.settle(connection, held, end, now=now, by=actor, reason=reason, surface=surface)
+    assert fact is not None, "The session's lock lets one decide."
+    facts = approvals.tell(connection, run, [fact], now=now)
+    settled = approvals.find(connection, id).object
+    return Ruled(settled, facts, run=_woken(connection, run, now))
+
+
+def submit(
+    connection: Connection,
+    run: str,
+    ends: Sequence[Sequence[FactBody]],
+    also: Sequence[FactBody],
+    tool_context: dict[str, Any] | None,
+    *,
+    now: int,
+) -> Submitted:
+    """Take the outputs of a run's client calls: *ends* are the facts of each, *also* what the run is told with them.
+
+    From then on the run's tools are handed *tool_context*, if there is one; it is in no fact.
+    Nothing is written when one of them is unknown (`InvalidInput`) or answered (`AlreadyDecided`). The run goes on once
+    no client call is open. Raises `NotFound`.
+    """
+    ref, _ = runs.hold(connection, run)
+    place = Place(ref.session, ref.session_id)
+    own = log.facts_of_run(connection, place, ref.id, ref.first_seq, None)
+    state = replay(ref.id, own)
+    done = [fact.call for facts in ends for fact in facts if isinstance(fact, e.ToolCompleted)]
+    ended = {fact.body.call for fact in own if isinstance(fact.body, e.ToolCompleted)}
+    _check_calls(state, ended, done)
+    if tool_context is not None:
+        _hand(connection, ref, tool_context)
+    bodies = [*(fact for facts in ends for fact in facts), *also]
+    first = log.take_seqs(connection, ref.session, len(bodies))
+    facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
+    left = [call for call in state.calls if call.status == "pending" and call.on == "client" and call.call not in done]
+    return Submitted(facts, None if left else _woken(connection, ref, now))
+
+
+def is_granted(
+    connection: Connection, session: int, named: tuple[str, str], config: ApprovalConfig, speakers: Sequence[Actor]
+) -> bool:
+    """Tell whether enough of those who may decide allowed a tool for the rest of a session.
+
+    *named* are hook and tool; *speakers* spoke in the run, the asker last.
+    """
+    (hook, tool), asker = named, speakers[-1] if speakers else None
+    for votes in approvals.grants(connection, session, hook, tool):
+        yes = [
+            vote for vote in votes if vote.approved and may_respond(config.responders, asker, _decider(vote), speakers)
+        ]
+        if len(yes) >= config.quorum:
+            return True
+    return False
+
+
+def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
+    """Return an approval with its run, its session locked."""
+    found = approvals.find(connection, id)
+    run, _ = runs.hold(connection, found.object.run)
+    return approvals.find(connection, id), run
+
+
+def _hand(connection: Connection, run: RunRef, tool_context: dict[str, Any]) -> None:
+    """Keep what the tools of *run* are handed from now on."""
+    options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
+    changed = replace(options, controls=replace(options.controls, tool_context=tool_context))
+    connection.execute(update(RUN).where(RUN.c.key == run.key).values(options=msgspec.json.encode(changed)))
+
+
+def _woken(connection: Connection, run: RunRef, now: int) -> int | None:
+    """Let *run* go on if it waits, and return it: somebody is to ring."""
+    return run.key if due.wake(connection, run.key, now) else None
+
+
+def _note(
+    connection: Connection, seen: ApprovalObject, kind: Literal["late", "refused"], decision: Decision, now: int
+) -> None:
+    """Put on record what did not count, once for each person and surface: a loop of clicks adds nothing."""
+    by, surface = decision.by.actor, decision.surface
+    if not audit.has(connection, seen.id, kind, actor=by, surface=surface, place=None):
+        approvals.note(connection, seen, kind, now=now, actor=by, surface=surface)
+
+
+def _check(seen: ApprovalObject, decision: Decision) -> None:
+    if decision.arguments is not None and not decision.approved:
+        raise InvalidInput("arguments", "corrected arguments go with a yes; leave them out, or approve.")
+    if decision.arguments is not None and not seen.edit:
+        raise InvalidInput("arguments", "this call may not be corrected; approve or deny it as it is.")
+    if decision.remember and not (seen.remember and decision.approved):
+        raise InvalidInput("remember", "this tool is asked about each time; approve this call alone.")
+
+
+def _voted(held: Held, decision: Decision, now: int) -> Held:
+    """Count the vote: one per person, their newest. Who corrects the arguments makes earlier yeses void.
+
+    An id is one person under whatever kind of name, as it is to `actor:<id>`: two kinds are no quorum of two.
+    """
+    seen, by = held.object, decision.by
+    others = tuple(x for x in seen.votes if x.actor.id != by.actor.id)
+    arguments = seen.arguments if decision.arguments is None else decision.arguments
+    if approvals.digest(seen.tool, arguments) != seen.digest:
+        others = ()
+    vote = Vote(
+        actor=by.actor,
+        approved=decision.approved,
+        at=now,
+        surface=decision.surface,
+        remember=decision.remember,
+        is_operator=by.is_operator,
+        is_present=by.is_present,
+        also=by.also,
+    )
+    changed = replace(seen, votes=(*others, vote), arguments=arguments, digest=approvals.digest(seen.tool, arguments))
+    return replace(held, object=changed)
+
+
+def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision, yes: int, now: int) -> Ruled:
+    """Keep a yes that is not the last one needed."""
+    seen, actor = held.object, decision.by.actor
+    approvals.keep_votes(connection, held)
+    data = {"arguments": seen.arguments, "votes": yes}
+    approvals.note(connection, seen, "voted", now=now, actor=actor, surface=decision.surface, data=data)
+    fact = e.ApprovalVoted(
+        approval=seen.id,
+        call=seen.call,
+        by=actor,
+        arguments=seen.arguments,
+        votes=yes,
+        quorum=seen.quorum,
+        edited=seen.is_edited,
+        surface=decision.surface,
+    )
+    return Ruled(seen, approvals.tell(connection, run, [fact], now=now))
+
+
+def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) -> None:
+    """Raise when one of *names* is not a client call of the run that is open; *ended* are the calls that have ended."""
+    calls = {call.call: call for call in state.calls}
+    for place, name in enumerate(names):
+        path, call = f"outputs[{place}].call", calls.get(name)
+        if name in names[:place]:
+            raise InvalidInput(path, f"`{name}` is there twice; send one output for each call.")
+        if name in ended:
+            raise AlreadyDecided(f"The call `{name}` has its output already.")
+        if call is None or call.on != "client" or call.status != "pending":
+            waits = ", ".join(f"`{x.call}`" for x in state.calls if x.status == "pending" and x.on == "client")
+            raise InvalidInput(path, f"`{state.run}` waits for no output of `{name}`, but for: {waits or 'none'}.")
+
+
+def _decider(vote: Vote) -> Decider:
+    return Decider(actor=vote.actor, is_operator=vote.is_operator, is_present=vote.is_present, also=vote.also)

@@ -1,0 +1,108 @@
+"""Due: the runs that somebody should look at. Each function is one transaction's work."""
+
+import msgspec
+from sqlalchemy import Connection, and_, bindparam, case, exists, or_, select, update
+
+from agent_core.domain.objects import ACTIVE
+from agent_core.store.log import RUN
+from agent_core.store.statements import Hot, Rows, word, words
+from agent_core.store.work import limits, workers
+
+_NEWS = 0
+"""The deadline of a running run whose driver is to read the news: it always lies behind."""
+_ALL = 2**31
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A run that somebody should look at; *owner* has driven it so far."""
+
+    key: int
+    id: str
+    epoch: int
+    status: str
+    owner: str | None
+    due_at: int | None
+    agent: int
+    max_runs: int | None
+
+    @property
+    def has_news(self) -> bool:
+        """Tell whether its driver must stop and read what came in: a cancel, which it may not have heard of."""
+        return self.status == "running" and self.due_at == _NEWS
+
+
+_OTHER = RUN.alias("other_run")
+_IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
+_CAP = case(((RUN.c.status == word("queued")) & RUN.c.parent.is_(None), limits.CAP)).label("max_runs")
+_FOUND = select(RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at, RUN.c.agent, _CAP)
+_BEGUN = Hot(
+    _FOUND.where(
+        _IS_OPEN,
+        or_(
+            and_(
+                RUN.c.status == word("running"),
+                or_(RUN.c.owner == bindparam("b_owner"), workers.is_free(RUN.c.owner)),
+            ),
+            and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
+        ),
+    ).order_by(RUN.c.key)
+)
+_QUEUED = Hot(
+    _FOUND.where(
+        _IS_OPEN,
+        RUN.c.status == word("queued"),
+        or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
+        ~exists(
+            select(_OTHER.c.key).where(
+                _OTHER.c.session == RUN.c.session,
+                _OTHER.c.parent.is_(None),
+                _OTHER.c.status.in_(words(*ACTIVE)),
+            )
+        ),
+        or_(RUN.c.parent.is_not(None), limits.IS_FIRST),
+    )
+    .order_by(RUN.c.key)
+    .limit(bindparam("b_most"))
+)
+_SET = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
+_WAKE = Hot(
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"), RUN.c.status.in_(words("waiting", "requires_action")))
+    .values(status="running", owner=None, due_at=bindparam("b_now"))
+    .returning(RUN.c.key)
+)
+_NEXT = Hot(select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1))
+
+
+def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0, most: int = _ALL) -> list[Due]:
+    """Return the runs of *owner* and of nobody who lives, those past their deadline, and those that may start.
+
+    Nobody lives by a name that has not beaten for *patience* milliseconds. Of those that are queued with nothing before
+    them and room to start, the *most* oldest are looked at.
+    """
+    begun = _BEGUN.run(connection, b_owner=owner, b_patience=patience, b_now=now)
+    queued = _QUEUED.run(connection, b_now=now, b_most=most) if most else Rows()
+    return limits.startable(connection, [Due(*row) for row in (*begun, *queued)])
+
+
+def next_deadline(connection: Connection, after: int) -> int | None:
+    """Return the earliest deadline of an open run later than *after*, in milliseconds."""
+    return _NEXT.run(connection, b_after=after).scalar()
+
+
+def set_deadline(connection: Connection, key: int, at: int) -> None:
+    """Have the run looked at at *at* milliseconds, whatever its state is then."""
+    _SET.run(connection, b_key=key, b_due=at)
+
+
+def wake(connection: Connection, key: int, now: int) -> bool:
+    """Let a waiting run go on in the hands of whoever takes it first; tell whether it waited.
+
+    It runs from now on, and nobody owns it: the sweep finds it even if the ring is lost.
+    """
+    return bool(_WAKE.run(connection, b_key=key, b_now=now))
+
+
+def note_news(connection: Connection, key: int) -> None:
+    """Have the driver of a running run stop and read the news, even if no call reaches it."""
+    set_deadline(connection, key, _NEWS)

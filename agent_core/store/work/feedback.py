@@ -1,0 +1,36 @@
+"""Feedback: what people think of runs. Each function is one transaction's work."""
+
+from sqlalchemy import Connection, insert, select
+
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import Feedback, Rating
+from agent_core.store.log import table_of
+from agent_core.store.tables import FeedbackRow
+from agent_core.store.work import runs
+
+_FEEDBACK = table_of(FeedbackRow)
+
+
+def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment: str | None, now: int) -> Feedback:
+    """Keep what *by* thinks of *run*, in the place of what they thought before; raises `NotFound`."""
+    ref, _ = runs.hold(connection, run)
+    theirs = (_FEEDBACK.c.run == ref.key) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
+    connection.execute(_FEEDBACK.delete().where(theirs))
+    values = {"run": ref.key, "kind": by.kind, "actor": by.id, "name": by.name}
+    connection.execute(insert(_FEEDBACK).values(**values, rating=rating, comment=comment, created_at=now))
+    return Feedback(run=ref.id, actor=by, rating=rating, comment=comment, created_at=now)
+
+
+def of(connection: Connection, key: int, run: str) -> tuple[Feedback, ...]:
+    """Return what people think of the run *run*, whose key is *key*, oldest first."""
+    query = select(_FEEDBACK).where(_FEEDBACK.c.run == key).order_by(_FEEDBACK.c.created_at, _FEEDBACK.c.actor)
+    return tuple(
+        Feedback(
+            run=run,
+            actor=Actor(row.actor, row.kind, row.name),
+            rating=row.rating,
+            comment=row.comment,
+            created_at=row.created_at,
+        )
+        for row in connection.execute(query)
+    )

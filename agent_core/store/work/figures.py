@@ -1,0 +1,50 @@
+"""Figures: what is open over all processes, for those who watch. Each function is one transaction's work."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from agent_core.store.log import EVENT, RUN
+from agent_core.store.statements import Hot, word
+from agent_core.store.work import limits
+from agent_core.store.work.workers import WORKER, now_ms
+
+LIVE = 10_000
+"""Milliseconds within which a process that lives has beaten."""
+_BY_STATUS = Hot(select(RUN.c.status, func.count()).where(limits.IS_OPEN).group_by(RUN.c.status))
+_ALIVE = Hot(
+    select(WORKER.c.kind, func.count()).where(WORKER.c.beat_at > now_ms() - word(LIVE)).group_by(WORKER.c.kind)
+)
+_OLDEST = Hot(
+    select(EVENT.c.time)
+    .select_from(RUN.join(EVENT, (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.first_seq)))
+    .where(*limits.IS_NEXT)
+    .order_by(RUN.c.key)
+    .limit(1)
+)
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """*runs* that are open, by status; *waits* is for how many seconds the oldest waits for somebody to drive it.
+
+    *workers* are the processes that live, by kind; none on SQLite.
+    """
+
+    runs: dict[str, int]
+    waits: float
+    workers: dict[str, int]
+
+
+def figures(connection: Connection, now: int) -> Figures:
+    """Return the figures of *now*."""
+    oldest = _OLDEST.run(connection).scalar()
+    return Figures(
+        runs=_counts(_BY_STATUS.run(connection)),
+        waits=0.0 if oldest is None else max(0, now - oldest) / 1000,
+        workers=_counts(_ALIVE.run(connection)),
+    )
+
+
+def _counts(rows: Any) -> dict[str, int]:
+    return {row[0]: row[1] for row in rows}

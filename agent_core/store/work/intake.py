@@ -1,0 +1,257 @@
+"""receive: one message in, as one transaction; idempotent, and true to the overlap policy."""
+
+import msgspec
+from sqlalchemy import Connection, bindparam, func, insert, select, update
+
+from agent_core.context.quoted import context_facts
+from agent_core.domain import events as e
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.inbound import Inbound
+from agent_core.domain.messages import text_of
+from agent_core.domain.objects import Receipt
+from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
+from agent_core.store import log
+from agent_core.store.codes import CODES
+from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
+from agent_core.store.statements import Hot, word
+from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
+from agent_core.store.work import catalog, limits, notes, runs, sessions
+from agent_core.store.work.runs import Finish
+
+_RECEIPT = table_of(ReceiptRow)
+_TITLE_LENGTH = 80
+_SEEN = Hot(
+    select(
+        _RECEIPT.c.digest,
+        _RECEIPT.c.seq,
+        _RECEIPT.c.message,
+        RUN.c.id,
+        RUN.c.first_seq,
+        SESSION.c.id.label("session_id"),
+    )
+    .join(RUN, RUN.c.key == _RECEIPT.c.run)
+    .join(SESSION, SESSION.c.key == RUN.c.session)
+    .where(
+        _RECEIPT.c.scope == bindparam("b_scope"),
+        _RECEIPT.c.owner == bindparam("b_owner"),
+        _RECEIPT.c.name == bindparam("b_name"),
+    )
+)
+_KEEP = Hot(
+    insert(_RECEIPT).values(
+        {x: bindparam(f"b_{x}") for x in ("scope", "owner", "name", "project", "digest", "run", "seq", "message")}
+    )
+)
+_SET_TITLE = Hot(
+    update(SESSION)
+    .where(SESSION.c.key == bindparam("b_key"), SESSION.c.title.is_(None))
+    .values(title=bindparam("b_title"))
+)
+_OF_RUN = (EVENT.c.session == bindparam("b_session"), EVENT.c.run == bindparam("b_run"))
+_LATEST_STEP = (
+    select(EVENT.c.seq)
+    .where(*_OF_RUN, EVENT.c.seq > bindparam("b_first"), EVENT.c.type == word(CODES[e.StepStarted.type]))
+    .order_by(EVENT.c.seq.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_STEERED = Hot(
+    select(func.count())
+    .select_from(EVENT)
+    .where(
+        *_OF_RUN,
+        EVENT.c.seq > func.coalesce(_LATEST_STEP, bindparam("b_first")),
+        EVENT.c.type == word(CODES[e.MessageReceived.type]),
+    )
+)
+
+
+class Intake(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to receive, prepared outside the transaction.
+
+    *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
+    *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
+    it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, nothing lies
+    after *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *refusal* is raised if the
+    message needs a run of its own: too much waits.
+    """
+
+    inbound: Inbound
+    agent: str | None
+    run: str
+    message: str
+    history: tuple[str, ...]
+    snapshot: Snapshot
+    new_prefix: bool
+    options: bytes | None
+    owner: str | None
+    after: int
+    step: tuple[FactBody, ...]
+    freezes: bool
+    now: int
+    refusal: RateLimited | None = None
+
+    def foresees(self, home: sessions.SessionRef, *, freezes: bool) -> bool:
+        """Tell whether *step* is what a run that starts now in *home* announces."""
+        return bool(self.step) and self.after == home.newest and not home.noted and self.freezes == freezes
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """*started*: the new run if it started; *said*: its first step is announced; *interrupted*: a run to be stopped.
+
+    *freed*: the key of a run that nothing but room keeps from starting.
+    """
+
+    receipt: Receipt
+    facts: list[Fact] = []
+    missed: list[Fact] = []
+    started: RunRef | None = None
+    said: bool = False
+    interrupted: RunRef | None = None
+    freed: int | None = None
+
+
+def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None:
+    """Return the receipt of an earlier use of the key; raises `IdempotencyMismatch` for another body."""
+    if inbound.key is None:
+        return None
+    row = _SEEN.run(connection, b_scope=inbound.key_scope, b_owner=owner, b_name=inbound.key).first()
+    if row is None:
+        return None
+    if row.digest != inbound.digest:
+        raise IdempotencyMismatch(inbound.key)
+    return Receipt(
+        session=row.session_id,
+        message=row.message,
+        run=row.id,
+        seq=row.seq,
+        before=row.first_seq - 1,
+        repeated=True,
+    )
+
+
+def receive(connection: Connection, session: str, intake: Intake, finish: Finish) -> Received:
+    """Write the message and what follows from it at once, up to the first step of its run.
+
+    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`.
+    """
+    home = sessions.hold(connection, session)
+    inbound = intake.inbound
+    if intake.agent is not None and catalog.find(connection, intake.agent).key != home.agent:
+        raise NotFound(f"session of agent `{intake.agent}`", session)
+    if known := seen(connection, inbound, _key_owner(home, inbound)):
+        return Received(receipt=known)
+    if home.closed:
+        raise SessionClosed(f"Session `{home.id}` is closed; open a new one.")
+    if inbound.metadata:
+        sessions.lay(connection, home, inbound.metadata)
+    busy = runs.active(connection, home.key)
+    if busy and inbound.overlap == "steer":
+        return _join(connection, home, intake, busy[0])
+    queued = limits.queued_in(connection, home.key)
+    if inbound.overlap == "reject" and (busy or queued):
+        raise SessionBusy(f"Session `{home.id}` is answering; send again when it is idle, or use another `overlap`.")
+    if refusal := intake.refusal or limits.refusal_of(home.id, queued):
+        raise refusal
+    stopped = None
+    if busy and inbound.overlap == "interrupt":
+        wish = e.RunCancelling(by=inbound.actor, reason="interrupted")
+        stopped = runs.cancel(connection, *busy, wish, finish=finish, owner=None, now=intake.now)
+        busy, queued = runs.active(connection, home.key), limits.queued_in(connection, home.key)
+    free = busy is None and not queued
+    if stopped is None:
+        return _open_run(connection, home, intake, free=free)
+    received = _open_run(connection, sessions.find(connection, session), intake, free=free)
+    freed = received.freed if stopped.freed is None else stopped.freed
+    facts = [*stopped.facts, *received.facts]
+    return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
+
+
+def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
+    """Hand the message to the active run, which takes it at its next step; refuse it when too many wait for that."""
+    steered = _STEERED.run(connection, b_session=home.key, b_run=run.key, b_first=run.first_seq).scalar_one()
+    if refusal := limits.refusal_of(home.id, steered + limits.queued_in(connection, home.key)):
+        raise refusal
+    inbound = intake.inbound
+    body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
+    drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
+    first = log.take_seqs(connection, home.key, len(drafts))
+    facts = log.write(connection, home.place, first, drafts, now=intake.now)
+    receipt = _keep_receipt(connection, home, intake, run, facts[-1].seq)
+    return Received(receipt=receipt, facts=facts)
+
+
+def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
+    """Open a run for the message: started at once when the session is *free* and this worker has room."""
+    first = home.newest + 1
+    free_here = free and intake.owner is not None
+    missed = log.facts_between(connection, home.place, intake.after, first) if free_here else []
+    may_start = free_here and log.is_whole(missed, intake.after, first)
+    starts = may_start and limits.admits(connection, home.agent, home.max_runs)
+    if intake.new_prefix:
+        catalog.keep_snapshot(connection, intake.snapshot)
+    run = RunRef(
+        key=0,
+        id=intake.run,
+        session=home.key,
+        session_id=home.id,
+        parent=None,
+        epoch=1 if starts else 0,
+        agent=home.agent,
+        agent_version=home.agent_version,
+        snapshot=intake.snapshot.hash,
+        first_seq=first,
+        options=intake.options,
+    )
+    owner = intake.owner if starts else None
+    run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
+    opening = input_facts(intake)
+    asked = len(opening)
+    frozen = runs.freeze(connection, run, home.prefix) if starts else []
+    if starts:
+        begun = e.RunStarted(epoch=1, notes=notes.take(connection, home.key, home.noted))
+        opening = [*opening, begun, *frozen]
+    said = starts and intake.foresees(home, freezes=bool(frozen))
+    bodies = [*opening, *intake.step] if said else opening
+    log.take_seqs(connection, home.key, len(bodies))
+    facts = log.write(connection, home.place, first, [(run, body) for body in bodies], now=intake.now)
+    _SET_TITLE.run(connection, b_key=home.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
+    receipt = _keep_receipt(connection, home, intake, run, first + asked - 2)
+    started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
+    if not starts:
+        missed = []
+    return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
+
+
+def input_facts(intake: Intake) -> list[FactBody]:
+    """Return the facts that a new run opens with: imported messages, context, the message itself, `run.queued`."""
+    inbound = intake.inbound
+    imported = [
+        e.MessageCompleted(
+            message=name, role="assistant" if old.role == "assistant" else "user", parts=old.parts, stop="done"
+        )
+        for name, old in zip(intake.history, inbound.history, strict=True)
+    ]
+    said = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
+    return [*imported, *context_facts(inbound.context), said, e.RunQueued()]
+
+
+def _keep_receipt(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef, seq: int) -> Receipt:
+    if intake.inbound.key is not None:
+        _KEEP.run(
+            connection,
+            b_scope=intake.inbound.key_scope,
+            b_owner=_key_owner(home, intake.inbound),
+            b_name=intake.inbound.key,
+            b_project=DEFAULT_PROJECT,
+            b_digest=intake.inbound.digest,
+            b_run=run.key,
+            b_seq=seq,
+            b_message=intake.message,
+        )
+    return Receipt(session=home.id, message=intake.message, run=run.id, seq=seq, before=run.first_seq - 1)
+
+
+def _key_owner(home: sessions.SessionRef, inbound: Inbound) -> int:
+    return home.key if inbound.key_scope == "session" else home.agent

@@ -1,0 +1,169 @@
+"""Limits: how many runs of an agent may run at once, and how much may wait. Each function is one transaction's work.
+
+Whoever starts a run of a capped agent takes the agent's lock, behind the session's, until the commit: a transaction has
+one session and one agent, so no two wait for each other. For agents without a cap no statement is run.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import structlog
+from sqlalchemy import Connection, Integer, bindparam, cast, exists, func, select
+
+from agent_core.clock import Clock
+from agent_core.domain.objects import ACTIVE
+from agent_core.errors import RateLimited, Unavailable
+from agent_core.store.database import Database
+from agent_core.store.log import RUN, table_of
+from agent_core.store.statements import Hot, word, words
+from agent_core.store.tables import AgentRow
+
+MAX_QUEUED = 100
+"""Runs of one session that may wait: whoever posts more than that ahead of the answers is no person."""
+RETRY_AFTER = 5
+"""Seconds after which a post that was refused is worth another try."""
+_COUNT_EVERY = 1.0
+_LOCK_CLASS = 7_275_539
+"""Tells our locks from other advisory ones; the second number of each is the agent's key."""
+_LAST = 2**62
+_log = structlog.get_logger("parley.limits")
+
+_AGENT = table_of(AgentRow)
+CAP = select(_AGENT.c.max_runs).where(_AGENT.c.key == RUN.c.agent).scalar_subquery()
+"""How many runs of a run's agent may run at once, as the agent's newest version says; for statements on `run`."""
+
+_LOCK = Hot(select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer))))
+IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
+_QUEUED = (RUN.c.parent.is_(None), RUN.c.status == word("queued"))  # and of `ix_run_queued_root`
+_RUNNING = Hot(
+    select(func.count())
+    .select_from(RUN)
+    .where(IS_OPEN, RUN.c.status == word("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
+)
+
+_ACTIVE, _EARLIER = RUN.alias("active_run"), RUN.alias("earlier_run")
+IS_FIRST = ~exists().where(
+    _EARLIER.c.session == RUN.c.session,
+    _EARLIER.c.parent.is_(None),
+    _EARLIER.c.status == word("queued"),
+    _EARLIER.c.input_seq < RUN.c.input_seq,
+)
+IS_NEXT = (
+    IS_OPEN,
+    *_QUEUED,
+    ~exists().where(
+        _ACTIVE.c.session == RUN.c.session, _ACTIVE.c.parent.is_(None), _ACTIVE.c.status.in_(words(*ACTIVE))
+    ),
+    IS_FIRST,
+)
+_NEXT = (
+    select(RUN.c.key)
+    .where(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None), RUN.c.key < bindparam("b_before"))
+    .order_by(RUN.c.key)
+    .limit(bindparam("b_limit"))
+)
+_AHEAD = Hot(_NEXT)
+_IN_SESSION = Hot(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
+_WAITING = Hot(
+    select(func.count()).select_from(
+        select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
+    )
+)
+
+
+class Found(Protocol):
+    """A run that a sweep found; *max_runs* is given for queued root runs only."""
+
+    @property
+    def agent(self) -> int: ...
+    @property
+    def max_runs(self) -> int | None: ...
+
+
+F = TypeVar("F", bound=Found)
+
+
+def admits(connection: Connection, agent: int, cap: int | None, *, before: int = _LAST) -> bool:
+    """Tell whether a root run of *agent* may start now: there is room under *cap*, and no older one is to have it.
+
+    *before* is the run's key, which tells its age; a new run is younger than all. Holds until the commit.
+    """
+    if cap is None:
+        return True
+    if connection.dialect.name == "postgresql":  # on SQLite there is one writer anyway
+        _LOCK.run(connection, b_agent=agent)
+    free = cap - _running(connection, agent)
+    return free > 0 and len(_AHEAD.run(connection, b_agent=agent, b_before=before, b_limit=free)) < free
+
+
+def first_waiting(connection: Connection, agent: int) -> int | None:
+    """Return the key of the agent's oldest run that waits for nothing but room."""
+    return _AHEAD.run(connection, b_agent=agent, b_before=_LAST, b_limit=1).scalar()
+
+
+def startable(connection: Connection, found: Sequence[F]) -> list[F]:
+    """Leave out of *found*, oldest first, the queued runs for which their agents have no room."""
+    caps = {run.agent: run.max_runs for run in found if run.max_runs is not None}
+    free = {agent: cap - _running(connection, agent) for agent, cap in caps.items()}
+    left: list[F] = []
+    for run in found:
+        if run.max_runs is not None:
+            free[run.agent] -= 1
+        if run.max_runs is None or free[run.agent] >= 0:
+            left.append(run)
+    return left
+
+
+def queued_in(connection: Connection, session: int) -> int:
+    """Return how many runs of *session* wait."""
+    return _IN_SESSION.run(connection, b_session=session).scalar_one()
+
+
+def refusal_of(session: str, queued: int) -> RateLimited | None:
+    """Return what a message to *session*, in which *queued* wait, is told when that is enough."""
+    if queued < MAX_QUEUED:
+        return None
+    text = f"{queued} messages wait in session `{session}`; send this one again when some are answered."
+    return RateLimited(text, RETRY_AFTER)
+
+
+def _running(connection: Connection, agent: int) -> int:
+    return _RUNNING.run(connection, b_agent=agent).scalar_one()
+
+
+class Backlog:
+    """How many runs wait over all processes: counted once a second, and with it those that were queued here since."""
+
+    def __init__(self, database: Database, clock: Clock, most: int | None) -> None:
+        """*most* may wait; None counts nothing and refuses nobody."""
+        self._database, self._clock, self._most = database, clock, most
+        self.waiting = 0
+
+    @property
+    def refusal(self) -> RateLimited | None:
+        """What a post that adds to the backlog is told while there is too much of it."""
+        if self._most is None or self.waiting < self._most:
+            return None
+        return RateLimited("More runs wait than this server takes on; send the same again later.", RETRY_AFTER)
+
+    def note(self) -> None:
+        """Count in a run that this process has just queued."""
+        self.waiting += 1
+
+    async def watch(self) -> None:
+        """Count for ever, at once and then every second; while the database is away the last count stays."""
+        while self._most is not None:
+            try:
+                await self.count()
+            except Unavailable:
+                _log.debug("backlog.not_counted")  # the sweep has told of the outage
+            except Exception:  # noqa: BLE001 - the boundary: a count that fails must not be the last
+                _log.exception("backlog.not_counted")
+            await self._clock.sleep(_COUNT_EVERY)
+
+    async def count(self) -> None:
+        """Count no further than one needs to know."""
+        limit = self._most or 0
+        self.waiting = await self._database.read(
+            lambda connection: _WAITING.run(connection, b_limit=limit).scalar_one()
+        )

@@ -1,0 +1,33 @@
+"""Notes: facts that the next run of a session tells the model of. Each function is one transaction's work."""
+
+from collections.abc import Collection
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select, update
+
+from agent_core.store.log import SESSION
+from agent_core.store.statements import Hot
+
+_READ = Hot(select(SESSION.c.noted).where(SESSION.c.key == bindparam("b_key")))
+_SET = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_key")).values(noted=bindparam("b_noted")))
+_SEQS = msgspec.json.Decoder(tuple[int, ...])
+
+
+def seqs_of(noted: bytes | None) -> tuple[int, ...]:
+    """Return the seqs that a session's row holds."""
+    return () if noted is None else _SEQS.decode(noted)
+
+
+def change(connection: Connection, session: int, *, add: Collection[int] = (), drop: Collection[int] = ()) -> None:
+    """Have the next run of a session, which is locked, tell of *add* and no more of *drop*."""
+    noted = seqs_of(_READ.run(connection, b_key=session).scalar())
+    wanted = tuple(sorted({*noted, *add} - set(drop)))
+    if wanted != noted:
+        _SET.run(connection, b_key=session, b_noted=msgspec.json.encode(wanted) if wanted else None)
+
+
+def take(connection: Connection, session: int, noted: bytes | None) -> tuple[int, ...]:
+    """Return what the run that starts now tells of; *noted* is what the session's row holds."""
+    if noted is not None:
+        _SET.run(connection, b_key=session, b_noted=None)
+    return seqs_of(noted)

@@ -1,0 +1,400 @@
+"""Runs in the store: how they start, wait, end, resume and are cancelled. Each function is one transaction's work."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import CompoundSelect, Connection, bindparam, insert, select, union_all, update
+
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.objects import ACTIVE, ENDED
+from agent_core.errors import NewerRun, NotFound
+from agent_core.ids import new_id
+from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, NOTHING, Left, RunState, replay
+from agent_core.store import log
+from agent_core.store.codes import CODES, TYPES
+from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
+from agent_core.store.statements import Hot, word, words
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work import approvals, due, limits, notes, workers
+
+_PAUSES = (0, 1, 5, 30, 120)
+RUNG = "rung"
+RESTARTED = "restarted"
+Finish = Callable[[RunState], Sequence[FactBody]]
+
+_COLUMNS = (
+    RUN.c.key,
+    RUN.c.id,
+    RUN.c.session,
+    SESSION.c.id.label("session_id"),
+    RUN.c.parent,
+    RUN.c.status,
+    RUN.c.epoch,
+    RUN.c.owner,
+    RUN.c.due_at,
+    RUN.c.agent,
+    RUN.c.agent_version,
+    RUN.c.snapshot,
+    RUN.c.first_seq,
+    RUN.c.options,
+    SESSION.c.prefix,
+    SESSION.c.window_seq,
+    SESSION.c.noted,
+)
+_SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
+    RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
+)
+_BY_ID = Hot(_SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project")))
+_BY_KEY = Hot(_SELECT.where(RUN.c.key == bindparam("b_key")))
+_ACTIVE = Hot(
+    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
+)
+_ALL = (
+    _SELECT.add_columns(limits.CAP.label("max_runs"))
+    .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
+    .order_by(RUN.c.input_seq)
+)
+_QUEUED, _ALL_QUEUED = Hot(_ALL.limit(1)), Hot(_ALL)
+_SET_STATUS = Hot(
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"))
+    .values(status=bindparam("b_status"), owner=None, due_at=bindparam("b_due"), last_seq=bindparam("b_last"))
+    .returning(limits.CAP.label("max_runs"))
+)
+_HOLD = Hot(
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"))
+    .values(status="running", epoch=bindparam("b_epoch"), owner=bindparam("b_owner"), due_at=bindparam("b_due"))
+)
+_SET_PREFIX = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix")))
+_INSERT = Hot(
+    insert(RUN)
+    .values(
+        {
+            name: bindparam(f"b_{name}")
+            for name in (
+                "project", "id", "session", "agent", "agent_version", "status", "epoch", "owner", "input_seq",
+                "first_seq", "snapshot", "options",
+            )
+        }
+    )
+    .returning(RUN.c.key)
+)  # fmt: skip
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """*facts* that were written; *started* is the next run of the session, now to be driven.
+
+    *freed* is the key of a run that may have waited for this end: the oldest of a capped agent, or the session's next
+    where this worker has no room.
+    """
+
+    facts: list[Fact]
+    started: RunRef | None = None
+    freed: int | None = None
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """What a cancel did: *running* is the run whose driver must be interrupted, None when nothing is left to do."""
+
+    facts: list[Fact]
+    running: RunRef | None = None
+    started: RunRef | None = None
+    freed: int | None = None
+    was_over: bool = False
+
+
+def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
+    """Return the run named *run*, its session locked as `log.lock` does, and its status; raises `NotFound`."""
+    row = _held(connection, _BY_ID.run(connection, b_id=run, b_project=project).first())
+    if row is None:
+        raise NotFound("run", run)
+    return _ref(row), row.status
+
+
+def _held(connection: Connection, row: Any) -> Any:
+    """Return the run of *row* as it is once nobody else can write to its session."""
+    if row is None:
+        return None
+    log.lock(connection, row.session)
+    return _BY_KEY.run(connection, b_key=row.key).first()
+
+
+def find(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
+    """Return the run named *run* and its status; raises `NotFound`."""
+    row = _BY_ID.run(connection, b_id=run, b_project=project).first()
+    if row is None:
+        raise NotFound("run", run)
+    return _ref(row), row.status
+
+
+def active(connection: Connection, session: int) -> tuple[RunRef, str] | None:
+    """Return the session's active root run and its status."""
+    row = _ACTIVE.run(connection, b_session=session).first()
+    return (_ref(row), row.status) if row else None
+
+
+def next_queued(connection: Connection, session: int) -> RunRef | None:
+    """Return the queued root run whose message came first."""
+    row = _QUEUED.run(connection, b_session=session).first()
+    return _ref(row) if row else None
+
+
+def all_queued(connection: Connection, session: int) -> list[RunRef]:
+    """Return the session's queued root runs, in message order."""
+    return [_ref(row) for row in _ALL_QUEUED.run(connection, b_session=session)]
+
+
+def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
+    """Select *columns* of a session's active and queued root runs; ended ones are not looked at."""
+    roots = select(*columns).where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None))
+    # A query per partial index; asking for `input_seq` keeps SQLite from the index of all the session's runs.
+    queued = roots.where(RUN.c.status == word("queued"), RUN.c.input_seq > word(0))
+    return union_all(roots.where(RUN.c.status.in_(words(*ACTIVE))), queued)
+
+
+def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
+    """Insert *run*, running when *owner* is given, else queued; return it with its key."""
+    values: dict[str, Any] = {
+        "project": project,
+        "id": run.id,
+        "session": run.session,
+        "agent": run.agent,
+        "agent_version": run.agent_version,
+        "status": "running" if owner else "queued",
+        "epoch": run.epoch,
+        "owner": owner,
+        "input_seq": input_seq,
+        "first_seq": run.first_seq,
+        "snapshot": run.snapshot,
+        "options": run.options,
+    }
+    key = _INSERT.run(connection, **{f"b_{name}": value for name, value in values.items()}).scalar_one()
+    return replace(run, key=key)
+
+
+def append(
+    connection: Connection,
+    run: RunRef,
+    record: Sequence[FactBody],
+    announcement: Sequence[FactBody],
+    *,
+    after: int,
+    now: int,
+    left: Left = NOTHING,
+    owner: str | None = None,
+) -> Appended:
+    """Append as `log.append` does, and let the run's row follow a wait or an end that was written.
+
+    *left* is what no step took. With *owner* the session's next queued run is started in the same transaction.
+    """
+    written = log.append(connection, run, record, announcement, after=after, now=now)
+    if not written.whole:
+        _RELEASE.run(connection, b_key=run.key)
+    approvals.follow(connection, run, [*record, *(announcement if written.said else ())], now=now)
+    last = announcement[-1] if announcement else None
+    if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
+        return written
+    ended = settle(connection, run, last, written.facts[-1].seq, left=left, owner=owner, now=now)
+    facts = [*written.facts, *ended.facts]
+    return Appended(facts, written.missed, said=True, started=ended.started, freed=ended.freed)
+
+
+def settle(
+    connection: Connection,
+    run: RunRef,
+    last: e.Terminal | e.RunWaiting,
+    seq: int,
+    *,
+    left: Left,
+    owner: str | None,
+    now: int,
+) -> Ended:
+    """Let the rows follow *last*, the fact *seq* that ended *run* or put it to wait; start what comes next."""
+    if isinstance(last, e.RunWaiting):
+        status = "requires_action" if "client" in last.on else "waiting"
+        end = approvals.first_end(connection, run.key) if "approval" in last.on else None
+        cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=None, b_due=end).scalar()
+        return Ended([], freed=limits.first_waiting(connection, run.agent) if cap else None)
+    status = last.type.partition(".")[2]
+    cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=seq, b_due=None).scalar()
+    if run.parent is not None:
+        return Ended([])
+    adopted = _adopt(connection, run, left.owed, now) if left.owed else []
+    if left.notes:
+        notes.change(connection, run.session, add=left.notes)
+    started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
+    freed = limits.first_waiting(connection, run.agent) if cap else None
+    if freed is None and owner is None and (waits := next_queued(connection, run.session)):
+        freed = waits.key
+    return Ended([*adopted, *started.facts], started.started, freed)
+
+
+def start_next(connection: Connection, place: Place, *, owner: str, now: int) -> Ended:
+    """Start the session's first queued run for *owner*; not while another is active, or its agent's cap is reached."""
+    if active(connection, place.key):
+        return Ended([])
+    row = _QUEUED.run(connection, b_session=place.key).first()
+    if row is None or not limits.admits(connection, row.agent, row.max_runs, before=row.key):
+        return Ended([])
+    run = replace(_ref(row), epoch=row.epoch + 1)
+    bodies: list[FactBody] = [e.RunStarted(epoch=run.epoch, notes=notes.take(connection, place.key, row.noted))]
+    bodies += freeze(connection, run, row.prefix)
+    _HOLD.run(connection, b_key=run.key, b_epoch=run.epoch, b_owner=owner, b_due=None)
+    first = log.take_seqs(connection, place.key, len(bodies))
+    return Ended(log.write(connection, place, first, [(run, body) for body in bodies], now=now), run)
+
+
+def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
+    """Return the fact that changes the session's prompt prefix, when *run* needs another than *prefix*."""
+    if run.snapshot == prefix:
+        return []
+    _SET_PREFIX.run(connection, b_session=run.session, b_prefix=run.snapshot)
+    return [e.SnapshotFrozen(hash=run.snapshot, reason="run")]
+
+
+def resume(
+    connection: Connection, key: int, *, owner: str, cause: str, patience: int, epoch: int | None, now: int
+) -> Ended:
+    """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
+
+    A running run is taken from whoever has not beaten for *patience* milliseconds; from *owner* itself unless it was
+    only rung: it may be on its way to its driver. Every resume that gets nowhere lengthens the pause before the next
+    one (`due_at`); progress or a ring ends it. One that was found with another *epoch* is left to whoever took it
+    meanwhile. Raises `NewerRun` when a driver would meet facts that this version does not know.
+    """
+    row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
+    if row is None or row.status in ENDED or epoch not in (None, row.epoch):
+        return Ended([])
+    if not _is_readable(connection, row):
+        if row.owner != owner:
+            raise NewerRun(row.id)
+        _RELEASE.run(connection, b_key=key)
+        return Ended([])
+    place = Place(row.session, row.session_id)
+    if row.status == "queued":
+        return start_next(connection, place, owner=owner, now=now)
+    run = replace(_ref(row), epoch=row.epoch + 1)
+    if row.status == "running":
+        if cause == RUNG if row.owner == owner else not _FREE.run(connection, b_key=key, b_patience=patience):
+            return Ended([])
+        nobodys = HANDED_OVER if row.due_at is None else ANSWERED
+        cause = nobodys if row.owner is None else RESTARTED if cause == RUNG else cause
+    late = approvals.expire(connection, run, now) if row.status != "running" else []
+    if late or (row.status != "running" and cause != RUNG):
+        cause = DUE
+    vain = _vain(connection, run)
+    if vain and cause not in (RUNG, *BLAMELESS) and row.due_at is not None and row.due_at > now:
+        return Ended([])
+    pause = _PAUSES[min(vain, len(_PAUSES) - 1)]
+    _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
+    first = log.take_seqs(connection, run.session, 1)
+    begun = log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)
+    return Ended([*late, *begun], run)
+
+
+_FREE = Hot(select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner)))
+_RELEASE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None))
+_UNKNOWN = Hot(
+    select(EVENT.c.seq)
+    .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
+    .where(EVENT.c.type.not_in(words(*TYPES)))
+    .limit(1)
+)
+
+
+def _is_readable(connection: Connection, row: Any) -> bool:
+    """Tell whether this version knows every type of fact that a driver of the run would read."""
+    return not _UNKNOWN.run(connection, b_session=row.session, b_first=min(row.window_seq, row.first_seq))
+
+
+def cancel(
+    connection: Connection,
+    run: RunRef,
+    status: str,
+    wish: e.RunCancelling,
+    *,
+    finish: Finish,
+    owner: str | None,
+    now: int,
+) -> Cancelled:
+    """Note the *wish*; end the run here when nobody drives it (queued, waiting)."""
+    if status in ENDED:
+        return Cancelled([], was_over=True)
+    place = Place(run.session, run.session_id)
+    own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    if status == "running":  # whoever drives it hears of it, or finds this at its next sweep
+        due.note_news(connection, run.key)
+    heard = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
+    if status == "running" and any(body.clears or not wish.clears for body in heard):
+        return Cancelled([], running=run)
+    first = log.take_seqs(connection, run.session, 1)
+    facts = log.write(connection, place, first, [(run, wish)], now=now)
+    if status == "running":
+        return Cancelled(facts, running=run)
+    if owner is not None and not _is_readable(connection, _BY_KEY.run(connection, b_key=run.key).one()):
+        owner = None  # what comes next in this session is a newer version's
+    state = replay(run.id, [*own, *facts])
+    bodies = finish(state)
+    first = log.take_seqs(connection, run.session, len(bodies))
+    facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
+    approvals.follow(connection, run, bodies, now=now)
+    end = bodies[-1]
+    assert isinstance(end, e.TERMINAL)
+    ended = settle(connection, run, end, facts[-1].seq, left=state.left, owner=owner, now=now)
+    return Cancelled([*facts, *ended.facts], started=ended.started, freed=ended.freed)
+
+
+def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:
+    """Open a queued run for steered messages that *ended* left untaken."""
+    place = Place(ended.session, ended.session_id)
+    first = log.take_seqs(connection, ended.session, 1)
+    home = _HOME.run(connection, b_key=ended.session).one()
+    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=home.snapshot, options=None)
+    run = create(connection, run, owner=None, input_seq=min(orphans), project=home.project)
+    return log.write(connection, place, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
+
+
+_HOME = Hot(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
+_PROGRESS = Hot(
+    select(EVENT.c.type, EVENT.c.data)
+    .where(
+        EVENT.c.session == bindparam("b_session"),
+        EVENT.c.run == bindparam("b_run"),
+        EVENT.c.seq >= bindparam("b_first"),
+    )
+    .where(
+        EVENT.c.type.in_(words(*(CODES[x] for x in ("run.resumed", "step.completed", "tool.completed", "run.waiting"))))
+    )
+    .order_by(EVENT.c.seq.desc())
+    .limit(word(4 * len(_PAUSES)))
+)
+
+
+def _vain(connection: Connection, run: RunRef) -> int:
+    """Count the resumes of *run* since it last got anywhere; those that no crash was behind do not count."""
+    count = 0
+    for row in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
+        if row.type != CODES["run.resumed"]:
+            break
+        count += msgspec.json.decode(row.data, type=e.RunResumed).cause not in BLAMELESS
+    return count
+
+
+def _ref(row: Any) -> RunRef:
+    return RunRef(
+        key=row.key,
+        id=row.id,
+        session=row.session,
+        session_id=row.session_id,
+        parent=row.parent_id,
+        epoch=row.epoch,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        snapshot=row.snapshot,
+        first_seq=row.first_seq,
+        options=row.options,
+    )

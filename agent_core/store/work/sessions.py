@@ -1,0 +1,330 @@
+"""Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Select, bindparam, insert, literal, select, update
+
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
+from agent_core.errors import InvalidInput, NotFound, SessionBusy
+from agent_core.ids import new_id
+from agent_core.store import log
+from agent_core.store.codes import CODES
+from agent_core.store.log import EVENT, RUN, SESSION, Place
+from agent_core.store.statements import Hot, Rows, words
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work import notes
+from agent_core.store.work.blobs import BLOB
+from agent_core.store.work.catalog import AGENT
+
+_FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
+
+_MANY = 500
+"""Sessions that one query is about."""
+TITLE_LENGTH = 200
+"""Characters of a title: those of its column."""
+
+
+class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
+    """What the core needs of a session to work in it; *max_runs* is the cap of its agent, *noted* see `store.notes`."""
+
+    key: int
+    id: str
+    agent: int
+    agent_version: int
+    snapshot: str
+    prefix: str
+    actor: str
+    closed: bool
+    newest: int
+    window_seq: int
+    max_runs: int | None
+    noted: bytes | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.key, self.id)
+
+
+_INSERT = insert(SESSION)
+_SHARE_AGENT = Hot(
+    select(AGENT.c.key).where(AGENT.c.key == bindparam("b_agent")).with_for_update(read=True, key_share=True)
+)
+_CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
+_FIND = select(SESSION, _CAP.label("max_runs")).where(
+    SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")
+)
+_BY_ID, _HOLD = Hot(_FIND), Hot(_FIND.with_for_update())
+
+
+def find(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
+    """Return the session named *session*; raises `NotFound`."""
+    return _found(_BY_ID.run(connection, b_id=session, b_project=project), session)
+
+
+def hold(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
+    """Return the session named *session*, locked as `log.lock` does; raises `NotFound`."""
+    return _found(_HOLD.run(connection, b_id=session, b_project=project), session)
+
+
+def _found(rows: Rows, session: str) -> SessionRef:
+    row = rows.first()
+    if row is None:
+        raise NotFound("session", session)
+    return _ref(row)
+
+
+def by_address(connection: Connection, address: str, project: int = DEFAULT_PROJECT) -> str | None:
+    """Return the id of the session at *address*."""
+    query = select(SESSION.c.id).where(SESSION.c.project == project, SESSION.c.address == address)
+    return connection.execute(query).scalar()
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new session is made of."""
+
+    agent: int
+    agent_id: str
+    agent_version: int
+    snapshot: str
+    actor: Actor
+    metadata: dict[str, Any]
+    address: str | None
+    now: int
+
+
+def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, list[Fact]]:
+    """Insert a session with its first two facts; raises `NotFound` when its agent was removed meanwhile."""
+    if not _SHARE_AGENT.run(connection, b_agent=opening.agent):
+        raise NotFound("agent", opening.agent_id)
+    values = {
+        "project": DEFAULT_PROJECT,
+        "id": new_id("ses"),
+        "address": opening.address,
+        "agent": opening.agent,
+        "agent_version": opening.agent_version,
+        "actor": opening.actor.id,
+        "actor_kind": opening.actor.kind,
+        "about": {"actor": msgspec.to_builtins(opening.actor), "metadata": opening.metadata},
+        "closed": False,
+        "snapshot": opening.snapshot,
+        "prefix": opening.snapshot,
+        "next_seq": 3,
+        "window_seq": 1,
+    }
+    connection.execute(_INSERT, values)
+    ref = find(connection, str(values["id"]))
+    bodies: list[e.FactBody] = [
+        e.SessionOpened(agent=opening.agent_id, actor=opening.actor),
+        e.SnapshotFrozen(hash=opening.snapshot, reason="opened"),
+    ]
+    return ref, log.write(connection, ref.place, 1, [(None, body) for body in bodies], now=opening.now)
+
+
+def opener(connection: Connection, session: SessionRef) -> Actor:
+    """Return who opened a session, which never changes."""
+    about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
+    return msgspec.convert(about["actor"], Actor)
+
+
+def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
+    """Lay *patch* over the metadata of a session that is held; None takes an entry away."""
+    about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
+    laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
+    changed = {**about, "metadata": laid}
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about=changed))
+
+
+def beyond(connection: Connection, seen: Mapping[str, int]) -> set[str]:
+    """Return which of the sessions *seen* have facts beyond the seq of each."""
+    names, found = list(seen), set[str]()
+    for start in range(0, len(names), _MANY):
+        asked = select(SESSION.c.id, SESSION.c.next_seq).where(SESSION.c.id.in_(names[start : start + _MANY]))
+        found |= {row.id for row in connection.execute(asked) if row.next_seq > seen[row.id] + 1}
+    return found
+
+
+def get(connection: Connection, session: str) -> SessionObject:
+    """Return the session as clients read it; raises `NotFound`."""
+    row = _OBJECT.run(connection, b_id=session).first()
+    if row is None:
+        raise NotFound("session", session)
+    return _object(row)
+
+
+def listed(
+    connection: Connection,
+    *,
+    actor: str | None,
+    kinds: Collection[str] | None,
+    agent: str | None,
+    status: SessionStatus | None,
+    limit: int,
+    before: int | None,
+) -> Page[SessionObject]:
+    """Return up to *limit* sessions, newest first, with a key below *before*; *kinds* are those of their actors."""
+    query = _objects().order_by(SESSION.c.key.desc()).limit(limit + 1)
+    if actor is not None:
+        query = query.where(SESSION.c.actor == actor)
+    if kinds is not None:
+        query = query.where(SESSION.c.actor_kind.in_(kinds))
+    if agent is not None:
+        query = query.where((AGENT.c.id == agent) | (AGENT.c.name == agent))
+    if before is not None:
+        query = query.where(SESSION.c.key < before)
+    if status == "closed":
+        query = query.where(SESSION.c.closed == 1)
+    elif status == "idle":
+        query = query.where(SESSION.c.closed == 0, RUN.c.key.is_(None))
+    elif status is not None:
+        query = query.where(SESSION.c.closed == 0, RUN.c.status == status)
+    rows = connection.execute(query).all()
+    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
+    return Page(tuple(_object(row) for row in rows[:limit]), cursor)
+
+
+def close(connection: Connection, session: SessionRef) -> None:
+    """Close a session: it takes no more messages. Raises `SessionBusy` while something is to be answered."""
+    _refuse_busy(connection, session, "close")
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(closed=True))
+
+
+def rename(connection: Connection, session: SessionRef, title: str) -> None:
+    """Give a session another title."""
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(title=title[:TITLE_LENGTH]))
+
+
+def delete(connection: Connection, session: SessionRef) -> None:
+    """Remove a session and its log. Raises `SessionBusy` while something is to be answered."""
+    _refuse_busy(connection, session, "delete")
+    connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
+
+
+def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: Actor | None) -> str:
+    """Copy a session's log up to seq *at* (None: all) into a new session and return its id.
+
+    *at* must be a border: no run may be open there. Raises `InvalidInput` otherwise, `SessionBusy` for None while a run
+    is open.
+    """
+    last = source.newest if at is None else at
+    if not _FIRST_BORDER <= last <= source.newest:
+        raise InvalidInput("at", f"the session's facts go from {_FIRST_BORDER} to {source.newest}.")
+    query = select(RUN).where(RUN.c.session == source.key, RUN.c.first_seq <= last).order_by(RUN.c.key)
+    runs = [dict(run) for run in connection.execute(query).mappings()]
+    if any(run["last_seq"] is None or run["last_seq"] > last for run in runs):
+        if at is None:
+            raise SessionBusy(f"Session `{source.id}` is answering; wait, or fork at an earlier seq.")
+        raise InvalidInput("at", f"a run is open at seq {last}; choose the seq at which a run ended.")
+    row = connection.execute(select(SESSION).where(SESSION.c.key == source.key)).mappings().one()
+    about = {**row["about"], "forked_from": {"session": source.id, "at": last}}
+    if actor is not None:
+        about["actor"] = msgspec.to_builtins(actor)
+    copy = {**row, "id": new_id("ses"), "address": None, "next_seq": last + 1, "about": about, "closed": False}
+    compacted = _newest_of(connection, source, "context.compacted", last)
+    frozen = _newest_of(connection, source, "snapshot.frozen", last)
+    copy |= {
+        "actor": about["actor"]["id"],
+        "actor_kind": about["actor"]["kind"],
+        "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
+        "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
+    }
+    waiting = [seq for seq in notes.seqs_of(source.noted) if seq <= last]
+    copy["noted"] = msgspec.json.encode(waiting) if waiting else None
+    del copy["key"]
+    key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
+    _copy_log(connection, source.key, key, last, runs)
+    _copy_blobs(connection, source.key, key)
+    return str(copy["id"])
+
+
+def _copy_log(connection: Connection, source: int, target: int, last: int, runs: list[dict[str, Any]]) -> None:
+    keys: dict[int | None, int | None] = {None: None}
+    for run in runs:
+        old = run.pop("key")
+        parent = keys[run["parent"]]
+        values = {**run, "id": new_id("run"), "session": target, "parent": parent}
+        keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
+    old, new = RUN.alias("old_run"), RUN.alias("new_run")
+    twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)
+    copied = (
+        select(literal(target), EVENT.c.seq, new.c.key, EVENT.c.type, EVENT.c.time, EVENT.c.data)
+        .select_from(EVENT.outerjoin(old, old.c.key == EVENT.c.run).outerjoin(new, twin))
+        .where(EVENT.c.session == source, EVENT.c.seq <= last)
+    )
+    connection.execute(insert(EVENT).from_select(["session", "seq", "run", "type", "time", "data"], copied))
+
+
+def _copy_blobs(connection: Connection, source: int, target: int) -> None:
+    """Give the fork its own rows of the blobs that its log names, so that it outlives its parent."""
+    copied = select(BLOB.c.project, BLOB.c.id, literal(target), BLOB.c.mime, BLOB.c.data).where(
+        BLOB.c.session == source
+    )
+    connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data"], copied))
+
+
+def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int) -> bytes | None:
+    """Return the body of the newest fact of *kind* up to seq *last*."""
+    wanted = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[kind]) & (EVENT.c.seq <= last)
+    return connection.execute(select(EVENT.c.data).where(wanted).order_by(EVENT.c.seq.desc()).limit(1)).scalar()
+
+
+def _refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
+    query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(words(*ACTIVE, "queued")))
+    if connection.execute(query).first():
+        raise SessionBusy(f"Session `{session.id}` is answering; cancel its runs before you {verb} it.")
+
+
+def _objects() -> Select[Any]:
+    newest = select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == SESSION.c.next_seq - 1)
+    oldest = select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == 1)
+    return (
+        select(
+            SESSION,
+            AGENT.c.id.label("agent_id"),
+            RUN.c.status,
+            oldest.scalar_subquery().label("created_at"),
+            newest.scalar_subquery().label("active_at"),
+        )
+        .join(AGENT, AGENT.c.key == SESSION.c.agent)
+        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(words(*ACTIVE)))
+        .where(SESSION.c.project == DEFAULT_PROJECT)
+    )
+
+
+def _object(row: Any) -> SessionObject:
+    """Return the session of *row*; a statement that is run hot gives its JSON as text."""
+    about = msgspec.json.decode(row.about) if isinstance(row.about, str) else row.about
+    return SessionObject(
+        id=row.id,
+        agent=row.agent_id,
+        actor=msgspec.convert(about["actor"], Actor),
+        title=row.title,
+        status="closed" if row.closed else row.status or "idle",
+        metadata=about["metadata"],
+        created_at=row.created_at,
+        last_activity_at=row.active_at,
+    )
+
+
+def _ref(row: Any) -> SessionRef:
+    return SessionRef(
+        key=row.key,
+        id=row.id,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        snapshot=row.snapshot,
+        prefix=row.prefix,
+        actor=row.actor,
+        closed=bool(row.closed),
+        newest=row.next_seq - 1,
+        window_seq=row.window_seq,
+        max_runs=row.max_runs,
+        noted=row.noted,
+    )
+
+
+_OBJECT = Hot(_objects().where(SESSION.c.id == bindparam("b_id")))

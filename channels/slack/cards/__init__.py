@@ -1,0 +1,1 @@
+"""Approvals as cards and forms."""

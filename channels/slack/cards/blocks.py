@@ -1,0 +1,227 @@
+"""Cards: a question to people as messages of Slack, its arguments whole, its buttons below all of them; pure."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agent_core import ApprovalObject
+from channels.slack.cards import words as w
+from channels.slack.cards.words import Json, Sentence, Value, text
+from channels.slack.web_api import limits
+
+APPROVE, ALWAYS, EDIT, DENY = "approval_approve", "approval_always", "approval_edit", "approval_deny"
+"""The `action_id`s of a card's buttons; their value is the approval's id."""
+
+ROOM = limits.RICH_TEXT.value - 2_000
+"""Characters of arguments in one message; the rest is for the words around them."""
+BOX = limits.SECTION_TEXT.value - 100
+"""Characters of one box: no page tells how many it may have, so as many as any text."""
+ROWS = 100
+"""Rows of arguments in one message."""
+TEXT = limits.TEXT.value // 4
+"""Characters of arguments in a notification."""
+_GONE = "This question is not there any more."
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a card says besides its question: *agent* is who asks, *origin* the channel of the conversation.
+
+    *team* is the workspace that the card is shown in; one that is *careful* asks once more before a yes.
+    """
+
+    team: str
+    agent: str
+    origin: str | None = None
+    careful: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One message of a card; *text* is what notifications say of it."""
+
+    blocks: tuple[Json, ...]
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """Name what it shows."""
+        return hashlib.sha256(json.dumps([self.blocks, self.text]).encode()).hexdigest()[:16]
+
+    @property
+    def plain(self) -> "Page":
+        """The same words without form, for a Slack that refuses the blocks, and the buttons."""
+        words = "\n".join(_words(block) for block in self.blocks if block["type"] != "actions")
+        sections = [{"type": "section", "text": _plain(piece)} for piece in _pieces(words)]
+        return Page((*sections, *(block for block in self.blocks if block["type"] == "actions")), self.text)
+
+
+def pages(asked: ApprovalObject | None, about: About, *, least: int = 1) -> list[Page]:
+    """Return the messages of a card, *least* or more: who asks what, every argument, and below the last the buttons.
+
+    Once it is decided the first and the last say what became of it. None is a question that is not there any more.
+    """
+    if asked is None:
+        return [Page((_rich([text(_GONE)]),), _GONE)] * least
+    bodies = list(_packed(_rows(asked)))
+    said, last = _text(asked, about), len(bodies) - 1
+    found: list[Page] = []
+    for n, body in enumerate(bodies):
+        head = _head(asked, about, alone=last == 0) if n == 0 else []
+        tail = _tail(asked, about) if n == last else []
+        told = said if n == 0 else f"{said.splitlines()[0]} ({n + 1} of {last + 1})"
+        found.append(Page((*head, {"type": "rich_text", "elements": body}, *tail), told))
+    return [*found, *[Page(tuple(_tail(asked, about)), said)] * (least - len(found))]
+
+
+def _head(asked: ApprovalObject, about: About, *, alone: bool) -> list[Json]:
+    title = w.visible(" ".join(asked.title.split()))[: limits.HEADER_TEXT.value]
+    blocks: list[Json] = [{"type": "header", "text": _plain(title)}]
+    if asked.status != "open" and not alone:
+        blocks.append(_outcome(asked, about))
+    whom = [text(" for "), w.name(asked.asker)] if asked.asker else []
+    where = [text(" in "), {"type": "channel", "channel_id": about.origin}] if about.origin else []
+    who = [text(about.agent, bold=True), text(" asks"), *whom, *where]
+    blocks.append(_rich([*who, text(" to use "), text(w.visible(asked.tool), code=True), text(".")]))
+    if asked.detail:
+        blocks.append(_rich([text(w.visible(asked.detail))]))
+    if not alone:
+        goes_on = "What it is called with goes on in the messages below; the buttons are below the last one."
+        blocks.append({"type": "context", "elements": [_plain(goes_on)]})
+    return blocks
+
+
+def _tail(asked: ApprovalObject, about: About) -> list[Json]:
+    if asked.status != "open":
+        return [_outcome(asked, about)]
+    may: Sentence = [text("To decide: "), *w.responders(asked, about.team), text(". Open until ")]
+    counted = w.votes(asked, about.team)
+    said = [*may, w.date(asked.expires_at), text("."), *([text("\n"), *counted] if counted else [])]
+    return [_rich(said), {"type": "actions", "elements": list(_buttons(asked, about))}]
+
+
+def _outcome(asked: ApprovalObject, about: About) -> Json:
+    block = _rich(w.outcome(asked, about.team))
+    if asked.reason:
+        block["elements"].append({"type": "rich_text_quote", "elements": [text(w.visible(asked.reason))]})
+    return block
+
+
+def _buttons(asked: ApprovalObject, about: About) -> Iterator[Json]:
+    tool = w.visible(asked.tool)
+    sure = f"{tool} runs at once, with what the card says." if asked.quorum == 1 else f"It counts as one yes to {tool}."
+    yield _button(asked, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
+    if asked.remember:
+        for_good = f"{tool} runs now, and whenever it is wanted in this conversation nobody is asked again."
+        yield _button(asked, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", for_good))
+    if asked.edit:
+        yield _button(asked, EDIT, "Edit…", None, None)
+    yield _button(asked, DENY, "Deny…", "danger", None)
+
+
+def _button(asked: ApprovalObject, action: str, label: str, style: str | None, sure: tuple[str, str] | None) -> Json:
+    made: Json = {"type": "button", "action_id": action, "value": asked.id, "text": _plain(label)}
+    if style is not None:
+        made["style"] = style
+    if sure is not None:
+        title, words = sure
+        made["confirm"] = {
+            "title": _plain(title[: limits.CONFIRM_TITLE.value]),
+            "text": _plain(words[: limits.CONFIRM_TEXT.value]),
+            "confirm": _plain("Approve"),
+            "deny": _plain("Back"),
+        }
+    return made
+
+
+def _text(asked: ApprovalObject, about: About) -> str:
+    """Return what notifications say: the question, its outcome, and as much of the arguments as there is room for."""
+    said = [w.mrkdwn([text(w.visible(" ".join(asked.title.split())))])]
+    if asked.status != "open":
+        said.append(w.mrkdwn(w.outcome(asked, about.team)))
+    given = "\n".join(f"{value.name}: {value.text}" for value in w.values(asked.arguments))
+    more = "… (the card has all of it)" if len(given) > TEXT else ""
+    return "\n".join([*said, w.mrkdwn([text(given[:TEXT])]) + more]).strip()
+
+
+# ---- arguments ------------------------------------------------------------------------------------
+
+
+def _rows(asked: ApprovalObject) -> Iterator[Json]:
+    """Give the arguments that run, and below them those that were asked for in the place of corrected ones."""
+    if not asked.arguments:
+        yield _section([text("It is called with nothing.")])
+    yield from _values(asked.arguments)
+    before = {name: given for name, given in asked.asked.items() if asked.arguments.get(name, _NOTHING) != given}
+    if before:
+        yield _section([text("Asked for was:", italic=True)])
+        yield from _values(before)
+    if added := [w.visible(name) for name in asked.arguments if name not in asked.asked]:
+        names = ", ".join(added)
+        yield _section([text(f"Not asked for: {names if len(names) <= w.INLINE else len(added)}", italic=True)])
+
+
+def _values(arguments: dict[str, Any]) -> Iterator[Json]:
+    for value in w.values(arguments):
+        if value.box:
+            yield from _boxes(value)
+        else:
+            yield _section([text(f"{value.name}: ", bold=True), text(value.text, **value.style)])
+
+
+def _boxes(value: Value) -> Iterator[Json]:
+    pieces = list(_pieces(value.text))
+    for n, piece in enumerate(pieces, 1):
+        part = f", part {n} of {len(pieces)}" if len(pieces) > 1 else ""
+        yield _section([text(value.name, bold=True), text(f" ({len(value.text):,} characters{part}):")])
+        yield {"type": "rich_text_preformatted", "elements": [text(piece)]}
+
+
+def _pieces(words: str) -> Iterator[str]:
+    """Cut *words* where a line ends, else anywhere; the pieces together are all of it."""
+    rest = words
+    while len(rest) > BOX:
+        at = rest.rfind("\n", BOX // 2, BOX) + 1 or BOX
+        yield rest[:at]
+        rest = rest[at:]
+    yield rest
+
+
+def _packed(rows: Iterable[Json]) -> Iterator[list[Json]]:
+    """Put as many rows into one message as it holds; lines that follow one another are one section."""
+    taken: list[Json] = []
+    size = count = 0
+    for row in rows:
+        length = len(_words(row))
+        if taken and (size + length > ROOM or count >= ROWS):
+            yield taken
+            taken, size, count = [], 0, 0
+        if taken and taken[-1]["type"] == row["type"] == "rich_text_section":
+            taken[-1] = _section([*taken[-1]["elements"], text("\n"), *row["elements"]])
+        else:
+            taken.append(row)
+        size, count = size + length + 1, count + 1
+    yield taken
+
+
+def _words(part: Json) -> str:
+    """Return the words of a part of a block."""
+    if "elements" in part:
+        return ("\n" if part["type"] == "rich_text" else "").join(map(_words, part["elements"]))
+    said = part.get("text") or part.get("fallback") or w.mrkdwn([part])
+    return said if isinstance(said, str) else _words(said)
+
+
+def _section(sentence: Sentence) -> Json:
+    return {"type": "rich_text_section", "elements": sentence}
+
+
+def _rich(sentence: Sentence) -> Json:
+    return {"type": "rich_text", "elements": [_section(sentence)]}
+
+
+def _plain(words: str) -> Json:
+    return {"type": "plain_text", "text": words, "emoji": False}

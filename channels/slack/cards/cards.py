@@ -1,0 +1,214 @@
+"""cards: questions to people, shown in Slack where they are to be asked, until every card says what became of them.
+
+What is open the core tells at once if it happens in this process, and whenever it is looked for. What is kept of a card
+is how far it got, never what it says: whoever works on it reads the question anew.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from agent_core import ApprovalDecided, ApprovalObject, Clock, Core, Fact, NotFound, ParleyError, Unavailable
+from channels.ledger import LostPlace
+from channels.slack.cards.blocks import About, pages
+from channels.slack.cards.rows import PLANNED, SENT, SETTLED, SHOWN, Card, CardRows, Spot
+from channels.slack.cards.screen import CardScreen
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Workspaces
+from channels.sweep import Sweep
+
+SWEEP = 1.0
+"""Seconds between two looks for what other processes asked and decided, or left half done."""
+MOST = 20
+"""Cards that one process works on at once."""
+BEHIND = 5_000
+"""Milliseconds for which a card waits in its thread for what the agent says before it."""
+GIVEN_UP = 8
+"""Times that Slack is told of an outcome in vain before a card stays as it is; a click on it is told the outcome."""
+SLOWEST = 60.0
+_log = structlog.get_logger("parley.slack")
+
+
+class Cards:
+    """Shows questions in Slack; *resumed* is told of each session whose question was decided here.
+
+    *news* is set by whoever knows that there may be something to do.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        rows: CardRows,
+        workspaces: Workspaces,
+        clock: Clock,
+        *,
+        news: asyncio.Event | None = None,
+        resumed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._core, self._rows, self._workspaces, self._clock = core, rows, workspaces, clock
+        self._resumed = resumed
+        self._planned: set[str] = set()
+        self._working: dict[int, asyncio.Task[None]] = {}
+        self._sweep = Sweep("cards", self._look, clock, SWEEP, news=news)
+
+    async def start(self, *, alone: bool = False) -> None:
+        """Take up what an earlier process left; who is *alone* on the database waits for no lease."""
+        if alone:
+            await self._rows.vacate()
+        self._core.approvals.listen(self._heard)
+        self._sweep.start()
+
+    async def stop(self) -> None:
+        """Show no more; another process, or the next start, goes on where this one was."""
+        await self._sweep.stop(self._working.values())
+        with suppress(Unavailable):  # the leases end by themselves
+            await self._rows.release()
+
+    async def is_shown(self, approval: str, team: str, channel: str) -> bool:
+        """Tell whether an approval is asked in *channel* of *team*."""
+        return await self._rows.is_shown(approval, team, channel)
+
+    async def heal(self, approval: str, team: str, channel: str, ts: str) -> None:
+        """Have the message that was pressed on too late say what became of its question; raises a `SlackFailure`."""
+        space, asked = await self._workspaces.space(team), await self._asked(approval)
+        page = pages(asked, await self._about(asked, Spot(team, channel)))[-1]
+        await space.pacer.admit("chat.update", team, channel, Lane.FINAL)
+        await space.api.update(channel, ts, page.text, blocks=page.blocks)
+
+    def _heard(self, fact: Fact) -> None:
+        if isinstance(fact.body, ApprovalDecided):
+            self._resumed(fact.session)
+        self._sweep.news.set()
+
+    async def _look(self) -> None:
+        """Plan what nobody planned, and work on what is not as it should be."""
+        versions = await self._core.approvals.versions()
+        self._planned &= versions.keys()
+        for approval in versions.keys() - self._planned:
+            await self._plan(approval)
+        due = [
+            key
+            for key, approval, state, version in await self._rows.unsettled()
+            if key not in self._working and (state in (PLANNED, SENT) or version != versions.get(approval))
+        ]
+        room = MOST - len(self._working)
+        for card in await self._rows.claim(due[:room]) if due and room > 0 else []:
+            task = asyncio.create_task(self._guarded(card, versions.get(card.approval, "")), name=f"card-{card.id}")
+            self._working[card.key] = task
+            task.add_done_callback(partial(self._worked, card.key))
+
+    async def _plan(self, approval: str) -> None:
+        """Note where a question is to be asked; in its thread once that shows what leads to it."""
+        if (asked := await self._asked(approval)) is None:
+            return
+        thread = await self._thread(asked)
+        try:
+            spots = await self._elsewhere(asked, thread)
+        except f.SlackFailure as error:  # it does not say which workspace is the only one
+            _log.warning("slack.card_delayed", approval=approval, error=str(error))
+            return
+        is_early = self._clock.now() - asked.requested_at < BEHIND
+        if thread is None or not is_early or await self._rows.rests(asked.session):
+            spots += [Spot(thread.team, thread.channel, thread.root)] if thread else []
+            self._planned.add(approval)
+        if spots:
+            await self._rows.plan(approval, asked.session, spots)
+
+    def _worked(self, key: int, _task: asyncio.Task[None]) -> None:
+        del self._working[key]
+        self._sweep.news.set()  # there is room again, and more to do perhaps
+
+    async def _elsewhere(self, asked: ApprovalObject, thread: Thread | None) -> list[Spot]:
+        """Return where a question is to be asked besides its *thread*, as its agent's author said."""
+        found: list[Spot] = []
+        for place in asked.deliver_to:
+            kind, _, rest = place.partition(":")
+            team, _, channel = rest.rpartition("/")
+            if kind != "slack":
+                continue
+            if not (team := team or (thread.team if thread else await self._workspaces.only())):
+                _log.error("slack.card_unplaced", place=place, remedy="write it as slack:<workspace id>/<channel id>")
+                continue
+            found.append(Spot(team, channel))
+        return found
+
+    async def _guarded(self, card: Card, version: str) -> None:
+        """Bring a card up to date; whatever goes wrong, the sweep of some process takes it up again."""
+        try:
+            await self._bring(card, version)
+        except LostPlace:
+            _log.info("slack.card_elsewhere", card=card.id)
+        except ParleyError as error:
+            _log.warning("slack.card_not_shown", card=card.id, error=str(error))
+        except Exception:  # noqa: BLE001 - the boundary of a task: one card's fault is no other's
+            _log.exception("slack.failed", card=card.id)
+            with suppress(LostPlace, Unavailable):  # what is wrong may be there to stay
+                await self._rows.leave(card, again=SLOWEST * 2.0 ** min(card.tries, 6), tries=card.tries + 1)
+
+    async def _bring(self, card: Card, version: str) -> None:
+        asked = await self._asked(card.approval)
+        is_open = asked is not None and asked.status == "open"
+        if not is_open and not card.refs and card.state == PLANNED:  # decided before anybody was asked here
+            await self._rows.leave(card, state=SETTLED)
+            return
+        screen: CardScreen | None = None
+        try:
+            screen = CardScreen(self._rows, await self._workspaces.space(card.spot.team), self._clock, card)
+            await screen.open()
+            if is_open or screen.card.refs:
+                about = await self._about(asked, card.spot)
+                await screen.show(pages(asked, about, least=len(screen.card.refs)))
+        except (f.SlackFailure, NotFound) as error:
+            await self._put_off(screen.card if screen else card, error, is_open=is_open)
+            return
+        if asked is not None and screen.card.refs:
+            place = f"{screen.card.spot.place}:{screen.card.refs[0]}"
+            await self._core.approvals.note(asked.id, "delivered", surface="slack", place=place)
+        await self._rows.leave(screen.card, state=SHOWN if is_open else SETTLED, version=version, tries=0)
+
+    async def _put_off(self, card: Card, error: f.SlackFailure | NotFound, *, is_open: bool) -> None:
+        """Try again later: soon what passes by itself, slowly what people must mend."""
+        pause = min(2.0**card.tries, SLOWEST)
+        match error:
+            case f.Limited():
+                (await self._workspaces.space(card.spot.team)).pacer.penalty(
+                    error.method, card.spot.team, error.retry_after
+                )
+                pause = error.retry_after
+            case f.NotSent() | f.Uncertain():
+                _log.info("slack.card_delayed", card=card.id, error=str(error))
+            case _:
+                pause = SLOWEST if is_open else pause
+                if card.tries == 0:
+                    place = card.spot.place
+                    _log.error("slack.card_undelivered", approval=card.approval, place=place, error=str(error))
+        over = not is_open and card.tries >= GIVEN_UP
+        state = {"state": SETTLED} if over else {}
+        await self._rows.leave(card, again=pause, tries=card.tries + 1, **state)
+
+    async def _asked(self, approval: str) -> ApprovalObject | None:
+        try:
+            return await self._core.approvals.get(approval)
+        except NotFound:
+            return None
+
+    async def _thread(self, asked: ApprovalObject) -> Thread | None:
+        data = await self._rows.thread_of(asked.session)
+        return Thread.read(data) if data is not None else None
+
+    async def _about(self, asked: ApprovalObject | None, spot: Spot) -> About:
+        if asked is None:
+            return About(spot.team, "")
+        agent, origin = asked.agent, None
+        with suppress(NotFound):
+            agent = (await self._core.agents.get(asked.agent)).definition.name
+        thread = await self._thread(asked)
+        if thread is not None and thread.team == spot.team and thread.channel != spot.channel and not thread.is_dm:
+            origin = thread.channel
+        tool = await self._core.approvals.tool(asked.id) if asked.status == "open" else None
+        return About(spot.team, agent, origin, careful=tool is None or tool.effect == "write")

@@ -1,0 +1,257 @@
+"""The forms of a card: to say why not, and to correct what a tool is called with; pure.
+
+A form has a field for each argument that it can hold, made of the tool's schema and of what is asked; what is sent off
+is read by the same fields. A field that people left as it was keeps its argument, to the last space.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from agent_core import ApprovalObject, Fault
+from channels.slack.cards import words as w
+from channels.slack.cards.blocks import DENY, EDIT
+from channels.slack.cards.words import Json
+from channels.slack.web_api import limits
+
+REASON = "reason"
+FIELDS = limits.BLOCKS_PER_VIEW.value // 2
+VALUE = "value"
+"""The `action_id` of every field."""
+MOST_REASON = 2_000
+MOST_FAULT = 300
+"""Characters that stand at a field."""
+_LONG = 60
+"""Characters beyond which a text has more than one line to be written in."""
+Kind = Literal["text", "integer", "number", "choice", "json"]
+_KINDS: Mapping[Any, tuple[Kind, type]] = {
+    "string": ("text", str),
+    "integer": ("integer", int),
+    "number": ("number", float),
+}
+_WANTED: Mapping[Kind, str] = {"integer": "a whole number", "number": "a number", "json": "JSON"}
+
+
+@dataclass(frozen=True, slots=True)
+class CardAt:
+    """The card of *approval* whose buttons are at *ts* of *channel*, in the thread at *root*."""
+
+    approval: str
+    channel: str
+    ts: str
+    root: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument in a form: the *block* that asks for it, and what stands there at first, *shown* as text.
+
+    It is one of *choices*, by its number, or else of a *kind*.
+    """
+
+    name: str
+    block: str
+    kind: Kind
+    shown: str
+    required: bool
+    choices: tuple[Any, ...] = ()
+    hint: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether a form can hold it whole."""
+        return len(self.shown) <= limits.INPUT_TEXT.value and len(self.name) <= limits.INPUT_LABEL.value // 2
+
+
+def denying(asked: ApprovalObject, card: CardAt) -> Json:
+    """Return the form that asks why not."""
+    element = {"type": "plain_text_input", "action_id": VALUE, "multiline": True, "max_length": MOST_REASON}
+    reason = _input(REASON, "Why not?", element, hint="The agent is told. You may leave it out.", optional=True)
+    return _form(DENY, "Deny this call", "Deny", [_about(asked), reason], card)
+
+
+def editing(asked: ApprovalObject, schema: Json, card: CardAt) -> Json:
+    """Return the form that corrects the arguments; those that no form can hold are named and stay as they are."""
+    found = fields(asked, schema)
+    blocks = [_about(asked), *(_field(each) for each in found)]
+    if same := [w.visible(name) for name in asked.arguments if name not in {each.name for each in found}]:
+        said = f"Too long to be changed here, and kept as they are: {', '.join(same)}"
+        blocks.append(
+            _note(said if len(said) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
+        )
+    return _form(EDIT, "Edit and approve", "Approve", blocks, card)
+
+
+def written(card: CardAt) -> str:
+    """Return what a form keeps to itself: its card."""
+    return json.dumps([card.approval, card.channel, card.ts, card.root])
+
+
+def kept(metadata: str) -> CardAt:
+    """Return what `written` gave; raises `ValueError` or `TypeError` for anything else."""
+    return CardAt(*json.loads(metadata))
+
+
+def notice(words: str) -> Json:
+    """Return a form that only says something: mrkdwn."""
+    text = {"type": "mrkdwn", "text": words[: limits.SECTION_TEXT.value], "verbatim": True}
+    section = {"type": "section", "text": text}
+    return {"type": "modal", "title": _plain("Approval"), "close": _plain("Close"), "blocks": [section]}
+
+
+def fields(asked: ApprovalObject, schema: Json) -> list[Field]:
+    """Return the fields for what a tool may be called with, in the order of its schema."""
+    known: Json = schema.get("properties") or {}
+    required = schema.get("required") or ()
+    names = [*known, *(name for name in asked.arguments if name not in known)]
+    made = (
+        _of(name, f"arg_{n}", known.get(name), asked.arguments, required=name in required or name not in known)
+        for n, name in enumerate(names)
+    )
+    return [each for each in made if each.fits][:FIELDS]
+
+
+def _of(name: str, block: str, schema: Any, arguments: Json, *, required: bool) -> Field:
+    known = cast("Json", schema) if isinstance(schema, dict) else {}
+    given, value = name in arguments, arguments.get(name)
+    hint = w.visible(str(known.get("description") or ""))[: limits.INPUT_HINT.value]
+    if choices := _choices(known):
+        shown = next((str(n) for n, each in enumerate(choices) if given and _json(each) == _json(value)), "")
+        return Field(name, block, "choice", shown, required, choices, hint)
+    kind, like = _KINDS.get(str(known.get("type")), ("json", object))
+    if given and not (type(value) is like or (kind == "number" and type(value) is int)):
+        kind = "json"
+    shown = value if isinstance(value, str) and kind == "text" else _json(value, indent=2)
+    return Field(name, block, kind, shown if given else "", required, hint=hint)
+
+
+def _choices(schema: Json) -> tuple[Any, ...]:
+    """Return the values that are all there are, if a menu can hold them."""
+    found: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or ()
+    fit = len(found) <= limits.OPTIONS.value and all(len(_label(each)) <= limits.OPTION_TEXT.value for each in found)
+    return tuple(found) if fit else ()
+
+
+def _label(value: Any) -> str:
+    return w.visible(value) if isinstance(value, str) and value.strip() == value != "" else w.visible(_json(value))
+
+
+def read(found: Sequence[Field], values: Mapping[str, str | None], before: Json) -> tuple[Json, dict[str, str]]:
+    """Return the arguments that a form was filled with, and what is wrong with which block."""
+    arguments, errors = dict(before), dict[str, str]()
+    for each in found:
+        text = values.get(each.block) or ""
+        if _same(text, each.shown):
+            continue
+        try:
+            given, value = _parsed(each, text)
+        except ValueError as error:
+            errors[each.block] = str(error)
+            continue
+        if given:
+            arguments[each.name] = value
+        else:
+            arguments.pop(each.name, None)
+    return arguments, errors
+
+
+def marked(found: Sequence[Field], faults: Sequence[Fault]) -> dict[str, str]:
+    """Return what is said at which block: each of *faults* at the field that it is about, else at the first one."""
+    said = dict[str, str]()
+    for fault in faults:
+        block, place = _place(found, fault.path.removeprefix("arguments"))
+        words = f"{place}: {fault.message}" if place else fault.message
+        said[block] = f"{said[block]}; {words}" if block in said else words
+    return {block: words[:MOST_FAULT] for block, words in said.items()}
+
+
+def _place(found: Sequence[Field], path: str) -> tuple[str, str]:
+    """Return the block that *path* leads to, and the rest of it, where the field itself does not say it."""
+    for each in found:
+        for name in (f".{each.name}", f"['{each.name}']", f'["{each.name}"]'):
+            rest = path.removeprefix(name)
+            if path.startswith(name) and rest[:1] in ("", ".", "["):
+                return each.block, rest.removeprefix(".")
+    return found[0].block, path.removeprefix(".")
+
+
+def _parsed(field: Field, text: str) -> tuple[bool, Any]:
+    """Return whether a value was given, and which; raises `ValueError` with what is wrong in words."""
+    if field.kind == "text":
+        return bool(text.strip()) or field.required, text
+    if not text.strip():
+        if field.required:
+            raise ValueError("This has to be given.")
+        return False, None
+    if field.kind == "choice":
+        return True, field.choices[int(text)]
+    try:
+        value = json.loads(text, parse_constant=_refused)
+    except ValueError:
+        raise ValueError(f"This is to be {_WANTED[field.kind]}.") from None
+    if field.kind == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    wanted = {"integer": (int,), "number": (int, float)}.get(field.kind, (object,))
+    if not isinstance(value, wanted) or (field.kind != "json" and isinstance(value, bool)):
+        raise ValueError(f"This is to be {_WANTED[field.kind]}.")
+    return True, value
+
+
+def _refused(name: str) -> None:
+    raise ValueError(name)
+
+
+def _same(text: str, shown: str) -> bool:
+    """Tell whether a field was left as it was: on its way the spaces around a text may get lost."""
+    return text.replace("\r\n", "\n").strip() == shown.replace("\r\n", "\n").strip()
+
+
+# ---- blocks ---------------------------------------------------------------------------------------
+
+
+def _field(field: Field) -> Json:
+    label = w.visible(field.name) + (" (JSON)" if field.kind == "json" else "")
+    return _input(field.block, label, _element(field), hint=field.hint, optional=not _must(field))
+
+
+def _must(field: Field) -> bool:
+    return field.required and (field.kind != "text" or bool(field.shown))  # a text that is empty may stay so
+
+
+def _element(field: Field) -> Json:
+    if field.kind == "choice":
+        options = [{"text": _plain(_label(each)), "value": str(n)} for n, each in enumerate(field.choices)]
+        first = {"initial_option": options[int(field.shown)]} if field.shown else {}
+        return {"type": "static_select", "action_id": VALUE, "options": options, **first}
+    is_long = field.kind == "json" or "\n" in field.shown or len(field.shown) > _LONG
+    first = {"initial_value": field.shown} if field.shown else {}
+    multiline = is_long and field.kind not in ("integer", "number")
+    return {"type": "plain_text_input", "action_id": VALUE, "multiline": multiline, **first}
+
+
+def _input(block: str, label: str, element: Json, *, hint: str = "", optional: bool = False) -> Json:
+    made: Json = {"type": "input", "block_id": block, "label": _plain(label), "element": element, "optional": optional}
+    return {**made, "hint": _plain(hint)} if hint else made
+
+
+def _form(callback: str, title: str, submit: str, blocks: Sequence[Json], card: CardAt) -> Json:
+    made: Json = {"type": "modal", "callback_id": callback, "title": _plain(title), "submit": _plain(submit)}
+    return {**made, "close": _plain("Back"), "private_metadata": written(card), "blocks": list(blocks)}
+
+
+def _about(asked: ApprovalObject) -> Json:
+    sentence = [w.text(w.visible(asked.title), bold=True), w.text("  "), w.text(w.visible(asked.tool), code=True)]
+    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": sentence}]}
+
+
+def _note(words: str) -> Json:
+    return {"type": "context", "elements": [_plain(words)]}
+
+
+def _plain(words: str) -> Json:
+    return {"type": "plain_text", "text": words, "emoji": False}
+
+
+def _json(value: Any, *, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)

@@ -1,0 +1,190 @@
+"""What cards and whispers say of a question: who may decide, who did, and every argument as it is; pure.
+
+A sentence is a list of the inline elements of rich text, in which nothing is syntax. `mrkdwn` writes the same as text.
+"""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_core import Actor, ApprovalObject
+from channels.slack.outbound.text import escape, neutral
+
+Json = dict[str, Any]
+Sentence = list[Json]
+
+INLINE = 160
+"""Characters of a value that stands behind its name; a longer one has a box of its own."""
+_DATE = "{date_short_pretty} at {time}"
+_JOINERS = "\u200c\u200d"
+_SEEN = "\n\t"
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_ROLES = {"operators": "operators", "anyone": "anyone here", "not_asker": "nobody who asked for it"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One argument: its *name*, and its *text* in a *box* of its own or behind the name, as it is or as *code*."""
+
+    name: str
+    text: str
+    box: bool = False
+    code: bool = False
+
+    @property
+    def style(self) -> dict[str, bool]:
+        return {"code": True} if self.code else {}
+
+
+def text(words: str, **style: bool) -> Json:
+    """Return literal words, with a style such as `bold`."""
+    return {"type": "text", "text": words, **({"style": style} if style else {})}
+
+
+def date(at: int) -> Json:
+    """Return a time in milliseconds, which everybody reads in their own zone."""
+    seconds = at // 1000
+    said = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"type": "date", "timestamp": seconds, "format": _DATE, "fallback": said}
+
+
+def person(actor: Actor, team: str) -> Json:
+    """Return who somebody is: those of the workspace *team* by their account, for names can be taken."""
+    kind, _, rest = actor.id.partition(":")
+    home, _, user = rest.partition(":")
+    if kind == "slack" and home == team and user:
+        return {"type": "user", "user_id": user}
+    return name(actor)
+
+
+def name(actor: Actor) -> Json:
+    """Return somebody's name, which is no mention: nobody is called who need not come."""
+    return text(visible(actor.name or actor.id), bold=True)
+
+
+def responders(asked: ApprovalObject, team: str) -> Sentence:
+    """Return who may decide, by name."""
+    named = [_responder(each, asked, team) for each in asked.responders if each != "not_asker"]
+    if "not_asker" in asked.responders:
+        named = [*(named or [[text("anyone here")]]), [text("but not whoever asked")]]
+    return _joined(named, ", ")
+
+
+def _responder(named: str, asked: ApprovalObject, team: str) -> Sentence:
+    kind, _, rest = named.partition(":")
+    match kind:
+        case "asker" if asked.asker is not None:
+            return [name(asked.asker)]
+        case "asker":
+            return [text("whoever asked")]
+        case "actor":
+            return [person(Actor(rest, "user"), team)]
+        case "slack" if rest.startswith("S"):
+            return [{"type": "usergroup", "usergroup_id": rest}]
+        case "slack":
+            return [{"type": "user", "user_id": rest}]
+        case _:
+            return [text(_ROLES.get(named, named))]
+
+
+def outcome(asked: ApprovalObject, team: str) -> Sentence:
+    """Return what became of a question that is not open any more: what, by whom, when."""
+    by = [text(" by "), person(asked.decided_by, team)] if asked.decided_by else []
+    at = [text(", "), date(asked.decided_at)] if asked.decided_at is not None else []
+    match asked.status:
+        case "approved":
+            said = [text("Approved", bold=True), *by, *at]
+            if asked.is_edited:
+                said.append(text(", with other arguments than were asked for"))
+            if asked.remember and asked.votes and all(vote.remember for vote in asked.votes if vote.approved):
+                said.append(text(", and for the rest of this conversation"))
+            return [*said, text(".")]
+        case "denied":
+            return [text("Denied", bold=True), *by, *at, text(".")]
+        case "expired":
+            then = "so the call was denied" if asked.on_timeout == "deny" else "so the answer was given up"
+            return [text("Nobody decided in time", bold=True), *at, text(f": {then}.")]
+        case _:
+            return [text("Not asked any more", bold=True), *at, text(": the answer was stopped"), *by, text(".")]
+
+
+def votes(asked: ApprovalObject, team: str) -> Sentence:
+    """Return who said yes so far, where one yes is not enough."""
+    yes = [[person(vote.actor, team)] for vote in asked.votes if vote.approved]
+    if asked.quorum == 1:
+        return []
+    said = [text(f"{len(yes)} of {asked.quorum}", bold=True), text(" who must say yes")]
+    return [*said, text(": "), *_joined(yes, ", "), text(".")] if yes else [*said, text(" have.")]
+
+
+def mrkdwn(sentence: Iterable[Json]) -> str:
+    """Return *sentence* as text in which its mentions and times are such, and nothing else is."""
+    return "".join(map(_marked, sentence))
+
+
+def _marked(element: Json) -> str:
+    match element["type"]:
+        case "user":
+            return f"<@{element['user_id']}>"
+        case "usergroup":
+            return f"<!subteam^{element['usergroup_id']}>"
+        case "channel":
+            return f"<#{element['channel_id']}>"
+        case "date":
+            return f"<!date^{element['timestamp']}^{element['format']}|{element['fallback']}>"
+        case _:
+            return escape(neutral(element["text"]))
+
+
+def values(arguments: Mapping[str, Any]) -> Iterator[Value]:
+    """Give every argument, whole: texts as they are, all else as JSON, by its looks."""
+    for name, given in arguments.items():
+        label = visible(name) if name and name == name.strip() else _json(name)
+        if len(label) > INLINE:
+            yield Value("an argument of the name", label, box=True)
+            label = "its value"
+        if isinstance(given, str):
+            yield _text(label, given)
+        elif len(line := _json(given)) <= INLINE:
+            yield Value(label, line, code=True)
+        else:
+            yield Value(label, visible(json.dumps(given, ensure_ascii=False, indent=2)), box=True)
+
+
+def _text(label: str, given: str) -> Value:
+    if "\n" in given or len(given) > INLINE:
+        return Value(label, visible(given), box=True)
+    if given and given == given.strip():
+        return Value(label, visible(given))
+    return Value(label, _json(given), code=True)  # so that its spaces are seen
+
+
+def _json(given: Any) -> str:
+    return visible(json.dumps(given, ensure_ascii=False))
+
+
+def visible(words: str) -> str:
+    """Return *words* with every character that cannot be seen, or turns what is read, written as its number.
+
+    The joiners of scripts and emoji stay where no plain letter stands before them.
+    """
+    return "".join(
+        sign if _is_seen(sign, words[at - 1] if at else "") else f"\\u{{{ord(sign):x}}}"
+        for at, sign in enumerate(words)
+    )
+
+
+def _is_seen(sign: str, before: str) -> bool:
+    if sign in _JOINERS:
+        return bool(before) and not before.isascii()
+    return sign in _SEEN or unicodedata.category(sign) not in _HIDDEN
+
+
+def _joined(sentences: Iterable[Sentence], gap: str) -> Sentence:
+    found: Sentence = []
+    for sentence in sentences:
+        found += [text(gap), *sentence] if found else sentence
+    return found

@@ -1,0 +1,1 @@
+"""From Slack: payloads, mentions, commands, clicks."""

@@ -1,0 +1,198 @@
+"""asking: what every question from Slack goes through: who asks, which agent answers, what was said before, the core.
+
+Slack waits three seconds for its acknowledgement. What Slack itself must be asked has half of that; then the question
+goes ahead without it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import structlog
+
+from agent_core import (
+    Actor,
+    AgentObject,
+    Core,
+    Inbound,
+    NotFound,
+    ParleyError,
+    SessionObject,
+    Slack,
+    route,
+)
+from channels.slack.inbound.context import Look, Watermark, look, mentioned_in, stands
+from channels.slack.inbound.people import People, Person
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api import limits
+from channels.slack.web_api.workspaces import Installation
+
+PATIENCE = 1.5
+"""Seconds that Slack has to say who somebody is and what was said before."""
+NAMING = 0.1
+"""The last of them, which are not waited for names."""
+MOST_NOTED = 1_000
+NOBODY = "No agent answers here. Whoever runs me can name this channel, {channel}, in the settings of one."
+OUTSIDE = "I answer only people of the workspace that runs me."
+UNKNOWN = "I cannot see who you are, so I do not answer; whoever runs me finds the reason in my log."
+CLOSED = "This conversation was closed. Begin a new one, and I am there."
+_log = structlog.get_logger("parley.slack")
+
+
+class Shows(Protocol):
+    """Shows answers in Slack."""
+
+    async def want(self, session: str, thread: Thread) -> None:
+        """Note that *session* is to be answered in *thread*, before its message is taken in."""
+        ...
+
+    def show(self, session: str) -> None:
+        """Show *session* from now on."""
+        ...
+
+    async def home(self, team: str, user: str, channel: str) -> None:
+        """Suggest something to *user*, who has opened the app's Messages tab."""
+        ...
+
+
+class NotNow(ParleyError):
+    """What must be known first is not known in time; the same is welcome again."""
+
+    code = "not_now"
+
+
+class Notes:
+    """What is logged once."""
+
+    def __init__(self) -> None:
+        self._noted: set[str] = set()
+
+    def once(self, event: str, **more: str) -> None:
+        """Log *event* unless it was logged before."""
+        if (noted := f"{event} {more}") not in self._noted and len(self._noted) < MOST_NOTED:
+            self._noted.add(noted)
+            _log.warning(event, **more)
+
+    def failure(self, error: ParleyError | TimeoutError) -> None:
+        """Log what Slack did not tell; once if that does not pass, as with a scope that is missing."""
+        if isinstance(error, f.Unauthorised):
+            self.once("slack.refused", method=error.method, error=str(error))
+        else:
+            _log.info("slack.not_in_time", error=str(error) or "no answer in time")
+
+
+class Asking:
+    """Asks agents in the name of people in Slack."""
+
+    def __init__(self, core: Core, shows: Shows, people: People, *, patience: float = PATIENCE) -> None:
+        self.core, self.shows, self.people, self.notes = core, shows, people, Notes()
+        self._patience = patience
+        self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def until(self) -> float:
+        """Return the event loop's time up to which Slack may be waited for, from now on."""
+        return asyncio.get_running_loop().time() + self._patience
+
+    async def agent(self, session: SessionObject | None, thread: Thread) -> AgentObject | None:
+        """Return who answers in *thread*: the agent that does already, else the one whose place this is."""
+        if session is not None:
+            with suppress(NotFound):
+                return await self.core.agents.get(session.agent)
+        found = {agent.definition.name: agent for agent in await self.core.agents.all()}
+        return found.get(route((each.definition for each in found.values()), thread.team, thread.channel) or "")
+
+    async def who(self, home: Installation, user: str, slack: Slack, until: float) -> Person:
+        """Return who *user* is; raises `NotNow` when that decides whether they are answered, and may be known soon."""
+        try:
+            async with asyncio.timeout_at(until):
+                return await self.people.find(home, user)
+        except (f.SlackFailure, TimeoutError) as error:
+            self.notes.failure(error)
+            if slack.external == "answer" or isinstance(error, f.Unauthorised):
+                return Person(user, user, home.me.team, "unknown")
+        raise NotNow(f"Slack does not say who `{user}` is.")
+
+    async def names(self, home: Installation, text: str, until: float) -> dict[str, str]:
+        """Return the names of those whom the mrkdwn *text* mentions."""
+        return await self.people.names(home, mentioned_in(text), until=until)
+
+    async def look(
+        self, home: Installation, thread: Thread, mark: Watermark, *, before: str | None, until: float
+    ) -> Look | None:
+        """Return what was said behind *mark* and *before* a message; None when Slack does not say it in time.
+
+        Raises `Gone` when the thread is not there for us.
+        """
+        try:
+            async with asyncio.timeout_at(until):
+                return await look(home, self.people, thread, mark, before=before, until=until - NAMING)
+        except f.Gone:
+            raise
+        except (f.SlackFailure, TimeoutError) as error:
+            self.notes.failure(error)
+            return None
+
+    async def is_gone(self, home: Installation, thread: Thread, ts: str, until: float) -> bool:
+        """Tell whether the message at *ts* was deleted; not so when Slack does not say it in time."""
+        try:
+            async with asyncio.timeout_at(until):
+                return not await stands(home, thread, ts)
+        except (f.SlackFailure, TimeoutError) as error:
+            self.notes.failure(error)
+            return False
+
+    @asynccontextmanager
+    async def order(self, thread: Thread, until: float) -> AsyncGenerator[None]:
+        """Let the messages of a thread be taken in one after the other, as far as time allows."""
+        order = self._orders.setdefault(thread.address, asyncio.Lock())
+        held = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                held = await order.acquire()
+        try:
+            yield
+        finally:
+            if held:
+                order.release()
+
+    async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> None:
+        """Take *inbound* in. That it is to be shown is noted before, so that a kill in between loses nothing.
+
+        Raises what `Core.receive` raises.
+        """
+        if session is None:
+            name, address = thread.agent or "", thread.address
+            session = await self.core.open_session(agent=name, actor=inbound.actor, address=address)
+        await self.shows.want(session.id, thread)
+        await self.core.receive(session.id, inbound)
+        self.shows.show(session.id)
+
+
+def refusal(person: Person, slack: Slack) -> str | None:
+    """Return what an agent with these settings tells *person* instead of an answer, if it does not answer them."""
+    if slack.external == "answer" or not person.outside:
+        return None
+    return UNKNOWN if person.kind == "unknown" else OUTSIDE
+
+
+def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> Thread:
+    """Return *thread* with who is answered, who answers, and *words* as the title of its session."""
+    title = " ".join(words.split())[: limits.SESSION_TITLE.value] or None
+    team = thread.user_team if person.kind == "unknown" else person.team
+    slack, name = agent.definition.slack, agent.definition.name
+    about = replace(thread, user_team=team, title=title, agent=name)
+    return replace(about, allow_mentions=slack.allow_mentions, loading=slack.loading)
+
+
+def actor(home: Installation, user: str, name: str | None = None) -> Actor:
+    """Return *user* as the core knows them: no two workspaces share one."""
+    return Actor(f"slack:{home.me.team}:{user}", "user", name)
+
+
+def own_name(home: Installation, agent: AgentObject | None) -> Mapping[str, str]:
+    """Return how we are called where we are mentioned."""
+    return {home.me.user: agent.definition.name} if agent else {}

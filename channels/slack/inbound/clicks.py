@@ -1,0 +1,213 @@
+"""clicks: what people do with a card: approve, deny, correct. Whoever may not, or comes too late, is told so alone."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from agent_core import (
+    AlreadyDecided,
+    ApprovalObject,
+    Decider,
+    Decision,
+    InvalidInput,
+    NotAnApprover,
+    NotFound,
+    ParleyError,
+    Slack,
+    may_respond,
+)
+from channels.slack.cards import forms
+from channels.slack.cards import words as w
+from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
+from channels.slack.cards.forms import CardAt
+from channels.slack.cards.words import Json, text
+from channels.slack.inbound.asking import Asking, actor, refusal
+from channels.slack.inbound.groups import Belonging, Groups
+from channels.slack.inbound.intake import Filled, Pressed
+from channels.slack.web_api import failures as f
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Installation
+
+SURFACE = "slack"
+GONE = "This question is not there any more."
+LATE = "Too late: "
+NOT_YOURS = "This is not yours to decide. It is for: "
+NOT_SURE = "Slack does not tell me just now whether this is yours to decide. Try again in a moment."
+AGAIN = "That cannot be done just now. Try again in a moment."
+NO_FORM = "That took too long, so no form could be opened. Press the button again."
+NOTHING_TO_EDIT = "Nothing of this call can be changed any more; approve or deny it as it is."
+OPENING = 1.0
+"""Seconds for a form beyond those for who it is that asks for one: Slack takes it for three after the click."""
+_log = structlog.get_logger("parley.slack")
+
+
+class Shown(Protocol):
+    """Knows the cards, and shows them."""
+
+    async def is_shown(self, approval: str, team: str, channel: str) -> bool:
+        """Tell whether an approval is asked in *channel* of *team*."""
+        ...
+
+    async def heal(self, approval: str, team: str, channel: str, ts: str) -> None:
+        """Have the message that was pressed on too late say what became of its question."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """Does what people do with cards; *beside* does what nobody waits for."""
+
+    asking: Asking
+    groups: Groups
+    cards: Shown
+    beside: Callable[[Coroutine[Any, Any, None]], None]
+
+    async def pressed(self, home: Installation, pressed: Pressed) -> str | None:
+        """Take a press on a button; return what only that person reads, if there is something to say."""
+        until, card = self.asking.until(), pressed.card
+        asked = await self._asked(card.approval)
+        if asked is None:
+            return GONE
+        if asked.status != "open":
+            return self._late(home, card, asked)
+        by = await self._decider(home, pressed.user, card, asked, until)
+        if isinstance(by, str):
+            return by
+        if pressed.what in (EDIT, DENY) and may_respond(asked.responders, asked.asker, by, asked.speakers):
+            return await self._open(home, pressed, asked, until)
+        # Who may not is refused by the core, which keeps account of it.
+        yes = pressed.what in (APPROVE, ALWAYS)
+        vote = _vote(asked.id, by, approved=yes, remember=pressed.what == ALWAYS)
+        return await self._decide(home, card, vote)
+
+    async def filled(self, home: Installation, filled: Filled) -> Json | None:
+        """Take a form that was sent off; return what Slack is to do with it, if it is not to close.
+
+        What cannot be done just now leaves it open, with all that was written into it.
+        """
+        try:
+            return await self._filled(home, filled)
+        except ParleyError as error:
+            _log.warning("slack.not_taken", error=str(error))
+            return _faulty(next(iter(filled.values), None), AGAIN)
+
+    async def _filled(self, home: Installation, filled: Filled) -> Json | None:
+        until, card = self.asking.until(), filled.card
+        asked = await self._asked(card.approval)
+        if asked is None:
+            return _told(GONE)
+        if asked.status != "open":
+            return _told(self._late(home, card, asked))
+        by = await self._decider(home, filled.user, card, asked, until)
+        if isinstance(by, str):
+            return _told(by)
+        if filled.what == DENY:
+            reason = (filled.values.get(forms.REASON) or "").strip() or None
+            words = await self._decide(home, card, _vote(asked.id, by, approved=False, reason=reason))
+            return None if words is None else _told(words)
+        return await self._edited(home, filled, asked, by)
+
+    async def _edited(self, home: Installation, filled: Filled, asked: ApprovalObject, by: Decider) -> Json | None:
+        """Approve a call as it was corrected; what does not fit is said at its field, and then nothing is decided."""
+        fields = forms.fields(asked, await self._schema(asked))
+        arguments, errors = forms.read(fields, filled.values, asked.arguments)
+        if errors:
+            return _marked(errors)
+        corrected = None if arguments == asked.arguments else arguments
+        try:
+            words = await self._decide(home, filled.card, _vote(asked.id, by, approved=True, arguments=corrected))
+        except InvalidInput as error:
+            return _marked(forms.marked(fields, error.faults)) if fields else _told(error.message)
+        return None if words is None else _told(words)
+
+    async def _decide(self, home: Installation, card: CardAt, vote: Decision) -> str | None:
+        try:
+            await self.asking.core.approvals.decide(vote)
+        except NotFound:
+            return GONE
+        except AlreadyDecided:
+            return self._late(home, card, await self.asking.core.approvals.get(vote.approval))
+        except NotAnApprover:
+            asked = await self.asking.core.approvals.get(vote.approval)
+            return f"{NOT_YOURS}{w.mrkdwn(w.responders(asked, home.me.team))}."
+        return None
+
+    async def _open(self, home: Installation, pressed: Pressed, asked: ApprovalObject, until: float) -> str | None:
+        """Open the form that a button stands for."""
+        view = forms.denying(asked, pressed.card)
+        if pressed.what == EDIT:
+            if not asked.edit:
+                return NOTHING_TO_EDIT
+            view = forms.editing(asked, await self._schema(asked), pressed.card)
+        space = home.space
+        try:
+            async with asyncio.timeout_at(until + OPENING):
+                await space.pacer.admit("views.open", space.team, None, Lane.LIFECYCLE)
+                await space.api.views_open(pressed.trigger, view)
+        except (f.SlackFailure, TimeoutError) as error:
+            self.asking.notes.failure(error)
+            return NO_FORM
+        return None
+
+    async def _decider(
+        self, home: Installation, user: str, card: CardAt, asked: ApprovalObject, until: float
+    ) -> Decider | str:
+        """Return who *user* is to the policy of a question, or what they are told instead; raises `NotNow`.
+
+        A card counts only where its question is asked: there, who sees it is present and known by name and groups.
+        """
+        slack = Slack()
+        with suppress(NotFound):
+            slack = (await self.asking.core.agents.get(asked.agent)).definition.slack
+        person = await self.asking.who(home, user, slack, until)
+        if (words := refusal(person, slack)) is not None:
+            return words
+        who = actor(home, user, person.name)
+        if not await self.cards.is_shown(asked.id, home.me.team, card.channel):
+            return Decider(actor=who)
+        groups = [name.removeprefix("slack:") for name in asked.responders if name.startswith("slack:S")]
+        belonging = await self.groups.of(home, user, groups, until=until) if groups else Belonging(())
+        also = (f"slack:{user}", *(f"slack:{group}" for group in belonging.of))
+        by = Decider(actor=who, is_present=True, also=also)
+        if not belonging.sure and not may_respond(asked.responders, asked.asker, by, asked.speakers):
+            return NOT_SURE
+        return by
+
+    async def _schema(self, asked: ApprovalObject) -> Json:
+        tool = await self.asking.core.approvals.tool(asked.id)
+        return tool.parameters if tool is not None else {}
+
+    async def _asked(self, approval: str) -> ApprovalObject | None:
+        try:
+            return await self.asking.core.approvals.get(approval)
+        except NotFound:
+            return None
+
+    def _late(self, home: Installation, card: CardAt, asked: ApprovalObject) -> str:
+        """Have a card that still has its buttons say what became of its question; return the same for who pressed."""
+        self.beside(self.cards.heal(asked.id, home.me.team, card.channel, card.ts))
+        reason = [text(f" “{asked.reason}”")] if asked.reason else []
+        return f"{LATE}{w.mrkdwn([*w.outcome(asked, home.me.team), *reason])}"
+
+
+def _vote(approval: str, by: Decider, *, approved: bool, **more: Any) -> Decision:
+    return Decision(approval=approval, by=by, approved=approved, surface=SURFACE, **more)
+
+
+def _told(words: str) -> Json:
+    """Return what makes Slack show *words* in the place of a form."""
+    return {"response_action": "update", "view": forms.notice(words)}
+
+
+def _faulty(block: str | None, words: str) -> Json:
+    """Return what makes Slack show *words* at a field of a form, which stays as it is."""
+    return _told(words) if block is None else _marked({block: words[: forms.MOST_FAULT]})
+
+
+def _marked(words: dict[str, str]) -> Json:
+    """Return what makes Slack show *words* at the fields of a form, each by its block."""
+    return {"response_action": "errors", "errors": words}

@@ -1,0 +1,164 @@
+"""commands: questions that are no messages: a slash command, and the shortcut on a message."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClosed, Text
+from channels.slack.inbound.asking import CLOSED, NOBODY, Asking, actor, asked_by, refusal
+from channels.slack.inbound.context import Watermark, at, tell
+from channels.slack.inbound.intake import Commanded, Pointed, words
+from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
+from channels.slack.outbound.text import escape, neutral
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api import limits
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Installation
+
+POSTING = 1.0
+"""Seconds beyond those for names in which the question of a slash command must be posted: Slack waits for three."""
+ABSENT = "I am not in this channel. Invite me, and ask again."
+NOT_POSTED = "Slack does not let me post your question here just now. Try again in a moment."
+UNSURE = (
+    "It is not certain yet that I have your question. If it stands here I answer it in its thread; if not, I tell you "
+    "so within a minute."
+)
+MAYBE = "I could not find out whether your question stands here. If it does, mention me in its thread; else ask again."
+LOOKS = (1.0, 5.0, 20.0)
+"""Seconds before each look for a question of which nobody knows whether it was posted."""
+USAGE = "Ask me something: {command} your question"
+
+
+Begin = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What somebody *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
+
+    asked: Commanded
+    thread: Thread
+    text: str
+    by: Actor
+    since: int
+
+    @property
+    def name(self) -> str:
+        """What its post is known by; others may read it, so it is not the trigger itself."""
+        return f"{QUESTION}{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
+
+
+async def commanded(asking: Asking, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:
+    """Post the question for all to see and have it answered in its thread; return what only the asker is told.
+
+    What is to go on once that is told is left to *begin*.
+    """
+    until, me = asking.until(), home.me
+    where = Thread(me.team, asked.channel, "", asked.user, me.team, me.enterprise, is_dm=asked.channel.startswith("D"))
+    question = words(asked.text, me, await asking.names(home, asked.text, until))
+    if not question:
+        return USAGE.format(command=asked.command)
+    agent = await asking.agent(None, where)
+    if agent is None:
+        return NOBODY.format(channel=asked.channel)
+    person = await asking.who(home, asked.user, agent.definition.slack, until)
+    if (told := refusal(person, agent.definition.slack)) is not None:
+        return told
+    thread, by = asked_by(where, person, agent, question), actor(home, person.id, person.name)
+    put = _Question(asked, thread, question, by, clock.now())
+    try:
+        async with asyncio.timeout_at(until + POSTING):
+            root = await _post(home, put)
+        await _asked(asking, put, root)
+    except f.Gone:
+        return ABSENT
+    except (f.Limited, f.NotSent, f.Refused, f.Unauthorised) as error:
+        asking.notes.failure(error)
+        return NOT_POSTED
+    except (ParleyError, TimeoutError) as error:  # it may stand there, and if so it is to be answered
+        asking.notes.failure(error)
+        begin(_looked_for(asking, home, put, clock))
+        return UNSURE
+    return None
+
+
+async def _asked(asking: Asking, put: _Question, root: str) -> None:
+    """Have the question answered in the thread of its post at *root*."""
+    inbound = Inbound(
+        parts=(Text(put.text),),
+        actor=put.by,
+        key=f"command:{put.asked.trigger}",
+        metadata=Watermark(root).metadata,
+    )
+    await asking.ask(replace(put.thread, root=root), None, inbound)
+
+
+async def pointed(asking: Asking, home: Installation, asked: Pointed) -> str | None:
+    """Have an agent say something about a message, in its thread; return what only the asker is told."""
+    until, thread = asking.until(), asked.thread
+    agent = await asking.agent(await asking.core.find_session(thread.address), thread)
+    if agent is None:
+        return NOBODY.format(channel=thread.channel)
+    person = await asking.who(home, thread.user, agent.definition.slack, until)
+    if (told := refusal(person, agent.definition.slack)) is not None:
+        return told
+    async with asking.order(thread, until):
+        session = await asking.core.find_session(thread.address)
+        mark = Watermark.of(session.metadata if session else {})
+        try:
+            found = await asking.look(home, thread, mark.passed(asked.ts), before=None, until=until)
+        except f.Gone:
+            return ABSENT
+        shown = await tell(home, asking.people, (asked.message,), until=until)
+        newest = max((ts for ts in (asked.ts, found.newest if found else None) if ts), key=at)
+        note = Context(text="The message that is asked about:", source="note")
+        inbound = Inbound(
+            parts=(Text("Help with this message."),),
+            actor=actor(home, person.id, person.name),
+            key=f"shortcut:{asked.trigger}",
+            context=(*(found.context if found else ()), note, *shown),
+            metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
+        )
+        try:
+            await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
+        except SessionClosed:
+            return CLOSED
+    return None
+
+
+async def _post(home: Installation, put: _Question) -> str:
+    """Post the question of a command, and return the root of the thread in which it is answered."""
+    space, asked, most = home.space, put.asked, limits.TEXT.value - 100
+    shown = put.text if len(put.text) <= most else f"{put.text[:most]}…"
+    await space.pacer.admit("chat.postMessage", space.team, asked.channel, Lane.FIRST)
+    text = f"<@{asked.user}>: {escape(neutral(shown))}"
+    return await space.api.post(asked.channel, text, metadata=mark(put.name))
+
+
+async def _looked_for(asking: Asking, home: Installation, put: _Question, clock: Clock) -> None:
+    """Find out whether a question was posted, and have it answered, or tell the asker that it was not."""
+    told, space, asked = MAYBE, home.space, put.asked
+    for pause in LOOKS:
+        await clock.sleep(pause)
+        try:
+            if (root := await _found(home, put)) is not None:
+                await _asked(asking, put, root)
+                return
+            told = NOT_POSTED
+        except ParleyError as error:
+            told = MAYBE
+            asking.notes.failure(error)
+    await space.pacer.admit("chat.postEphemeral", space.team, asked.channel, Lane.EDIT)
+    await space.api.ephemeral(asked.channel, asked.user, told)
+
+
+async def _found(home: Installation, put: _Question) -> str | None:
+    """Return the `ts` of the question's post among the newest messages of the channel; raises a `SlackFailure`."""
+    space, channel, oldest = home.space, put.asked.channel, f"{put.since // 1000 - SKEW}.000000"
+    await space.pacer.admit("conversations.history", space.team, channel, Lane.FIRST)
+    page = await space.api.history(channel, oldest=oldest)
+    ours = [each["ts"] for each in page.messages if each.get("user") == home.me.user and marked(each) == put.name]
+    return ours[-1] if ours else None

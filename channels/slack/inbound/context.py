@@ -1,0 +1,203 @@
+"""context: what was said in a thread before the agent was called, or between two calls.
+
+A session remembers how far it has looked, by the `ts` of a message: its watermark. When a thread cannot be read in
+time, the message goes ahead of it, and the next call makes up for what lies behind the watermark.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_core import Context
+from channels.slack.inbound.intake import is_ours, text_of_message, words
+from channels.slack.inbound.people import People
+from channels.slack.outbound.finding import QUESTION, marked
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api.client import Json, Replies
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Installation
+
+METHOD = "conversations.replies"
+MOST = 50
+"""Messages that are told of at once, the newest ones; the root of the thread comes on top of them."""
+LENGTH = 20_000
+"""Characters that they have together."""
+ONE = 4_000
+"""Characters of one message."""
+PAGE = 200
+PAGES = 10
+"""Pages of a thread that are read in search of its newest messages."""
+_NO_THREAD = ("thread_not_found", "message_not_found")
+_SEEN, _AHEAD = "slack_seen", "slack_ahead"
+_MOST_AHEAD = 50
+_USER = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
+_SPEAKS = frozenset({None, "bot_message", "file_share", "thread_broadcast", "me_message"})
+
+
+def at(ts: str) -> tuple[int, int]:
+    """Return when a message was written, to compare by."""
+    seconds, _, rest = ts.partition(".")
+    return int(seconds), int(rest or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How far a session has looked: up to *seen*, and the messages *ahead* of it that it has taken in all the same."""
+
+    seen: str | None = None
+    ahead: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "Watermark":
+        """Return the watermark that a session's *metadata* hold."""
+        return cls(metadata.get(_SEEN), tuple(metadata.get(_AHEAD) or ()))
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """When the newest message was written that the session knows."""
+        return max((at(ts) for ts in (*self.ahead, *([self.seen] if self.seen else []))), default=(0, 0))
+
+    def covers(self, ts: str) -> bool:
+        """Tell whether the session has looked as far as *ts*."""
+        return self.seen is not None and at(ts) <= at(self.seen)
+
+    def moved(self, ts: str) -> "Watermark":
+        """Return it once all up to *ts* is known."""
+        return self if self.covers(ts) else Watermark(ts, tuple(each for each in self.ahead if at(each) > at(ts)))
+
+    def passed(self, ts: str) -> "Watermark":
+        """Return it once *ts* is taken in, and what lies before it is not known."""
+        return self if self.covers(ts) else replace(self, ahead=(*self.ahead, ts)[-_MOST_AHEAD:])
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The change of a session's metadata that keeps it."""
+        return {_SEEN: self.seen, _AHEAD: list(self.ahead) or None}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found behind a watermark, told as *context*; the newest message of it is *newest*."""
+
+    context: tuple[Context, ...]
+    newest: str | None
+
+
+async def look(
+    home: Installation, people: People, thread: Thread, mark: Watermark, *, before: str | None, until: float
+) -> Look:
+    """Read what others said in *thread* behind *mark*, and *before* a message; raises a `SlackFailure`.
+
+    Names are given to those who are known by the event loop's time *until*.
+    """
+    found, older = await _read(home, thread, mark.seen)
+    skipped = {*mark.ahead, *([before] if before else [])}
+    earlier = [each for each in found if before is None or at(each["ts"]) < at(before)]
+    wanted = [each for each in earlier if _tells(each, home, mark, skipped)]
+    newest = max((each["ts"] for each in found), key=at, default=None)
+    told = await tell(home, people, _bounded(wanted, thread.root), until=until)
+    left_out = older + len(wanted) - len(told)
+    if not left_out:
+        return Look(told, newest)
+    note = Context(text=f"{left_out} more messages of this thread are left out here.", source="note")
+    opening = 1 if wanted and wanted[0]["ts"] == thread.root else 0
+    return Look((*told[:opening], note, *told[opening:]), newest)
+
+
+async def behind(home: Installation, thread: Thread, ts: str) -> list[Json]:
+    """Return the newest messages of *thread* that were written after the one at *ts*; raises a `SlackFailure`."""
+    found, _ = await _read(home, thread, ts)
+    return [each for each in found if at(each["ts"]) > at(ts)]
+
+
+async def stands(home: Installation, thread: Thread, ts: str) -> bool:
+    """Tell whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
+    seconds, micros = at(ts)
+    before = f"{seconds - 1}.999999" if not micros else f"{seconds}.{micros - 1:06}"
+    try:
+        found = await _page(home, thread, oldest=before)
+    except f.Gone as error:
+        if error.reason not in _NO_THREAD:
+            raise
+        return False
+    return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in found.messages)
+
+
+async def tell(home: Installation, people: People, messages: Sequence[Json], *, until: float) -> tuple[Context, ...]:
+    """Return *messages* of Slack's as what the model is told, with the names that are known by *until*."""
+    names = await people.names(home, _people_in(messages), until=until)
+    return tuple(Context(text=_text(each, home, names), author=_author(each, names)) for each in messages)
+
+
+async def _read(home: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
+    """Return the newest messages of a thread behind *oldest*, its root before them, and how many lie between."""
+    cursor = None
+    found: list[Json] = []
+    dropped = 0
+    for _ in range(PAGES):
+        page = await _page(home, thread, oldest=oldest, cursor=cursor)
+        known = {each["ts"] for each in found}
+        found += [each for each in page.messages if each["ts"] not in known]
+        surplus = max(0, len(found) - 2 * PAGE)
+        del found[1 : 1 + surplus]
+        dropped += surplus
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return found, dropped
+
+
+async def _page(home: Installation, thread: Thread, *, oldest: str | None, cursor: str | None = None) -> Replies:
+    space = home.space
+    await space.pacer.admit(METHOD, space.team, thread.channel, Lane.FIRST, thread=thread.root)
+    try:
+        return await space.api.replies(thread.channel, thread.root, oldest=oldest, cursor=cursor, limit=PAGE)
+    except f.Limited as error:
+        space.pacer.penalty(METHOD, space.team, error.retry_after)
+        raise
+
+
+def _tells(message: Json, home: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
+    """Tell whether *message* is something that others said, or asked through us, and the session does not know."""
+    known = mark.covers(message["ts"]) or message["ts"] in skipped
+    is_others = not is_ours(message, home.me) or (marked(message) or "").startswith(QUESTION)
+    return not known and message.get("subtype") in _SPEAKS and is_others
+
+
+def _bounded(messages: list[Json], root: str) -> list[Json]:
+    """Return the root, if it is among *messages*, and as many of the newest as there is room for."""
+    opening = messages[:1] if messages and messages[0]["ts"] == root else []
+    kept: list[Json] = []
+    room = LENGTH
+    for each in reversed(messages[len(opening) :][-MOST:]):
+        room -= min(ONE, len(text_of_message(each)))
+        if room < 0:
+            break
+        kept.append(each)
+    return [*opening, *reversed(kept)]
+
+
+def _people_in(messages: Iterable[Json]) -> list[str]:
+    """Return who wrote *messages*, and who is mentioned in them."""
+    writers = [str(each["user"]) for each in messages if each.get("user") and not each.get("username")]
+    return [*writers, *(user for each in messages for user in _USER.findall(text_of_message(each)))]
+
+
+def mentioned_in(text: str) -> list[str]:
+    """Return the people that the mrkdwn *text* mentions."""
+    return _USER.findall(text)
+
+
+def _text(message: Json, home: Installation, names: Mapping[str, str]) -> str:
+    said = words(text_of_message(message), home.me, names)
+    said = said if len(said) <= ONE else f"{said[:ONE]}…"
+    files = len(message.get("files") or ())
+    return f"{said}\n({files} attached)".strip() if files else said
+
+
+def _author(message: Json, names: Mapping[str, str]) -> str:
+    user = str(message.get("user") or message.get("bot_id") or "")
+    profile: Json = message.get("bot_profile") or {}
+    return str(message.get("username") or names.get(user) or profile.get("name") or user or "somebody")

@@ -1,0 +1,70 @@
+"""groups: who is in a user group, as Slack said a moment ago."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent_core import Clock
+from channels.slack.inbound.asking import Notes
+from channels.slack.web_api import failures as f
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Installation
+
+METHOD = "usergroups.users.list"
+AGE = 60_000
+"""Milliseconds for which what Slack said of a group is taken for true."""
+SIZE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """The groups that somebody is *of*; *sure* unless Slack did not say it of all that were asked for, in time."""
+
+    of: tuple[str, ...]
+    sure: bool = True
+
+
+class Groups:
+    """The members of the user groups that this process was asked about lately."""
+
+    def __init__(self, clock: Clock, notes: Notes) -> None:
+        self._clock, self._notes = clock, notes
+        self._known: OrderedDict[tuple[str, str], tuple[int, frozenset[str]]] = OrderedDict()
+
+    async def of(self, home: Installation, user: str, groups: Iterable[str], *, until: float) -> Belonging:
+        """Return which of *groups* the *user* is in; what Slack does not tell by then they are not in."""
+        asked = list(dict.fromkeys(groups))
+        found = await asyncio.gather(*(self._has(home, group, user, until) for group in asked))
+        return Belonging(tuple(group for group, has in zip(asked, found, strict=True) if has), None not in found)
+
+    async def _has(self, home: Installation, group: str, user: str, until: float) -> bool | None:
+        """Tell whether *user* is in *group*; None when that may be known in a moment."""
+        try:
+            async with asyncio.timeout_at(until):
+                return user in await self._members(home, group)
+        except (f.Limited, f.NotSent, f.Uncertain, TimeoutError) as error:
+            self._notes.failure(error)
+            return None
+        except f.Unauthorised as error:  # the scope is missing
+            self._notes.failure(error)
+        except f.SlackFailure as error:
+            self._notes.once("slack.no_group", group=group, error=str(error))
+        return False
+
+    async def _members(self, home: Installation, group: str) -> frozenset[str]:
+        space, key = home.space, (home.me.team, group)
+        at, members = self._known.get(key, (-AGE, frozenset[str]()))
+        if self._clock.now() - at < AGE:
+            return members
+        await space.pacer.admit(METHOD, space.team, None, Lane.FIRST)
+        try:
+            members = frozenset(await space.api.usergroup_users(group))
+        except f.Limited as error:
+            space.pacer.penalty(METHOD, space.team, error.retry_after)
+            raise
+        self._known[key] = (self._clock.now(), members)
+        self._known.move_to_end(key)
+        while len(self._known) > SIZE:
+            self._known.popitem(last=False)
+        return members

@@ -1,0 +1,336 @@
+"""intake: what a payload of Slack's asks for, as a value; pure.
+
+Slack's words end here. What bots say asks for nothing, our own words least of all: so no two bots talk for ever.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
+from channels.slack.cards.forms import CardAt, kept
+from channels.slack.outbound.blocks import FEEDBACK, voted
+from channels.slack.outbound.text import clean, unescape
+from channels.slack.thread import Thread
+from channels.slack.web_api.client import Identity, Json
+
+ASK_MESSAGE = "ask_message"
+# A message that is more than words, or that was sent to the channel too; all others tell of things, not of words.
+_TOLD = frozenset({None, "file_share", "thread_broadcast"})
+_SLACK = frozenset({"USLACK", "USLACKBOT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Somebody wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name, with a number of *files*."""
+
+    thread: Thread
+    ts: str
+    text: str
+    mentioned: bool = False
+    files: int = 0
+
+    @property
+    def addressed(self) -> bool:
+        """Whether it is to us without doubt."""
+        return self.mentioned or self.thread.is_dm
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A message was edited at *at*: now it is *said*."""
+
+    said: Said
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The message at *ts* was deleted."""
+
+    thread: Thread
+    ts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Somebody pressed Stop at *at*."""
+
+    thread: Thread
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """Somebody gave the thread's session another *title* at *at*."""
+
+    thread: Thread
+    title: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Somebody opened the app's Messages tab."""
+
+    user: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """Somebody found the answer of *run* good or bad."""
+
+    user: str
+    run: str
+    good: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """Somebody asked by a slash command; *trigger* is what no other payload has."""
+
+    channel: str
+    user: str
+    user_team: str
+    command: str
+    text: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """Somebody asks about the message at *ts*, which *author* wrote."""
+
+    thread: Thread
+    ts: str
+    message: Json
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """Somebody pressed a button of a *card*: *what* is its `action_id`; *trigger* opens a form for three seconds."""
+
+    user: str
+    card: CardAt
+    what: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Somebody sent a form of a *card* off: *what* is its `callback_id`, *values* are by its blocks."""
+
+    user: str
+    card: CardAt
+    what: str
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A payload that nothing is known to do about; *kind* names its like."""
+
+    kind: str
+
+
+Asked = Said | Edited | Deleted | Stopped | Renamed | Opened | Voted | Commanded | Pointed | Pressed | Filled | Unknown
+Reading = Callable[[Json, Identity], Asked | None]
+
+
+def read(payload: Json, me: Identity) -> Asked | None:
+    """Return what *payload* asks of the app that is *me*; None when it asks for nothing."""
+    table, name, inner = _sorted(payload)
+    reading = table.get(name)
+    if reading is None:
+        return Unknown(f"{payload.get('type', 'payload')} {name}".strip()[:100])
+    try:
+        return reading(inner, me)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return Unknown(f"{name}, of an unknown form")
+
+
+def team_of(payload: Json) -> str:
+    """Return the workspace whose app *payload* is for."""
+    authorized: list[Json] = payload.get("authorizations") or []
+    named = [place.get("team_id") for place in authorized[:1]]
+    match payload.get("type"):
+        case "block_actions":  # people of elsewhere press our buttons, too
+            named.append(part(payload, "message").get("team"))
+        case "view_submission":
+            named.append(part(payload, "view").get("app_installed_team_id"))
+        case _:
+            pass
+    named += [part(payload, "team").get("id"), payload.get("team_id"), part(payload, "user").get("team_id")]
+    return next((str(team) for team in named if team), "")
+
+
+def part(payload: Json, name: str) -> Json:
+    """Return the object that *payload* has as *name*, an empty one if there is none."""
+    found: Any = payload.get(name)
+    return cast("Json", found) if isinstance(found, Mapping) else {}
+
+
+def words(text: str, me: Identity, names: Mapping[str, str]) -> str:
+    """Return what the mrkdwn *text* says, without the mention of ourselves that opens it unless that is all."""
+    said = text.strip()
+    rest = _mention(me).sub("", said, count=1).strip() if _mention(me).match(said) else said
+    return clean(unescape(rest or said, names)).strip()
+
+
+def text_of_message(message: Json) -> str:
+    """Return the mrkdwn of a message that may have none of its own, only attachments with a plain form."""
+    attached: list[Json] = message.get("attachments") or []
+    return message.get("text") or "\n".join(str(each.get("fallback") or each.get("text") or "") for each in attached)
+
+
+def is_ours(message: Json, me: Identity) -> bool:
+    """Tell whether the app itself wrote *message*."""
+    return message.get("user") == me.user or (bool(me.bot) and message.get("bot_id") == me.bot)
+
+
+def _sorted(payload: Json) -> tuple[Mapping[str, Reading], str, Json]:
+    """Return the table for payloads like this one, the name to look up in it, and what the reading is given."""
+    match payload:
+        case {"type": "event_callback", "event": {"type": str(name)} as event}:
+            return _EVENTS, name, event
+        case {"type": "block_actions", "actions": [{"action_id": str(name)}, *_]}:
+            return _ACTIONS, name, payload
+        case {"type": "message_action", "callback_id": str(name)}:
+            return _SHORTCUTS, name, payload
+        case {"type": "view_submission", "view": {"callback_id": str(name)}}:
+            return _FORMS, name, payload
+        case {"command": str()}:
+            return _COMMANDS, "", payload
+        case _:
+            return {}, "", payload
+
+
+def _said(event: Json, me: Identity) -> Said | None:
+    if event.get("subtype") not in _TOLD or _is_by_a_bot(event, me):
+        return None
+    text = str(event.get("text") or "")
+    mentioned = event["type"] == "app_mention" or _mention(me).search(text) is not None
+    return Said(_thread(event, me), event["ts"], text, mentioned, len(event.get("files") or ()))
+
+
+def _message(event: Json, me: Identity) -> Said | Edited | Deleted | None:
+    before = part(event, "previous_message")
+    match event.get("subtype"):
+        case "message_deleted":
+            return _deleted({**before, "channel": event["channel"], "ts": event["deleted_ts"]}, me)
+        case "message_changed":
+            now: Json = {**event["message"], "channel": event["channel"]}
+            if now.get("subtype") == "tombstone":  # a root with answers, deleted
+                return _deleted({**before, "channel": event["channel"], "ts": now["ts"]}, me)
+            at = _edited_at(now)
+            # Previews of links and our own updates are changes without an edit.
+            said = _said({"type": "message", **now}, me) if at and at != _edited_at(before) else None
+            return Edited(said, at) if said and at else None
+        case _:
+            return _said(event, me)
+
+
+def _deleted(message: Json, me: Identity) -> Deleted | None:
+    return None if _is_by_a_bot(message, me) else Deleted(_thread(message, me), message["ts"])
+
+
+def _stopped(event: Json, me: Identity) -> Stopped:
+    return Stopped(_thread({**event, "ts": event["thread_ts"]}, me), event["event_ts"])
+
+
+def _renamed(event: Json, me: Identity) -> Renamed:
+    return Renamed(_thread({**event, "ts": event["thread_ts"]}, me), event["title"], event["event_ts"])
+
+
+def _opened(event: Json, _: Identity) -> Opened | None:
+    return Opened(event["user"], event["channel"]) if event.get("tab") == "messages" else None
+
+
+def _nothing(_: Json, __: Identity) -> None:
+    """Ask for nothing: the event is known, and there is nothing to do about it."""
+
+
+def _voted(payload: Json, _: Identity) -> Voted | None:
+    vote = voted(str(payload["actions"][0].get("value") or ""))
+    return Voted(payload["user"]["id"], *vote) if vote else None
+
+
+def _commanded(payload: Json, me: Identity) -> Commanded:
+    text, trigger = str(payload.get("text") or ""), payload["trigger_id"]
+    return Commanded(payload["channel_id"], payload["user_id"], me.team, payload["command"], text, trigger)
+
+
+def _pointed(payload: Json, me: Identity) -> Pointed:
+    message: Json = payload["message"]
+    user: Json = payload["user"]
+    at = {"channel": payload["channel"]["id"], "ts": message["ts"], "thread_ts": message.get("thread_ts")}
+    thread = _thread({**at, "user": user["id"], "user_team": user.get("team_id")}, me)
+    return Pointed(thread, message["ts"], message, payload["trigger_id"])
+
+
+def _pressed(payload: Json, _: Identity) -> Pressed:
+    action, at = payload["actions"][0], payload["container"]
+    card = CardAt(action["value"], at["channel_id"], at["message_ts"], at.get("thread_ts"))
+    return Pressed(payload["user"]["id"], card, action["action_id"], payload["trigger_id"])
+
+
+def _filled(payload: Json, _: Identity) -> Filled:
+    view: Json = payload["view"]
+    fields: Mapping[str, Json] = part(part(view, "state"), "values")
+    values = {block: _value(element) for block, field in fields.items() for element in field.values()}
+    return Filled(payload["user"]["id"], kept(view["private_metadata"]), view["callback_id"], values)
+
+
+def _value(element: Json) -> str | None:
+    """Return what somebody wrote into a field, or chose there."""
+    given = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
+    return None if given is None else str(given)
+
+
+def _thread(message: Json, me: Identity) -> Thread:
+    """Return the thread of a message; one that is in none is the root of its own."""
+    channel: str = message["channel"]
+    return Thread(
+        team=me.team,
+        channel=channel,
+        root=message.get("thread_ts") or message["ts"],
+        user=message["user"],
+        user_team=message.get("user_team") or message.get("team") or me.team,
+        enterprise=me.enterprise,
+        is_dm=channel.startswith("D"),
+    )
+
+
+def _is_by_a_bot(message: Json, me: Identity) -> bool:
+    given = message.get("bot_id") or message.get("bot_profile") or message.get("subtype") == "bot_message"
+    return bool(given) or is_ours(message, me) or message.get("user") in _SLACK
+
+
+def _edited_at(message: Json) -> str | None:
+    return part(message, "edited").get("ts")
+
+
+def _mention(me: Identity) -> re.Pattern[str]:
+    return re.compile(rf"<@{re.escape(me.user)}(?:\|[^<>]*)?>")
+
+
+_EVENTS: Mapping[str, Reading] = MappingProxyType(
+    {
+        "agent_session_stopped": _stopped,
+        "agent_session_title_changed": _renamed,
+        "app_context_changed": _nothing,
+        "app_home_opened": _opened,
+        "app_mention": _said,
+        "message": _message,
+    }
+)
+_ACTIONS: Mapping[str, Reading] = MappingProxyType(
+    {FEEDBACK: _voted, **dict.fromkeys((APPROVE, ALWAYS, EDIT, DENY), _pressed)}
+)
+_FORMS: Mapping[str, Reading] = MappingProxyType({EDIT: _filled, DENY: _filled})
+_SHORTCUTS: Mapping[str, Reading] = MappingProxyType({ASK_MESSAGE: _pointed})
+_COMMANDS: Mapping[str, Reading] = MappingProxyType({"": _commanded})

@@ -1,0 +1,205 @@
+"""listen: how Slack reaches us, by signed requests or by Socket Mode, and the one thing that is done with a payload.
+
+slack-bolt checks the signatures, answers Slack's handshakes and speaks Socket Mode. It is given no bot token: what the
+app asks of Slack goes through `SlackApi`. A payload is acknowledged once it is taken in, and not before.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+import aiohttp
+import structlog
+from fastapi import APIRouter
+from slack_bolt.adapter.fastapi.async_handler import AsyncSlackRequestHandler
+from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agent_core import NotFound, ParleyError
+from channels.slack.cards.forms import notice
+from channels.slack.inbound import intake
+from channels.slack.inbound.asking import NotNow
+from channels.slack.inbound.receive import Receiver
+from channels.slack.web_api.client import BASE_URL, Json
+from channels.slack.web_api.workspaces import Installation, Workspaces
+
+PATHS = ("/slack/events", "/slack/interactivity", "/slack/commands")
+PING = 5.0
+"""Seconds between two signs of life on a socket; one that is deaf is left after two and a half times as many."""
+STALE = 30.0
+"""Seconds without a connection after which the address of the next one, which is good once, is asked for anew."""
+SETTLE = 3.0
+"""Seconds that what is being taken in has at the end."""
+TELLING = 1.0
+"""Seconds in which a person is told something by a shortcut's own address, before Slack hears that it is taken in."""
+MEETING = 1.0
+"""Seconds in which Slack must say who this app is where something came in: it waits for three."""
+AGAIN = "I cannot take that just now. Try again in a moment."
+_BAD_REQUEST, _FAILED, _UNAVAILABLE = 400, 500, 503
+_log = structlog.get_logger("parley.slack")
+
+Respond = Callable[..., Awaitable[Any]]
+
+
+class Listener:
+    """Slack's deliveries for all workspaces of the app; what they ask for is done by *receiver*."""
+
+    def __init__(
+        self, receiver: Receiver, workspaces: Workspaces, *, signing_secret: str | None, api_url: str = BASE_URL
+    ) -> None:
+        self._receiver, self._workspaces, self._api_url = receiver, workspaces, api_url
+        self._signed = bool(signing_secret)
+        self._taking: set[asyncio.Task[Any]] = set()
+        self._meeting = MEETING
+        self._app = AsyncApp(
+            name="parley",
+            logger=_quiet("parley.slack.bolt", logging.ERROR),
+            client=_client(None, api_url),
+            signing_secret=signing_secret or "",
+            authorize=_authorize,
+            # Its say() would read threads, and its other words are not those of Agent Sessions.
+            attaching_conversation_kwargs_enabled=False,
+            ignoring_self_events_enabled=False,
+            process_before_response=True,
+        )
+        cast("Any", self._app).use(self._take)
+        self._requests = AsyncSlackRequestHandler(self._app)
+
+    def router(self) -> APIRouter:
+        """Return the routes for Slack's requests; without a signing secret there are none."""
+        router = APIRouter(include_in_schema=False)
+        for path in PATHS if self._signed else ():
+            router.add_api_route(path, self.http, methods=["POST"])
+        return router
+
+    async def http(self, request: Request) -> Response:
+        """Answer one request: 401 without Slack's signature, 503 when Slack is to send the same again."""
+        try:
+            return await self._requests.handle(request)
+        except (ValueError, TypeError, AttributeError):  # Bolt reading what is not of Slack's form, so not signed
+            return Response(status_code=_BAD_REQUEST)
+
+    @asynccontextmanager
+    async def socket(self, app_token: str, *, ping: float = PING) -> AsyncGenerator[None]:
+        """Listen by Socket Mode for as long as the block lasts, whether or not Slack can be reached now."""
+        client, logger = _client(app_token, self._api_url), _quiet("parley.slack.socket", logging.WARNING)
+        handler = AsyncSocketModeHandler(self._app, app_token, logger=logger, web_client=client, ping_interval=ping)
+        handler.client.proxy = client.proxy
+        beside = [asyncio.create_task(handler.connect_async()), asyncio.create_task(_renew(handler))]
+        try:
+            yield
+        finally:
+            await self._settled()
+            await _close(handler, beside)
+
+    async def _settled(self) -> None:
+        """Return once what came in is taken in, within bounds."""
+        if self._taking:
+            await asyncio.wait(self._taking, timeout=SETTLE)
+
+    async def _take(self, body: dict[str, Any], respond: Respond) -> BoltResponse:
+        """Take one payload in and acknowledge it; Bolt calls this last of its middleware."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._taking.add(task)
+        try:
+            said = await self._asked(body)
+        except NotFound as error:
+            self._receiver.note("slack.not_ours", error=str(error))
+            return BoltResponse(status=200, body="")
+        except ParleyError as error:
+            _log.warning("slack.not_taken", error=str(error))
+            if body.get("type") == "event_callback":  # Slack sends it again
+                return BoltResponse(status=_UNAVAILABLE, body="")
+            said = AGAIN
+        except Exception:  # noqa: BLE001 - the boundary: Slack may send it again, and the log says what is wrong
+            _log.exception("slack.failed")
+            return BoltResponse(status=_FAILED, body="")
+        finally:
+            self._taking.discard(task)
+        if said is None:
+            return BoltResponse(status=200, body="")
+        return await _told(said, body, respond) if isinstance(said, str) else _answered(said)
+
+    async def _asked(self, body: Json) -> str | Json | None:
+        home = await self._home(intake.team_of(body))
+        asked = intake.read(body, home.me)
+        return None if asked is None else await self._receiver.take(home, asked)
+
+    async def _home(self, team: str) -> Installation:
+        """Return who we are in *team*; raises `NotNow` when Slack does not say so in time: the same may come again."""
+        try:
+            async with asyncio.timeout(self._meeting):
+                return await self._workspaces.find(team)
+        except TimeoutError:
+            raise NotNow("Slack does not say in time who this app is.") from None
+
+
+async def _authorize(team_id: str | None, enterprise_id: str | None) -> AuthorizeResult:
+    """Let everything by that Slack has signed: which workspace it is of is found later, and no token is needed."""
+    return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id)
+
+
+async def _told(words: str, body: Json, respond: Respond) -> BoltResponse:
+    """Acknowledge with *words* that only the person who asked reads, in the thread that they asked in."""
+    if "command" in body:
+        return _answered({"response_type": "ephemeral", "text": words})
+    if body.get("type") == "view_submission":
+        return _answered({"response_action": "update", "view": notice(words)})
+    if body.get("response_url"):
+        root = intake.part(body, "container").get("thread_ts")
+        try:
+            async with asyncio.timeout(TELLING):
+                await respond(text=words, response_type="ephemeral", replace_original=False, thread_ts=root)
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            _log.info("slack.not_told", error=type(error).__name__)
+    return BoltResponse(status=200, body="")
+
+
+def _answered(said: Json) -> BoltResponse:
+    return BoltResponse(status=200, body=json.dumps(said), headers={"content-type": "application/json"})
+
+
+async def _renew(handler: AsyncSocketModeHandler) -> None:
+    """Have a connection that cannot be made ask for another address: the SDK would try the old one for ever."""
+    while True:
+        await asyncio.sleep(STALE)
+        if not await handler.client.is_connected():
+            handler.client.wss_uri = None
+
+
+async def _close(handler: AsyncSocketModeHandler, beside: list[asyncio.Task[None]]) -> None:
+    """End a connection and all that the SDK has running for it."""
+    for task in beside:
+        task.cancel()
+    await asyncio.gather(*beside, return_exceptions=True)
+    client: Any = handler.client
+    await handler.close_async()
+    running = (client.message_processor, client.current_session_monitor, client.message_receiver)
+    await asyncio.gather(*(each for each in running if each is not None), return_exceptions=True)
+
+
+def _client(token: str | None, api_url: str) -> AsyncWebClient:
+    """Return the SDK's client; unlike the SDK it heeds NO_PROXY."""
+    client = AsyncWebClient(token, base_url=api_url, logger=_quiet("parley.slack.sdk", logging.INFO))
+    if proxy_bypass(urlsplit(api_url).hostname or ""):
+        client.proxy = None
+    return client
+
+
+def _quiet(name: str, level: int) -> logging.Logger:
+    """Return a logger for a library that would write whole messages, and addresses that are good once, at DEBUG."""
+    logger = logging.getLogger(name)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(level)
+    return logger

@@ -1,0 +1,126 @@
+"""people: who somebody in Slack is: a name, and whether they are of the workspace, a guest, or from outside."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_core import Clock
+from channels.slack.inbound.intake import part
+from channels.slack.web_api import failures as f
+from channels.slack.web_api.client import Identity, Json
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Installation
+
+Kind = Literal["member", "guest", "stranger", "bot", "unknown"]
+METHOD = "users.info"
+AGE = 3_600_000
+"""Milliseconds for which what Slack said of somebody is taken for true."""
+SIZE = 10_000
+MOST = 25
+"""People who are looked up for one message; those beyond are called by their ids."""
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody: *team* is the workspace that they belong to. Of those who are *unknown* Slack tells nothing."""
+
+    id: str
+    name: str
+    team: str
+    kind: Kind = "member"
+
+    @property
+    def outside(self) -> bool:
+        """Whether they are not the workspace's own people, as far as is known."""
+        return self.kind in ("guest", "stranger", "unknown")
+
+
+class People:
+    """Everybody whom this process has met lately. Whoever waits for the same person waits for one call."""
+
+    def __init__(self, clock: Clock, *, size: int = SIZE) -> None:
+        self._clock, self._size = clock, size
+        self._known: OrderedDict[Key, tuple[int, Person]] = OrderedDict()
+        self._asking: dict[Key, asyncio.Task[Person]] = {}
+
+    async def find(self, home: Installation, user: str) -> Person:
+        """Return who *user* is; raises a `SlackFailure`. A caller who gives up leaves the answer to the next one."""
+        if (person := self.known(home, user)) is not None:
+            return person
+        key = (home.me.team, user)
+        if (asking := self._asking.get(key)) is None:
+            asking = self._asking[key] = asyncio.create_task(self._ask(home, user))
+            asking.add_done_callback(lambda done: self._asked(key, done))
+        return await asyncio.shield(asking)
+
+    async def names(self, home: Installation, users: Iterable[str], *, until: float) -> dict[str, str]:
+        """Return the names of *users* that are known by the event loop's time *until*, by their ids."""
+        wanted = list(dict.fromkeys(users))[:MOST]
+        asked = [asyncio.ensure_future(self.find(home, user)) for user in wanted]
+        if asked:
+            await asyncio.wait(asked, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+        for each in asked:
+            each.cancel()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        return {person.id: person.name for person in found if isinstance(person, Person)}
+
+    def known(self, home: Installation, user: str) -> Person | None:
+        """Return who *user* is if Slack need not be asked."""
+        at, person = self._known.get((home.me.team, user), (0, None))
+        if person is None or self._clock.now() - at >= AGE:
+            return None
+        self._known.move_to_end((home.me.team, user))
+        return person
+
+    async def close(self) -> None:
+        """Ask nothing more."""
+        asking = list(self._asking.values())
+        for each in asking:
+            each.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ask(self, home: Installation, user: str) -> Person:
+        try:
+            said = await self._call(home, user)
+        except f.Uncertain:  # to look somebody up twice does no harm
+            said = await self._call(home, user)
+        return person_of(said, home.me)
+
+    async def _call(self, home: Installation, user: str) -> Json:
+        space = home.space
+        await space.pacer.admit(METHOD, space.team, None, Lane.FIRST)
+        try:
+            return await space.api.user(user)
+        except f.Limited as error:
+            space.pacer.penalty(METHOD, space.team, error.retry_after)
+            raise
+
+    def _asked(self, key: Key, done: asyncio.Task[Person]) -> None:
+        del self._asking[key]
+        # Asked for the error too: whoever waited may be gone.
+        if not done.cancelled() and done.exception() is None:
+            self._known[key] = (self._clock.now(), done.result())
+            self._known.move_to_end(key)
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+
+
+def person_of(user: Json, me: Identity) -> Person:
+    """Return who Slack's *user* object tells of, as the app sees them that is *me*."""
+    profile = part(user, "profile")
+    name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
+    team = str(user.get("team_id") or me.team)
+    return Person(str(user["id"]), str(name or user["id"]), team, _kind(user, team, me))
+
+
+def _kind(user: Json, team: str, me: Identity) -> Kind:
+    organisation = part(user, "enterprise_user").get("enterprise_id")
+    akin = team == me.team or (me.enterprise is not None and organisation == me.enterprise)
+    if user.get("is_bot") or user.get("is_workflow_bot") or user["id"] == "USLACKBOT":
+        return "bot"
+    if user.get("is_stranger") or not akin:
+        return "stranger"
+    return "guest" if user.get("is_restricted") or user.get("is_ultra_restricted") else "member"

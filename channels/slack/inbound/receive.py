@@ -1,0 +1,313 @@
+"""receive: does what a payload of Slack's asks for, by asking the core; when it returns, nothing of it can be lost."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from agent_core import (
+    Actor,
+    AgentObject,
+    Clock,
+    Context,
+    Core,
+    Inbound,
+    NotFound,
+    ParleyError,
+    RunObject,
+    SessionClosed,
+    SessionObject,
+    Text,
+)
+from channels.slack.inbound import intake as i
+from channels.slack.inbound.asking import CLOSED, NOBODY, PATIENCE, Asking, Shows, actor, asked_by, own_name, refusal
+from channels.slack.inbound.clicks import Clicks, Shown
+from channels.slack.inbound.commands import commanded, pointed
+from channels.slack.inbound.context import Look, Watermark, at, behind, tell
+from channels.slack.inbound.groups import Groups
+from channels.slack.inbound.people import People, Person
+from channels.slack.inbound.recent import Lately, Newest
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api import limits
+from channels.slack.web_api.client import Json
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Installation
+
+LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
+"""Seconds by which a message may come behind its own edit: Slack sends again what it could not deliver."""
+IN_TIME = 2_000
+"""Milliseconds after which a message comes late: replies to it may have come before it, or its deletion."""
+PAUSES = (2.0, 10.0, 60.0)
+"""Seconds between two tries to read a thread for what came too early."""
+OPEN = ("queued", "running", "waiting", "requires_action")
+_EDITED = Context(text="A message of this thread that was quoted before was edited. Now it says:", source="note")
+_log = structlog.get_logger("parley.slack")
+
+
+class Receiver:
+    """Takes in what people do in Slack."""
+
+    def __init__(
+        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, patience: float = PATIENCE
+    ) -> None:
+        self._core, self._shows, self._people = core, shows, people
+        self._asking = Asking(core, shows, people, patience=patience)
+        self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
+        self._clock, self._lately, self._renames = clock, Lately(clock), Newest()
+        self._beside: set[asyncio.Task[None]] = set()
+
+    async def take(self, home: Installation, asked: i.Asked) -> str | Json | None:
+        """Do what is *asked*, and return what only the person who asked reads, or what becomes of their form.
+
+        Raises a `ParleyError` when nothing was kept and the same may come again.
+        """
+        match asked:
+            case i.Said():
+                await self._said(home, asked)
+            case i.Edited():
+                await self._edited(home, asked)
+            case i.Deleted():
+                await self._deleted(home, asked)
+            case i.Stopped():
+                await self._stopped(home, asked)
+            case i.Renamed():
+                await self._renamed(asked)
+            case i.Voted():
+                with suppress(NotFound):
+                    by = self._actor(home, asked.user)
+                    await self._core.feedback(asked.run, by=by, rating="up" if asked.good else "down")
+            case i.Opened():
+                self._begin(self._shows.home(home.me.team, asked.user, asked.channel))
+            case i.Unknown():
+                self.note("slack.unknown", kind=asked.kind)
+            case _:
+                return await self._answered(home, asked)
+        return None
+
+    async def _answered(
+        self, home: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
+    ) -> str | Json | None:
+        """Do what somebody asked for who may be told something at once."""
+        match asked:
+            case i.Commanded():
+                return await commanded(self._asking, home, asked, self._clock, self._begin)
+            case i.Pointed():
+                return await pointed(self._asking, home, asked)
+            case i.Pressed():
+                return await self._clicks.pressed(home, asked)
+            case i.Filled():
+                return await self._clicks.filled(home, asked)
+
+    def note(self, event: str, **more: str) -> None:
+        """Log *event* unless it was logged before."""
+        self._asking.notes.once(event, **more)
+
+    async def close(self) -> None:
+        """Give up what is under way beside the answers."""
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+        await self._people.close()
+
+    async def _said(self, home: Installation, said: i.Said) -> None:
+        """Have a message answered if it is to an agent: by name, in a direct message, or in a thread it is in."""
+        thread, until = said.thread, self._asking.until()
+        if (not said.addressed and thread.root == said.ts) or self._lately.knows("deleted", thread.address, said.ts):
+            return
+        session = await self._core.find_session(thread.address)
+        if session is None and not said.addressed:
+            return
+        agent = await self._asking.agent(session, thread)
+        if agent is None:
+            self._whisper(home, said, NOBODY.format(channel=thread.channel), scope=thread.channel)
+            return
+        if not (said.addressed or agent.definition.slack.follow_up):
+            return
+        person = await self._asking.who(home, thread.user, agent.definition.slack, until)
+        if person.kind == "bot":
+            return
+        if (words := refusal(person, agent.definition.slack)) is not None:
+            self._whisper(home, said, words, scope="")
+            return
+        late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
+        if late and await self._asking.is_gone(home, thread, said.ts, until):
+            return  # its deletion came before it, perhaps to another process
+        async with self._asking.order(thread, until):
+            # Looked for again: the same message may have come twice at once.
+            session = await self._core.find_session(thread.address)
+            try:
+                await self._take_in(home, said, session, agent, person, until)
+            except SessionClosed:
+                self._whisper(home, said, CLOSED, scope=thread.address)
+                self._begin(_show_closed(home, thread))
+        if session is None and late and not thread.is_dm:
+            self._begin(self._catch_up(home, said))
+
+    async def _catch_up(self, home: Installation, said: i.Said) -> None:
+        """Take in the replies that came before the late message which they reply to, and so to nobody."""
+        for message in await self._behind(home, said):
+            event = {**message, "type": "message", "channel": said.thread.channel}
+            match i.read({"type": "event_callback", "event": event}, home.me):
+                case i.Said() as reply:
+                    await self._said(home, reply)
+                case _:
+                    continue
+
+    async def _behind(self, home: Installation, said: i.Said) -> list[Json]:
+        for pause in PAUSES:
+            try:
+                return await behind(home, said.thread, said.ts)
+            except (f.Uncertain, f.NotSent, f.Limited):
+                await self._clock.sleep(pause)
+        return await behind(home, said.thread, said.ts)
+
+    async def _take_in(
+        self,
+        home: Installation,
+        said: i.Said,
+        session: SessionObject | None,
+        agent: AgentObject,
+        person: Person,
+        until: float,
+    ) -> None:
+        mark = Watermark.of(session.metadata if session else {})
+        found = await self._look(home, said, mark, until)
+        words = await self._words(home, said, agent, until)
+        mark = mark.passed(said.ts) if found is None else mark.moved(said.ts)
+        inbound = Inbound(
+            parts=(Text(words),),
+            actor=actor(home, person.id, person.name),
+            key=_key(said.ts),
+            context=(*(found.context if found else ()), *_files(said)),
+            metadata=mark.metadata,
+        )
+        await self._asking.ask(asked_by(said.thread, person, agent, words), session, inbound)
+
+    async def _look(self, home: Installation, said: i.Said, mark: Watermark, until: float) -> Look | None:
+        """Return what was said before; of a direct message all that came later was said to us."""
+        thread: Thread = said.thread
+        if thread.root == said.ts or mark.covers(said.ts) or (thread.is_dm and mark.seen is not None):
+            return Look((), said.ts)
+        try:
+            return await self._asking.look(home, thread, mark, before=said.ts, until=until)
+        except f.Gone as error:
+            self._asking.notes.failure(error)
+            return None
+
+    async def _words(self, home: Installation, said: i.Said, agent: AgentObject | None, until: float) -> str:
+        names = await self._asking.names(home, said.text, until)
+        return i.words(said.text, home.me, {**names, **own_name(home, agent)}) or "(no words)"
+
+    async def _edited(self, home: Installation, edited: i.Edited) -> None:
+        said = edited.said
+        session = await self._core.find_session(said.thread.address)
+        mark = Watermark.of(session.metadata if session else {})
+        if session is not None:
+            agent = await self._asking.agent(session, said.thread)
+            parts = (Text(await self._words(home, said, agent, self._asking.until())),)
+            with suppress(NotFound):
+                seconds, micros = at(edited.at)
+                order, key = seconds * 1_000_000 + micros, f"edit:{said.ts}:{edited.at}"
+                await self._core.correct(session.id, _key(said.ts), parts, key=key, order=order)
+                return
+            if mark.covers(said.ts) and not said.thread.is_dm:
+                await self._quote_anew(home, session, edited)
+                return
+        # An edit may come before its message, which is then answered as it stands now; the other is a repetition.
+        late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest
+        if late and (said.addressed or session is not None):
+            await self._said(home, said)
+
+    async def _quote_anew(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
+        """Tell of a message that others wrote and that was quoted already: it says something else now."""
+        said = edited.said
+        message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
+        told = await tell(home, self._people, (message,), until=self._asking.until())
+        with suppress(SessionClosed):
+            await self._core.add_context(session.id, (_EDITED, *told), key=f"edit:{said.ts}:{edited.at}")
+
+    async def _deleted(self, home: Installation, deleted: i.Deleted) -> None:
+        session = await self._core.find_session(deleted.thread.address)
+        if session is not None:
+            by = self._actor(home, deleted.thread.user)
+            with suppress(NotFound):
+                await self._core.retract(session.id, _key(deleted.ts), by=by, key=f"delete:{deleted.ts}")
+                return
+        # It was not said to the agent, or it will come behind its own deletion.
+        self._lately.first("deleted", deleted.thread.address, deleted.ts)
+
+    async def _stopped(self, home: Installation, stopped: i.Stopped) -> None:
+        session = await self._core.find_session(stopped.thread.address)
+        if session is None:
+            return
+        by, reason = self._actor(home, stopped.thread.user), "stopped in Slack"
+        if Watermark.of(session.metadata).newest <= at(stopped.at):
+            await self._core.stop_session(session.id, by=by, reason=reason)
+        else:  # it comes late, or again: what was asked for since goes on
+            for run in await self._open_runs(session.id):
+                if run.created_at // 1000 <= at(stopped.at)[0]:
+                    await self._core.cancel(run.id, by=by, reason=reason)
+        self._shows.show(session.id)  # so that no status stays behind
+
+    async def _open_runs(self, session: str) -> list[RunObject]:
+        """Return the session's open root runs, the newest first."""
+        found = (await self._core.runs(session=session, limit=100)).items
+        return [run for run in found if run.status in OPEN and run.parent_run is None]
+
+    async def _renamed(self, renamed: i.Renamed) -> None:
+        address = renamed.thread.address
+        session = await self._core.find_session(address)
+        if session is not None and not self._renames.covers(address, at(renamed.at)):
+            await self._core.rename_session(session.id, renamed.title)
+
+    def _actor(self, home: Installation, user: str) -> Actor:
+        person = self._people.known(home, user)
+        return actor(home, user, person.name if person else None)
+
+    def _whisper(self, home: Installation, said: i.Said, words: str, *, scope: str) -> None:
+        """Tell the author of *said* alone, if it was to us, and once a day and *scope*."""
+        if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
+            root = None if said.thread.root == said.ts else said.thread.root
+            self._begin(_tell_alone(home, said.thread, words, root))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* beside the answers; that it fails is worth a line and nothing more."""
+        task = asyncio.create_task(_guarded(work))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+
+async def _guarded(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except ParleyError as error:
+        _log.info("slack.not_told", error=str(error))
+    except Exception:  # noqa: BLE001 - the boundary of a task
+        _log.exception("slack.failed")
+
+
+async def _tell_alone(home: Installation, thread: Thread, words: str, root: str | None) -> None:
+    space = home.space
+    await space.pacer.admit("chat.postEphemeral", space.team, thread.channel, Lane.EDIT)
+    await space.api.ephemeral(thread.channel, thread.user, words, thread_ts=root)
+
+
+async def _show_closed(home: Installation, thread: Thread) -> None:
+    """Have Slack show that a conversation is over which an operator closed."""
+    space = home.space
+    await space.pacer.admit("agents.sessions.setStatus", space.team, thread.channel, Lane.LIFECYCLE)
+    await space.api.set_status(thread.channel, thread.root, "closed")
+
+
+def _files(said: i.Said) -> tuple[Context, ...]:
+    """Return what the model is told of files, which it cannot see."""
+    note = f"Files are attached to the next message, {said.files} of them; you cannot see them."
+    return (Context(text=note, source="note"),) if said.files else ()
+
+
+def _key(ts: str) -> str:
+    """Return the key of the message at *ts*, which no other of its thread has: it is taken in once."""
+    return f"slack:{ts}"

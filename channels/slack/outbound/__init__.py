@@ -1,0 +1,1 @@
+"""To Slack: threads, streams, blocks, text."""

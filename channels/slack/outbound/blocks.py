@@ -1,0 +1,196 @@
+"""What Slack is sent for an answer: Markdown blocks, a few plain rows, and the same words as text.
+
+A payload that Slack refuses has plainer forms, `plainer`; the last is its text alone.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from channels.slack.outbound.text import escape, neutral, safe, unmasked
+from channels.slack.outbound.text_plain import Plain, plain
+from channels.slack.outbound.text_split import by_lines, pieces
+from channels.slack.web_api import limits
+
+Json = dict[str, Any]
+
+FEEDBACK = "feedback"
+"""The `action_id` of the two buttons below an answer."""
+
+_ALLOWED = re.compile(r"&lt;(@[UW][A-Z0-9]+)&gt;")
+_GAP = "\n\n"
+_LEAST = 64  # characters; smaller pieces fit
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One message: *blocks*, and *text*, which holds the same words. *rung* counts how often it was made plainer."""
+
+    blocks: tuple[Json, ...]
+    text: str
+    rung: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    block: Json
+    text: str
+    markdown: int = 0
+
+
+def payloads(
+    markdown: str,
+    *,
+    lines: Sequence[str] = (),
+    notice: str = "",
+    feedback: str | None = None,
+    allow_mentions: bool = False,
+    text_room: int = limits.TEXT.value,
+) -> list[Payload]:
+    """Return the messages that show *markdown* whole, none when there is nothing to show.
+
+    Above it stand *lines*, what the agent did, below it a *notice* and buttons for *feedback* on that run. *text_room*
+    is the most characters of each message's text: with the default any of them can be updated, a post may have
+    `limits.TEXT_HARD`.
+    """
+    above, below = list(_said("\n".join(lines), text_room)), list(_said(notice, text_room))
+    beside = sum(len(row.text) + len(_GAP) for row in (*above, *below))
+    room = max(text_room - beside, text_room // 2)
+    answer = _markdown(safe(markdown, allow_mentions=allow_mentions), room, allow_mentions=allow_mentions)
+    found = list(_packed([*above, *answer, *below], text_room))
+    if feedback is not None and found:
+        found[-1] = replace(found[-1], blocks=(*found[-1].blocks, feedback_row(feedback)))
+    return found
+
+
+def feedback_row(run: str) -> Json:
+    """Return the buttons that ask what people think of the answer of *run*."""
+    return {
+        "type": "context_actions",
+        "elements": [
+            {
+                "type": "feedback_buttons",
+                "action_id": FEEDBACK,
+                "positive_button": _vote("Good", "Good answer", f"{run}:up"),
+                "negative_button": _vote("Bad", "Bad answer", f"{run}:down"),
+            }
+        ],
+    }
+
+
+def voted(value: str) -> tuple[str, bool] | None:
+    """Return the run that a feedback button was about and whether it was good; None for another value."""
+    run, _, vote = value.rpartition(":")
+    return (run, vote == "up") if run and vote in ("up", "down") else None
+
+
+def _vote(text: str, label: str, value: str) -> Json:
+    return {"text": {"type": "plain_text", "text": text}, "value": value, "accessibility_label": label}
+
+
+def _said(text: str, room: int) -> Iterator[_Row]:
+    """Give literal words as rows of a context block."""
+    words = neutral(text).strip()
+    for piece in _small(words, limits.CONTEXT_TEXT.value, by_lines, lambda piece: len(escape(piece)) <= room):
+        element = {"type": "plain_text", "text": piece, "emoji": False}
+        yield _Row({"type": "context", "elements": [element]}, escape(piece))
+
+
+def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
+    most = limits.MARKDOWN.value
+    for piece in _small(
+        markdown, min(most, room), pieces, lambda piece: len(unmasked(piece)) <= most and len(twin(piece)) <= room
+    ):
+        text = unmasked(piece)  # a cut may have put what looks like a link's definition at the begin of a line
+        yield _Row({"type": "markdown", "text": text}, twin(text, allow_mentions=allow_mentions), len(text))
+
+
+def _small(
+    text: str, room: int, cut: Callable[[str, int], Iterable[str]], fits: Callable[[str], bool]
+) -> Iterator[str]:
+    """Cut *text* to *room*, and what does not fit then to half of it, and so on."""
+    for piece in cut(text, room):
+        if not piece.strip():
+            continue
+        if fits(piece) or room < _LEAST:
+            yield piece
+        else:
+            yield from _small(piece, room // 2, cut, fits)
+
+
+def twin(markdown: str, *, allow_mentions: bool = False) -> str:
+    """Return the words of *markdown* as mrkdwn that is literal but for code, and for users if *allow_mentions*."""
+    words = escape(_GAP.join(str(block) for block in plain(markdown))).strip() or escape(markdown.strip())
+    return _ALLOWED.sub(r"<\1>", words) if allow_mentions else words
+
+
+def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
+    """Put as many *rows* into one payload as it may hold; a place is left for the feedback."""
+    taken: list[_Row] = []
+    for row in rows:
+        fresh = [*taken, row]
+        size = sum(len(each.text) for each in fresh) + len(_GAP) * (len(fresh) - 1)
+        markdown = sum(each.markdown for each in fresh)
+        if size > room or markdown > limits.MARKDOWN.value or len(fresh) >= limits.BLOCKS_PER_MESSAGE.value:
+            yield _payload(taken)
+            fresh = [row]
+        taken = fresh
+    if taken:
+        yield _payload(taken)
+
+
+def _payload(rows: Sequence[_Row]) -> Payload:
+    return Payload(tuple(row.block for row in rows), _GAP.join(row.text for row in rows))
+
+
+# ---- the ladder: what is sent when Slack refuses a payload ------------------------------------------
+
+
+def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
+    """Return *payload* with plainer blocks, the second time its text alone, and None when there is nothing plainer.
+
+    Only the block is replaced that the JSON *pointer* of the refusal names; all are if it names none.
+    """
+    if not payload.blocks:
+        return None
+    named = re.match(r"/(?:blocks/)?(\d+)", pointer or "")
+    index = int(named[1]) if named and int(named[1]) < len(payload.blocks) else None
+    blocks: list[Json] = []
+    for at, block in enumerate(payload.blocks):
+        if index not in (None, at):
+            blocks.append(block)
+        elif (plain_ones := _plainer(block)) is None:
+            return Payload((), payload.text, 2)
+        else:
+            blocks += plain_ones
+    if payload.rung or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE.value:
+        return Payload((), payload.text, 2)
+    return Payload(tuple(blocks), payload.text, 1)
+
+
+def _plainer(block: Json) -> list[Json] | None:
+    """Return what shows the words of *block* with less that can be refused; None: only the text does."""
+    match block["type"]:
+        case "markdown":
+            rich = rich_text(plain(block["text"]))
+            return [rich] if rich and len(block["text"]) <= limits.RICH_TEXT.value else None
+        case "context" if all(element["type"] == "plain_text" for element in block["elements"]):
+            return [{"type": "section", "text": element} for element in block["elements"]]
+        case "context_actions":
+            return []
+        case _:
+            return None
+
+
+def rich_text(words: Iterable[Plain]) -> Json | None:
+    """Return *words* as a block in which nothing is syntax; None when there are none."""
+    elements = [
+        {
+            "type": "rich_text_preformatted" if code else "rich_text_section",
+            "elements": [{"type": "text", "text": text}],
+        }
+        for text, code in words
+        if text
+    ]
+    return {"type": "rich_text", "elements": elements} if elements else None

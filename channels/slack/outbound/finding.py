@@ -1,0 +1,62 @@
+"""finding: whether a message of ours is in a thread already, when nobody knows."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+from channels.base import Entry
+from channels.slack.thread import Thread
+from channels.slack.web_api.client import Json, SlackApi
+
+EVENT_TYPE = "parley_delivery"
+QUESTION = "command:"
+"""How the ids of those posts begin that are questions of people, by a slash command."""
+SKEW = 60
+"""Seconds by which Slack's clock and ours may differ."""
+
+
+def mark(delivery: str) -> dict[str, Any]:
+    """Return the metadata by which the message of *delivery* is known."""
+    return {"event_type": EVENT_TYPE, "event_payload": {"id": delivery}}
+
+
+async def find(
+    api: SlackApi,
+    thread: Thread,
+    entry: Entry,
+    *,
+    user: str,
+    known: Collection[str],
+    admit: Callable[[], Awaitable[None]],
+) -> str | None:
+    """Return the `ts` of the message of *entry* in *thread*, None when it is not there; *known* are those of others.
+
+    A stream has no mark before it stops. But a thread has one message on its way at a time, so the one of ours that
+    came since and that nobody knows is this one. *admit* is awaited before each page is read. Raises `SlackFailure`.
+    """
+    since = max(0, (entry.began_at or 0) // 1000 - SKEW)
+    messages, cursor = list[Json](), None
+    while True:
+        await admit()
+        page = await api.replies(thread.channel, thread.root, oldest=f"{since}.000000", cursor=cursor)
+        messages += page.messages
+        cursor = page.cursor
+        if cursor is None:
+            break
+    # The thread's root is always among them, and of a slash command it is ours.
+    ours = [each for each in messages if each.get("user") == user and each["ts"] != thread.root]
+    named = [each["ts"] for each in ours if marked(each) == entry.id]
+    if named or entry.mode != "stream":
+        return named[-1] if named else None
+    nameless = [
+        each["ts"] for each in ours if marked(each) is None and each["ts"] not in known and float(each["ts"]) >= since
+    ]
+    return nameless[-1] if nameless else None
+
+
+def marked(message: Json) -> str | None:
+    """Return the delivery that *message* says it is of."""
+    match message.get("metadata"):
+        case {"event_type": kind, "event_payload": {"id": str(found)}} if kind == EVENT_TYPE:
+            return found
+        case _:
+            return None

@@ -1,0 +1,186 @@
+"""What a message of Slack shows of an answer: its texts and the use of tools in order, and how it ended; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from channels.base import Body, Call, Run
+from channels.slack.outbound.blocks import Payload, feedback_row, payloads
+from channels.slack.outbound.text import flowing, neutral, safe
+from channels.slack.web_api import limits
+
+Json = dict[str, Any]
+Status = Literal["in_progress", "complete", "error"]
+
+_GAP = "\n\n"
+_STATUS: dict[str, Status] = {
+    "requested": "in_progress",
+    "running": "in_progress",
+    "waiting": "in_progress",
+    "done": "complete",
+}
+_SIGN: dict[Status, str] = {"in_progress": "◌", "complete": "✓", "error": "✗"}
+_OUTCOME = {"failed": "failed", "denied": "denied", "cancelled": "stopped", "unknown": "interrupted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Text of an answer as Slack takes it; *text* only grows while the answer does."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The use of a tool: *details* are its latest progress, *output* is how it ended if not well."""
+
+    key: str
+    title: str
+    status: Status
+    details: str = ""
+    output: str = ""
+
+    def chunk(self, before: "Task | None") -> Json:
+        """Return the task as a chunk of a stream that shows it as it was *before*: Slack adds what is said again."""
+        given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
+        if self.details and (before is None or before.details != self.details):
+            given["details"] = self.details
+        if self.output and (before is None or before.output != self.output):
+            given["output"] = self.output
+        return given
+
+    def line(self) -> str:
+        """Return the task as a line of text."""
+        more = self.output or (self.details if self.status == "in_progress" else "")
+        return f"{_SIGN[self.status]} {self.title}{f': {more}' if more else ''}"
+
+
+Item = Words | Task
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One message: its *items* in order, a *notice* below them, and the run to ask about, if it ended well.
+
+    *status* is that of Slack's session once a *closed* message stands; *run* is the one that it shows.
+    """
+
+    items: tuple[Item, ...]
+    notice: str = ""
+    feedback: str | None = None
+    closed: bool = False
+    status: Literal["processing", "active", "suspended"] = "active"
+    run: str | None = None
+
+    @property
+    def length(self) -> int:
+        """The characters of its text."""
+        return sum(len(item.text) for item in self.items if isinstance(item, Words))
+
+    def rows(self) -> list[Json]:
+        """Return the blocks that stand below a stream."""
+        if self.notice:
+            return [block for made in payloads("", notice=self.notice, feedback=self.feedback) for block in made.blocks]
+        return [feedback_row(self.feedback)] if self.feedback is not None else []
+
+    def payload(self, *, allow_mentions: bool) -> Payload | None:
+        """Return the whole as one message, None when there is nothing to show."""
+        text = "".join(item.text for item in self.items if isinstance(item, Words)).strip()
+        lines = [item.line() for item in self.items if isinstance(item, Task)]
+        found = payloads(
+            text,
+            lines=lines,
+            notice=self.notice,
+            feedback=self.feedback,
+            allow_mentions=allow_mentions,
+            text_room=limits.TEXT_HARD.value,
+        )
+        if len(found) < 2:  # noqa: PLR2004 - one message
+            return found[0] if found else None
+        # More than one message holds, which our own limit of text rules out but for the oddest texts: words alone.
+        return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
+
+
+def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
+    """Return what a message shows of *body*."""
+    items: list[Item] = []
+    said = [each for each in body.recent if each.role == "assistant"]
+    run = body.runs[-1] if body.runs else None
+    text_before = False
+    continues = False
+    for each in said:
+        grows = each.open and not body.closed
+        text = (flowing if grows else safe)(each.text, allow_mentions=allow_mentions)
+        if text.strip():
+            gap = _GAP if text_before and not continues else ""
+            items.append(Words(each.id, f"{gap}{text}"))
+            text_before = True
+        continues = each.continued
+        items += [_task(call, ended=run is None or run.ended) for call in each.calls]
+    if run is None or not any(each.border for each in body.recent):
+        return Picture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
+    answered = run.status == "completed" and bool(said) and not said[-1].calls
+    waits = run.status in ("waiting", "requires_action")
+    return Picture(
+        tuple(items),
+        _notice(run),
+        feedback=run.id if answered else None,
+        closed=body.closed,
+        status="suspended" if waits else "active",
+        run=run.id,
+    )
+
+
+def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
+    """Return the chunks that make a stream that shows *shown* show *wanted*; None when no chunks can."""
+    before = {item.key: item for item in shown}
+    chunks: list[Json] = []
+    last = shown[-1].key if shown else None
+    at_end = last is None
+    for n, item in enumerate(wanted):
+        old = before.get(item.key)
+        if n < len(shown) and shown[n].key != item.key:
+            return None
+        match item, old:
+            case Words(text=text), Words(text=sent):
+                if not text.startswith(sent) or (text != sent and item.key != last):
+                    return None
+                chunks += _words(text[len(sent) :])
+            case Words(text=text), _:
+                chunks += _words(text)
+            case Task(), _ if item != old:
+                chunks.append(item.chunk(old if isinstance(old, Task) else None))
+            case _:
+                pass
+        at_end = at_end or item.key == last
+    return chunks if at_end else None
+
+
+def _words(text: str) -> list[Json]:
+    return [{"type": "markdown_text", "text": text}] if text else []
+
+
+def _task(call: Call, *, ended: bool) -> Task:
+    title = neutral(call.name.replace("_", " "))[: limits.TASK_TEXT.value]
+    status = _STATUS.get(call.status, "error")
+    details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT.value]
+    if ended and status == "in_progress":
+        return Task(call.id, title, "error", details)
+    return Task(call.id, title, status, details, _OUTCOME.get(call.status, ""))
+
+
+def _notice(run: Run) -> str:
+    match run.status:
+        case "failed":
+            return run.error or "The answer could not be finished."
+        case "cancelled":
+            return "Stopped."
+        case "waiting" | "requires_action":
+            return "Waiting for a decision."
+        case "completed" if run.reason == "max_steps":
+            return "Ended: the most steps of one answer were taken."
+        case "completed" if run.reason not in (None, "end_turn"):
+            return f"Ended: {run.reason.replace('_', ' ')}."
+        case _:
+            return ""

@@ -1,0 +1,223 @@
+"""What Parley asks of Slack's Web API, and what can come of it: an answer, or one of a few errors named once, here.
+
+No error, text or log of this module holds a token: the SDK's own exceptions carry one in their request, so they are
+read where they are caught and never chained to what is raised.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from channels.slack.web_api.failures import SlackFailure, Uncertain, classify, unsent
+
+BASE_URL = AsyncWebClient.BASE_URL
+TIMEOUT = aiohttp.ClientTimeout(total=20.0, sock_connect=5.0)
+
+Json = Mapping[str, Any]
+Blocks = Sequence[Json]
+
+# Slack takes no JSON body for these.
+_READS = frozenset({"conversations.history", "conversations.replies", "users.info", "usergroups.users.list"})
+# Of a model's text Slack turns nothing into links, fetches nothing and shows nothing of other sites.
+_PLAIN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a bot token is, and where."""
+
+    team: str
+    user: str
+    bot: str
+    enterprise: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """One page of a thread, its root first, or of a channel; *cursor* asks for the next one, if there is one."""
+
+    messages: tuple[Json, ...]
+    cursor: str | None
+
+
+def open_session() -> aiohttp.ClientSession:
+    """Return the one session that all workspaces share; whoever opens it closes it. NO_PROXY is honoured."""
+    return aiohttp.ClientSession(timeout=TIMEOUT, trust_env=True)
+
+
+class SlackApi:
+    """The Web API in the name of one installation; every method raises a `SlackFailure` or has been done.
+
+    Nothing is tried twice here: a post that may have happened must be looked for first. *team* is needed only for
+    installations of a whole organisation.
+    """
+
+    def __init__(
+        self, token: str, *, session: aiohttp.ClientSession, base_url: str = BASE_URL, team: str | None = None
+    ) -> None:
+        logger = logging.getLogger("parley.slack.sdk")
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)  # at NOTSET the SDK makes a text of every request, whole messages included
+        client = AsyncWebClient(
+            token, base_url=base_url, session=session, team_id=team, logger=logger, retry_handlers=[]
+        )
+        client.proxy = None  # the SDK's reading of the environment knows no NO_PROXY; the session's does
+        self._client: Any = client  # its types are bare dictionaries
+
+    async def auth(self) -> Identity:
+        """Say whose token this is."""
+        found = await self._ask("auth.test")
+        return Identity(found["team_id"], found["user_id"], found.get("bot_id") or "", found.get("enterprise_id"))
+
+    # ---- messages -------------------------------------------------------------------------------
+
+    async def post(
+        self,
+        channel: str,
+        text: str,
+        *,
+        blocks: Blocks | None = None,
+        thread_ts: str | None = None,
+        metadata: Json | None = None,
+    ) -> str:
+        """Post a message and return its `ts`; *text* is what notifications and screen readers say."""
+        fields = {"channel": channel, "text": text, "blocks": blocks, "thread_ts": thread_ts, "metadata": metadata}
+        return (await self._ask("chat.postMessage", **fields, **_PLAIN))["ts"]
+
+    async def update(
+        self, channel: str, ts: str, text: str, *, blocks: Blocks | None = None, metadata: Json | None = None
+    ) -> None:
+        """Replace a message; without *blocks* it has none afterwards."""
+        fields = {"channel": channel, "ts": ts, "text": text, "blocks": blocks, "metadata": metadata}
+        await self._ask("chat.update", **fields, parse="none")
+
+    async def delete(self, channel: str, ts: str) -> None:
+        await self._ask("chat.delete", channel=channel, ts=ts)
+
+    async def ephemeral(
+        self, channel: str, user: str, text: str, *, blocks: Blocks | None = None, thread_ts: str | None = None
+    ) -> None:
+        """Show *user* alone a message, which is gone with the next reload."""
+        fields = {"channel": channel, "user": user, "text": text, "blocks": blocks, "thread_ts": thread_ts}
+        await self._ask("chat.postEphemeral", **fields, parse="none")
+
+    async def replies(
+        self, channel: str, ts: str, *, oldest: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> Replies:
+        """Read one page of the thread at *ts*, with the metadata of its messages."""
+        fields = {"channel": channel, "ts": ts, "oldest": oldest, "cursor": cursor, "limit": limit}
+        return _page(await self._ask("conversations.replies", **fields, include_all_metadata=True))
+
+    async def history(
+        self, channel: str, *, oldest: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> Replies:
+        """Read one page of what stands in a channel outside of threads, the newest first, with its metadata."""
+        fields = {"channel": channel, "oldest": oldest, "cursor": cursor, "limit": limit}
+        return _page(await self._ask("conversations.history", **fields, include_all_metadata=True))
+
+    # ---- streams --------------------------------------------------------------------------------
+
+    async def start_stream(
+        self,
+        channel: str,
+        thread_ts: str,
+        chunks: Sequence[Json],
+        *,
+        recipient_user: str | None = None,
+        recipient_team: str | None = None,
+        task_display: str | None = None,
+    ) -> str:
+        """Begin a message that grows and return its `ts`; outside direct messages both recipients are needed."""
+        recipient = {"recipient_user_id": recipient_user, "recipient_team_id": recipient_team}
+        fields = {"channel": channel, "thread_ts": thread_ts, "chunks": chunks, "task_display_mode": task_display}
+        return (await self._ask("chat.startStream", **fields, **recipient))["ts"]
+
+    async def append_stream(self, channel: str, ts: str, chunks: Sequence[Json]) -> None:
+        await self._ask("chat.appendStream", channel=channel, ts=ts, chunks=chunks)
+
+    async def stop_stream(
+        self,
+        channel: str,
+        ts: str,
+        *,
+        chunks: Sequence[Json] | None = None,
+        blocks: Blocks | None = None,
+        metadata: Json | None = None,
+        session_status: str | None = None,
+    ) -> None:
+        """End a stream with its last words; *blocks* stand below all else, *session_status* is `active` by default."""
+        fields = {"chunks": chunks, "blocks": blocks, "metadata": metadata, "session_status": session_status}
+        await self._ask("chat.stopStream", channel=channel, ts=ts, **fields)
+
+    # ---- sessions -------------------------------------------------------------------------------
+
+    async def set_status(
+        self, channel: str, thread_ts: str, status: str, *, title: str | None = None, initiator: str | None = None
+    ) -> str | None:
+        """Set the status of a session, which the first call creates; return what Slack warns of."""
+        fields = {"channel_id": channel, "thread_ts": thread_ts, "status": status, "title": title}
+        found = await self._ask("agents.sessions.setStatus", **fields, initiator_user_id=initiator)
+        return found.get("warning")
+
+    async def set_loading(self, channel: str, thread_ts: str, texts: Sequence[str]) -> None:
+        """Show *texts* by turns while the session is processing."""
+        fields = {"channel_id": channel, "thread_ts": thread_ts, "status": texts[0], "loading_messages": list(texts)}
+        await self._ask("assistant.threads.setStatus", **fields)
+
+    async def rename(self, channel: str, thread_ts: str, title: str) -> None:
+        await self._ask("agents.sessions.rename", channel_id=channel, thread_ts=thread_ts, title=title)
+
+    async def set_prompts(self, channel: str, prompts: Sequence[Json], *, title: str | None = None) -> None:
+        """Suggest *prompts* (`title`, `message`) at the top of the Messages tab."""
+        # With a thread_ts the call does nothing.
+        await self._ask("assistant.threads.setSuggestedPrompts", channel_id=channel, prompts=prompts, title=title)
+
+    # ---- people and views -----------------------------------------------------------------------
+
+    async def user(self, id: str) -> Json:
+        """Return Slack's user object."""
+        return (await self._ask("users.info", user=id))["user"]
+
+    async def usergroup_users(self, id: str) -> tuple[str, ...]:
+        """Return the user ids of a user group."""
+        return tuple((await self._ask("usergroups.users.list", usergroup=id))["users"])
+
+    async def open_dm(self, user: str) -> str:
+        """Return the channel of the conversation with *user*."""
+        return (await self._ask("conversations.open", users=user))["channel"]["id"]
+
+    async def views_open(self, trigger_id: str, view: Json) -> str:
+        """Show a modal and return its view id; a trigger serves once, within three seconds."""
+        return (await self._ask("views.open", trigger_id=trigger_id, view=view))["view"]["id"]
+
+    async def views_update(self, view_id: str, view: Json, *, hash: str | None = None) -> None:  # noqa: A002
+        """Replace a view; *hash* refuses to when somebody else has done so before."""
+        await self._ask("views.update", view_id=view_id, view=view, hash=hash)
+
+    async def _ask(self, method: str, **fields: Any) -> dict[str, Any]:
+        """Call *method*, None left out. What it raises is raised outside of `except`, so that nothing hangs on it."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        failure: SlackFailure
+        try:
+            if method in _READS:
+                response = await self._client.api_call(method, http_verb="GET", params=given)
+            else:
+                response = await self._client.api_call(method, json=given)
+            return response.data
+        except SlackApiError as error:
+            failure = classify(method, error)
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            failure = unsent(method, error) or Uncertain(method, type(error).__name__)
+        except (ValueError, LookupError, AttributeError):  # the SDK reading an answer that is not Slack's
+            failure = Uncertain(method, "the answer is not Slack's")
+        raise failure
+
+
+def _page(found: Json) -> Replies:
+    metadata: Json = found.get("response_metadata") or {}
+    return Replies(tuple(found.get("messages") or ()), metadata.get("next_cursor") or None)

@@ -1,0 +1,141 @@
+"""JSON Schemas of tools and answers: which are taken, and how a value misses one."""
+
+from typing import Any
+
+import pytest
+
+from agent_core.domain.schemas import MAX_DEPTH, MAX_SCHEMA, is_deep, problems, schema_problem, unheld
+
+TEXT = {"type": "string"}
+DOUBLED: dict[str, Any] = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"to": TEXT, "count": {"type": "integer", "minimum": 1}, "next": {"$ref": "#"}},
+    "required": ["to", "count"],
+    "additionalProperties": False,
+}
+
+
+def nested(depth: int, name: str = "a", value: Any = 1) -> Any:
+    """Return *value* inside *depth* objects."""
+    for _ in range(depth):
+        value = {name: value}
+    return value
+
+
+def told(schema: dict[str, Any], value: Any) -> list[str]:
+    return [str(problem) for problem in problems(schema, value, 50)]
+
+
+def test_every_fault_has_its_place():
+    """What is missing and what is not known are told at their own names, as what is wrong is."""
+    assert [problem.path for problem in problems(ORDER, {"to": 1, "odd": 2, "next": {"to": "x", "count": 0}})] == [
+        "$.to",
+        "$.next.count",
+        "$.count",
+        "$.odd",
+    ]
+    assert told(ORDER, {"to": "x", "count": 1, "next": {"to": "y", "count": 2}}) == []
+
+
+def test_as_many_faults_are_told_as_asked_for():
+    """A value with a thousand faults is not told by all of them, and a long one not by the whole."""
+    assert len(problems({"items": TEXT}, [1] * 1_000)) == 5
+    assert len(problems({"items": TEXT}, [1] * 1_000, 20)) == 20
+    (fault,) = problems(TEXT, ["x" * 100_000])
+    assert len(fault.message) < 400
+    assert fault.message.endswith("is not of type 'string'")
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, "$.properties.a.$ref: `#/$defs/gone` leads nowhere"),
+        ({"properties": {"a": {"$ref": "#/required"}}, "required": ["b"]}, "$.properties.a.$ref: `#/required` leads"),
+        ({"items": {"$ref": "http://127.0.0.1:1/a"}}, "$.items.$ref: `http://127.0.0.1:1/a` leads nowhere"),
+        ({"anyOf": [{"$dynamicRef": "#meta"}]}, "$.anyOf[0].$dynamicRef: `#meta` leads nowhere"),
+        ({"$ref": "#"}, "$: it refers to itself without end"),
+        ({"allOf": [{"$ref": "#/allOf/0"}]}, "$: it refers to itself without end"),
+        ({"$defs": {**DOUBLED, "a40": {}}, "$ref": "#/$defs/a0"}, "$: it takes more than"),
+        ({"items": {"$id": "https://example.org/a"}}, "$.items.$id: "),
+        ({"items": {"$schema": "http://json-schema.org/draft-07/schema#"}}, "$.items.$schema: "),
+        ({"properties": {"a": {"pattern": "(?=x)"}}}, "$.properties.a.pattern: no pattern"),
+        ({"properties": {"a": {"pattern": "x" * 1_001}}}, "$.properties.a.pattern: a pattern has 1 to 1000"),
+        ({"properties": {"a": {"pattern": "("}}}, "$.properties.a.pattern: no pattern"),
+        ({"patternProperties": {"(": {}}}, "$.patternProperties: no pattern"),
+        ({"patternProperties": {"a": {}}, "unevaluatedProperties": False}, "$.unevaluatedProperties: "),
+        ({"properties": {"a": {"type": "strin"}}}, "$.properties.a.type: "),
+        (nested(MAX_DEPTH, "not", {"not": {}}), "$: nested too deeply"),
+        ({"allOf": [{}] * 2_000}, "$: it holds more than 2,000 objects"),
+        ({"description": "x" * MAX_SCHEMA}, "$: at most 32,000 bytes"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_told_with_the_place(schema: dict[str, Any], place: str):
+    """What leads elsewhere or nowhere, never ends or could be slow is no schema here; stored ones fit no value."""
+    assert str(schema_problem(schema)).startswith(place)
+    if not place.startswith(("$.properties.a.type", "$: nested", "$: at most")):
+        assert told(schema, {"a": "b"})[0].startswith("$: it cannot be checked, for its schema: ")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        ORDER,
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://example.org/a", "items": ORDER},
+        {"properties": {"$ref": TEXT, "$id": TEXT, "$schema": TEXT, "pattern": TEXT, "patternProperties": TEXT}},
+        {"$defs": {"a/b": {"items": TEXT}}, "items": {"$ref": "#/$defs/a~1b"}, "anyOf": [{"$ref": "#/items"}]},
+        {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"": {}, "^x-": TEXT}},
+        nested(MAX_DEPTH - 1, "not", {}),
+    ],
+)
+def test_plain_schemas_are_taken(schema: dict[str, Any]):
+    """References within it, recursion that a value ends, and names that look like keywords are welcome."""
+    assert schema_problem(schema) is None
+
+
+def test_a_tools_own_schema_is_looked_at_without_being_judged():
+    """Of what comes with code only that is told which no value could be held to, with the place."""
+    assert str(unheld({"properties": {"a": {"pattern": "(?=x)"}}})).startswith("$.properties.a.pattern: no pattern")
+    assert str(unheld({"items": {"$ref": "https://example.org/a"}})).startswith("$.items.$ref: ")
+    assert unheld({"type": "strin", "description": "x" * MAX_SCHEMA}) is None
+
+
+def test_no_pattern_holds_anybody_up():
+    """What takes other libraries longer than the world lasts is told at once, in names too; `$` is the very end."""
+    evil = {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*$": TEXT}}
+    schema = {**evil, "additionalProperties": False}
+    assert told(schema, {"a": "a" * 50_000}) == []
+    assert [path.partition(":")[0] for path in told(schema, {"a": "a" * 50_000 + "!"})] == ["$.a"]
+    assert told(schema, {"b" * 50: "x"}) == []
+    assert told(schema, {"b" * 50 + "!": "x"}) == [f"$['{'b' * 50}!']: there is no such property."]
+    assert told(schema, {"a": "a\n"}) != []
+    slow = {"properties": {"a": {"pattern": "(x{1,30}){1,30}"}}}
+    assert "too long for the pattern" in told(slow, {"a": "x" * 1_900_000})[0]
+
+
+def test_no_value_holds_anybody_up():
+    """What is nested too deeply, is too large for arithmetic or has too many parts is told, whatever the schema."""
+    recursive = {"properties": {"a": {"$ref": "#"}}}
+    assert told(recursive, nested(MAX_DEPTH)) == []
+    assert told(recursive, nested(MAX_DEPTH + 1)) == ["$: nested more than 100 levels deep."]
+    assert told({}, nested(100_000)) == ["$: nested more than 100 levels deep."]
+    assert "OverflowError" in told({"multipleOf": 0.5}, 10**400)[0]
+    assert "more than 100,000 checks" in told({"items": {"allOf": [TEXT] * 500}}, ["x"] * 1_000)[0]
+    unique = {"uniqueItems": True}
+    assert told(unique, [{"a": n} for n in range(20_000)]) == []
+    assert told(unique, [{"a": 1, "b": 2}, {"b": 2, "a": 1}]) == ["$: an item is there twice."]
+
+
+def test_a_reference_to_what_is_no_schema_does_no_harm():
+    """Names of properties read as keywords have values that no keyword has: nothing fits, and nothing breaks."""
+    schema = {"properties": {"minimum": {"type": "number"}}, "items": {"$ref": "#/properties"}}
+    assert schema_problem(schema) is None
+    assert "TypeError" in told(schema, [5])[0]
+
+
+def test_depth_is_counted_in_objects_and_lists():
+    """A hundred levels are taken, of which an empty one counts as any."""
+    for value in (1, [], nested(MAX_DEPTH), nested(MAX_DEPTH - 1, "a", [])):
+        assert not is_deep(value)
+    for value in (nested(MAX_DEPTH + 1), nested(MAX_DEPTH, "a", []), [nested(MAX_DEPTH, "a", 1)]):
+        assert is_deep(value)

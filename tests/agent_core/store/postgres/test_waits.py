@@ -1,0 +1,183 @@
+"""The Postgres database: nobody waits for the answer to another, and nobody for long."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import Connection, text
+
+from agent_core import Fact
+from agent_core.errors import Unavailable
+from agent_core.store.postgres.database import PostgresDatabase
+from agent_core.testing import ScriptedProvider, say
+from tests.agent_core.scenes import SAFETY, log_of, open_session, say_and_wait, until
+from tests.agent_core.store.beside import held, opened, waits
+from tests.agent_core.store.reading import joined
+from tests.conftest import MakeCore
+
+STALLING = (
+    "CREATE TABLE slow (n int)",
+    """
+    CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'
+    """,
+    """
+    CREATE CONSTRAINT TRIGGER stall AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION stall()
+    """,
+)
+"""A table whose rows are committed while nobody holds the advisory lock 1: until then COMMIT gets no answer."""
+
+
+def execute(*statements: str):
+    """Return work that executes *statements* and returns the first value of the last, if it has any."""
+
+    def work(connection: Connection) -> object:
+        for statement in statements:
+            result = connection.execute(text(statement))
+        return result.scalar() if result.returns_rows else None
+
+    return work
+
+
+ONE = execute("SELECT 1")
+
+
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[tuple[str, list[asyncio.StreamWriter]]]:
+    """Give the URL of a server that takes connections and says nothing, and what it took."""
+    taken: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1", 0)
+    try:
+        yield f"postgresql://ann@127.0.0.1:{server.sockets[0].getsockname()[1]}/nobody?sslmode=disable", taken
+    finally:
+        server.close()
+        for writer in taken:
+            writer.close()
+
+
+async def test_a_commit_without_an_answer_holds_up_nobody(postgres_url: str):
+    """While one commit waits for its answer, all others are written, told of and read."""
+    told: list[object] = []
+    async with opened(postgres_url) as database, opened(postgres_url) as other:
+        await database.write(execute(*STALLING))
+        async with held(other, execute("SELECT pg_advisory_xact_lock(1)")):
+            stalled = asyncio.create_task(
+                database.write(execute("INSERT INTO slow VALUES (0) RETURNING n"), told.append)
+            )
+            await waits(other)
+            async with asyncio.timeout(SAFETY):
+                await asyncio.gather(*(database.write(execute(f"SELECT {n}"), told.append) for n in range(1, 31)))
+                assert await database.read(ONE) == 1
+            assert sorted(told) == list(range(1, 31))  # type: ignore[type-var]
+            assert not stalled.done()
+        assert await stalled == 0
+        assert told[-1] == 0
+
+
+async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
+    """A reader passes facts on in their order, each once, though it hears of a commit before that of an earlier one."""
+    core = await make_core(ScriptedProvider(lambda _: (say("Hi."),)))
+    publish, commits = core._store.hub.publish, []
+
+    def overtake(facts: Iterable[Fact]) -> None:
+        commits.append(list(facts))
+        if len(commits) == 2:
+            publish(commits[1])
+            publish(commits[0])
+        elif len(commits) > 2:
+            publish(commits[-1])
+
+    session = await open_session(core)
+    reading, task = await joined(core, session)
+    core._store.hub.publish = overtake  # type: ignore[method-assign]
+    for words in ("one", "two"):
+        await say_and_wait(core, session, words)
+    facts = await log_of(core, session)
+    await until(lambda: reading.facts[-1].seq == len(facts))
+    task.cancel()
+    assert len(commits) > 2
+    assert [(f.seq, f.type, f.raw) for f in reading.facts] == [(f.seq, f.type, f.raw) for f in facts]
+
+
+async def test_nobody_waits_long_for_a_place(postgres_url: str):
+    """Who gets no place in time is told so, and what has one goes on."""
+    database = PostgresDatabase(postgres_url, pool=1, patience=0.2)
+    async with held(database, ONE):
+        answers = await asyncio.gather(*(database.read(ONE) for _ in range(5)), return_exceptions=True)
+        assert {type(answer) for answer in answers} == {Unavailable}
+        assert (database.in_use, database.waiting) == (1, 0)
+    assert await database.read(ONE) == 1
+    await database.close()
+
+
+async def test_what_nobody_waits_for_is_not_begun(postgres_url: str):
+    """A caller who leaves while it waits for a place gives that up too."""
+    begun: list[int] = []
+    async with opened(postgres_url) as database:
+        holding = [held(database, ONE) for _ in range(10)]
+        for each in holding:
+            await each.__aenter__()
+        caller = asyncio.create_task(database.read(lambda _: begun.append(1)))
+        await asyncio.sleep(0)
+        assert database.waiting == 1
+        caller.cancel()
+        await asyncio.wait((caller,))
+        assert (database.in_use, database.waiting) == (10, 0)
+        for each in holding:
+            await each.__aexit__(None, None, None)
+    assert begun == []
+
+
+async def test_a_server_that_says_nothing_is_asked_by_few():
+    """However many want something of a server that hangs, they fail together, and few of them have tried it."""
+    async with silent_server() as (url, taken):
+        database = PostgresDatabase(url, pool=2, patience=0.3)
+        answers = await asyncio.gather(*(database.read(ONE) for _ in range(20)), return_exceptions=True)
+        assert {type(answer) for answer in answers} == {Unavailable}
+        with pytest.raises(Unavailable):
+            await database.read(ONE)
+        assert len(taken) == 2
+        await database.close()
+
+
+async def test_a_row_that_another_keeps_locked_is_unavailable(postgres_url: str):
+    """A lock that somebody keeps fails the one transaction that wants it, and its connection is good for more."""
+    lock = execute("SELECT key FROM project FOR UPDATE")
+    database = PostgresDatabase(postgres_url, pool=1, lock_timeout=0.1)
+    async with opened(postgres_url) as other:
+        await other.write(execute("INSERT INTO project (key, name) VALUES (1, 'first')"))
+        async with held(other, lock):
+            with pytest.raises(Unavailable):
+                await database.write(lock)
+            assert await database.read(ONE) == 1
+        assert await database.write(lock) == 1
+    await database.close()
+
+
+async def test_a_statement_that_takes_too_long_is_unavailable(postgres_url: str, monkeypatch: pytest.MonkeyPatch):
+    """A statement that is not answered in time fails clearly, and its connection is good for more."""
+    monkeypatch.setattr("agent_core.store.postgres.database.STATEMENT_TIMEOUT", 0.2)
+    async with opened(postgres_url) as database:
+        with pytest.raises(Unavailable):
+            await database.read(execute("SELECT pg_sleep(60)"))
+        assert await database.read(ONE) == 1
+
+
+async def test_a_failure_that_nobody_waits_for_is_not_complained_of(postgres_url: str):
+    """A transaction fails in silence when its caller has left."""
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    lock = execute("SELECT pg_advisory_xact_lock(1)")
+    async with opened(postgres_url) as database, opened(postgres_url) as other:
+        async with held(other, lock):
+            caller = asyncio.create_task(database.read(execute("SELECT pg_advisory_xact_lock(1)", "SELECT 1 / 0")))
+            await waits(other)
+            caller.cancel()
+            await asyncio.wait((caller,))
+            assert database.in_use == 1
+        await database.read(ONE)
+    gc.collect()
+    assert complaints == []

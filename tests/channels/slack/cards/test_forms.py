@@ -1,0 +1,209 @@
+"""The forms of a card: fields made of the tool's schema, read back to the last space, faults said where they are."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_core import Fault
+from channels.slack.cards.forms import (
+    VALUE,
+    CardAt,
+    Field,
+    denying,
+    editing,
+    fields,
+    kept,
+    marked,
+    notice,
+    read,
+    written,
+)
+from channels.slack.testing.blocks import check_view
+from channels.slack.testing.forms import filled
+from tests.channels.slack.cards.test_blocks import JSON, asked
+
+AT = CardAt("apr_1", "CGENERAL", "1.5", "1.0")
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "to": {"type": "string", "description": "Who gets it"},
+        "amount": {"type": "integer"},
+        "rate": {"type": "number"},
+        "urgent": {"type": "boolean"},
+        "colour": {"enum": ["red", "green", 3]},
+        "note": {"type": "string"},
+        "lines": {"type": "array", "items": {"type": "integer"}},
+        "odd": {"type": ["string", "null"]},
+    },
+    "required": ["to", "amount"],
+}
+CALL: dict[str, Any] = {
+    "to": " Bob ",
+    "amount": 5,
+    "urgent": True,
+    "colour": "green",
+    "lines": [1, 2],
+    "extra": {"a": 1},
+}
+
+
+def written_in(**values: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what comes of a form in which *values* were written, by the names of the arguments."""
+    found = asked(CALL)
+    made = fields(found, SCHEMA)
+    blocks = {each.name: each.block for each in made}
+    state = filled(editing(found, SCHEMA, AT), {blocks[name]: value for name, value in values.items()})
+    given = {
+        block: element[VALUE].get("value") or (element[VALUE].get("selected_option") or {}).get("value")
+        for block, element in state.items()
+    }
+    arguments, errors = read(made, given, found.arguments)
+    names = {block: name for name, block in blocks.items()}
+    return arguments, {names[block]: said for block, said in errors.items()}
+
+
+def test_each_argument_has_the_field_that_fits_it():
+    """Texts and numbers are written, what has few values is chosen, all else is JSON; what is not required is free."""
+    view = editing(asked(CALL), SCHEMA, AT)
+    assert check_view(view) == []
+    found = [(each["label"]["text"], each["element"]["type"], each["optional"]) for each in view["blocks"][1:]]
+    assert found == [
+        ("to", "plain_text_input", False),
+        ("amount", "plain_text_input", False),
+        ("rate", "plain_text_input", True),
+        ("urgent", "static_select", True),
+        ("colour", "static_select", True),
+        ("note", "plain_text_input", True),
+        ("lines (JSON)", "plain_text_input", True),
+        ("odd (JSON)", "plain_text_input", True),
+        ("extra (JSON)", "plain_text_input", False),
+    ]
+    assert view["blocks"][1]["hint"]["text"] == "Who gets it"
+    assert view["blocks"][4]["element"]["initial_option"]["text"]["text"] == "true"
+
+
+def test_what_was_left_alone_stays_as_it_was():
+    """A form that is sent off unchanged changes nothing, though Slack loses the spaces around a text."""
+    assert written_in() == (CALL, {})
+    assert written_in(to="Bob\r\n") == (CALL, {})
+
+
+def test_what_was_written_is_what_is_called():
+    """Each field gives a value of its type; a free one that was emptied is left out, a text may be empty."""
+    arguments, errors = written_in(
+        to="Eve",
+        amount="7.0",
+        rate="0.5",
+        urgent="1",
+        colour="2",
+        note="a\nb",
+        lines="[]",
+        odd="null",
+        extra='{"b": 2}',
+    )
+    assert errors == {}
+    assert arguments == {
+        "to": "Eve",
+        "amount": 7,
+        "rate": 0.5,
+        "urgent": False,
+        "colour": 3,
+        "note": "a\nb",
+        "lines": [],
+        "odd": None,
+        "extra": {"b": 2},
+    }
+    assert written_in(lines="", urgent="")[0] == {name: CALL[name] for name in ("to", "amount", "colour", "extra")}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"amount": "much"}, {"amount": "This is to be a whole number."}),
+        ({"amount": "1.5"}, {"amount": "This is to be a whole number."}),
+        ({"amount": "true"}, {"amount": "This is to be a whole number."}),
+        ({"rate": "NaN"}, {"rate": "This is to be a number."}),
+        ({"rate": '"1"', "lines": "[1,"}, {"rate": "This is to be a number.", "lines": "This is to be JSON."}),
+        ({"amount": " "}, {"amount": "This has to be given."}),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_its_field(values: dict[str, str], said: dict[str, str]):
+    """Each wrong field has its own words, and they say what is wanted."""
+    assert written_in(**values)[1] == said
+
+
+def test_the_core_s_faults_find_their_fields():
+    """Each is said at the field of its argument, with the place in it; any other at the first, with its name."""
+    paths = (".amount", ".lines[0]", ".lines[2]", "", ".amounts", "['extra'].b.c")
+    found, faults = fields(asked(CALL), SCHEMA), [Fault(f"arguments{path}", f"no {n}") for n, path in enumerate(paths)]
+    assert marked(found, faults) == {
+        "arg_1": "no 0",
+        "arg_6": "[0]: no 1; [2]: no 2",
+        "arg_0": "no 3; amounts: no 4",
+        "arg_8": "b.c: no 5",
+    }
+    assert [len(words) for words in marked(found, faults * 100).values()] == [300] * 4
+
+
+def test_what_no_form_can_hold_is_named_and_kept():
+    """An argument that is longer than a field stays as it is, and the form says so; so do those beyond its room."""
+    call = {"letter": "x" * 3_001, "to": "Bob"}
+    view = editing(asked(call), {}, AT)
+    assert check_view(view) == []
+    assert "kept as they are: letter" in view["blocks"][-1]["elements"][0]["text"]
+    made = fields(asked(call), {})
+    assert [each.name for each in made] == ["to"]
+    assert read(made, {made[0].block: '"Eve"'}, call)[0] == {**call, "to": "Eve"}
+    many = editing(asked({f"a{n}": n for n in range(200)}), {}, AT)
+    assert check_view(many) == []
+    assert "kept as they are" in many["blocks"][-1]["elements"][0]["text"]
+
+
+def test_the_form_that_asks_why_not():
+    """A reason may be left out, and the form remembers its card."""
+    view = denying(asked(), AT)
+    assert check_view(view) == []
+    assert filled(view, {}) == {"reason": {VALUE: {"type": "plain_text_input", "value": None}}}
+    assert kept(view["private_metadata"]) == AT
+    assert kept(written(CardAt("apr_1", "D1", "2.0"))) == CardAt("apr_1", "D1", "2.0")
+    with pytest.raises((ValueError, TypeError)):
+        kept("[1]")
+    assert check_view(notice("Too late.")) == []
+
+
+@given(call=st.dictionaries(st.text(min_size=1, max_size=40), JSON, max_size=6))
+def test_any_call_survives_its_form(call: dict[str, Any]):
+    """Whatever a tool is called with makes a form that Slack takes; sent off unchanged it gives the same call."""
+    for schema in ({}, {"properties": {name: {"type": "string"} for name in call}}):
+        view, made = editing(asked(call), schema, AT), fields(asked(call), schema)
+        assert check_view(view) == []
+        state = filled(
+            view, {block: {VALUE: {"value": each["element"].get("initial_value")}} for block, each in _inputs(view)}
+        )
+        given = {block: element[VALUE]["value"] for block, element in state.items()}
+        arguments, errors = read(made, given, call)
+        assert errors == {}
+        assert json.dumps(arguments) == json.dumps(call)
+
+
+def _inputs(view: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(each["block_id"], each) for each in view["blocks"] if each["type"] == "input"]
+
+
+def test_a_field_is_as_long_as_its_text():
+    """A long text, one of several lines, and JSON have several lines to be written in; a number has one."""
+
+    def multiline(value: Any, kind: str) -> bool:
+        view = editing(asked({"a": value}), {"properties": {"a": {"type": kind}}}, AT)
+        return view["blocks"][1]["element"]["multiline"]
+
+    assert [multiline("short", "string"), multiline("x" * 61, "string"), multiline("a\nb", "string")] == [
+        False,
+        True,
+        True,
+    ]
+    assert [multiline(5, "integer"), multiline([], "array")] == [False, True]
+    assert Field("a", "b", "text", "x" * 3_000, True).fits

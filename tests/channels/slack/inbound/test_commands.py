@@ -1,0 +1,114 @@
+"""The slash command: its question stands for all to see and is answered, or its author reads why it is not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+
+from agent_core import Unavailable
+from agent_core.testing import FakeClock
+from channels.slack.inbound.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE, USAGE
+from channels.slack.outbound.finding import QUESTION, mark
+from channels.slack.testing import Fault
+from tests.channels.slack.hearing import Rig, rigged
+from tests.channels.slack.showing import ticking
+
+
+@pytest.fixture
+async def rig(make_core) -> AsyncIterator[Rig]:
+    async with rigged(make_core) as made:
+        yield made
+
+
+async def test_a_command_asks_for_all_to_see(rig: Rig):
+    """The question of a slash command is posted with its author, pings nobody, and is answered in its thread."""
+    await rig.team.command("UANN", "CGENERAL", "/parley", "what do <!channel> think of <@UBEN|ben>?")
+    posted = rig.stand_in.called("chat.postMessage")[0]
+    assert posted.arguments["text"].startswith("<@UANN>: what do ")
+    assert "<!channel>" not in posted.arguments["text"]
+    assert "<@UBEN" not in posted.arguments["text"]
+    assert posted.answer is not None
+    root = posted.answer["ts"]
+    assert await rig.said("CGENERAL", root) == ["what do @channel think of @Ben Okoro?"]
+    assert rig.shows.threads[0].title == "what do @channel think of @Ben Okoro?"
+    await rig.team.says("UBEN", "CGENERAL", "I am fine", root)
+    assert len(await rig.said("CGENERAL", root)) == 2
+
+
+async def test_a_command_that_cannot_be_answered_says_so_to_its_author(rig: Rig):
+    """Without a question, or where the app is not, the author alone reads what to do."""
+    empty = await rig.team.command("UANN", "CGENERAL", "/parley", "  ")
+    absent = await rig.team.command("UANN", "CQUIET", "/parley", "hello?")
+    told = [heard.deliveries[0].answer["text"] for heard in (empty, absent)]
+    assert told == [USAGE.format(command="/parley"), ABSENT]
+    assert (await rig.core.sessions()).items == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "on", "answers"),
+    [
+        ("answer_lost", "chat.postMessage", 1),
+        ("server_error", "chat.postMessage", 0),
+        ("request_lost", "chat.postMessage", 0),
+    ],
+)
+async def test_a_command_of_which_nobody_knows_whether_it_was_posted(make_core, kind, on, answers):
+    """Its post is looked for: if it stands there it is answered, else the asker alone reads that it does not."""
+    clock = FakeClock()
+    async with rigged(make_core, clock=clock) as rig:
+        rig.stand_in.fault(Fault(kind, on=on))
+        heard = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
+        assert heard.deliveries[0].answer["text"] == UNSURE
+        told = partial(rig.stand_in.called, "chat.postEphemeral")
+        async with ticking(clock):
+            await asyncio.wait(rig.receiver._beside)
+        assert len(rig.stand_in.called("chat.postMessage")) == 1
+        assert [call.arguments["text"] for call in told()] == [NOT_POSTED] * (1 - answers)
+        assert len(rig.shows.threads) == answers
+        for thread in rig.shows.threads:
+            assert await rig.said("CGENERAL", thread.root) == ["how many?"]
+
+
+async def test_a_command_that_cannot_be_looked_for_is_left_with_honest_words(make_core):
+    """Where the channel may not be read the asker reads what to do in either case."""
+    clock = FakeClock()
+    async with rigged(make_core, clock=clock) as rig:
+        rig.stand_in.fault(Fault("answer_lost", on="chat.postMessage"))
+        rig.stand_in.fault(Fault("refused", on="conversations.history", code="missing_scope", times=None))
+        await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
+        async with ticking(clock):
+            await asyncio.wait(rig.receiver._beside)
+        assert rig.stand_in.called("chat.postEphemeral")[0].arguments["text"] == MAYBE
+
+
+async def test_a_command_that_the_database_does_not_take_is_taken_later(make_core, monkeypatch):
+    """A question that stands for all to see is answered, though there was nowhere to keep it when it was posted."""
+    clock = FakeClock()
+    async with rigged(make_core, clock=clock) as rig:
+        opened, away = rig.core.open_session, [Unavailable("The database is away.")]
+
+        async def open_session(**given):
+            if away:
+                raise away.pop()
+            return await opened(**given)
+
+        monkeypatch.setattr(rig.core, "open_session", open_session)
+        heard = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
+        assert heard.deliveries[0].answer["text"] == UNSURE
+        async with ticking(clock):
+            await asyncio.wait(rig.receiver._beside)
+        assert len(rig.shows.threads) == 1
+        assert len(rig.stand_in.called("chat.postMessage")) == 1
+
+
+async def test_a_question_that_a_killed_process_left_is_told_to_whoever_is_called_below_it(rig: Rig):
+    """The post of a command that was never taken in is no answer of ours but a question: a mention has it answered."""
+    api = (await rig.workspaces.space("T0001")).api
+    root = await api.post("CGENERAL", "<@UANN>: how many?", metadata=mark(f"{QUESTION}1"))
+    await api.post("CGENERAL", "an answer of ours", thread_ts=root)
+    await rig.team.mentions("UANN", "CGENERAL", "well?", root)
+    await rig.ended("CGENERAL", root)
+    (told,) = [text for text in rig.seen() if "how many?" in text]
+    assert "Ann" in told
+    assert not any("an answer of ours" in text for text in rig.seen())

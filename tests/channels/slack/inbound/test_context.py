@@ -1,0 +1,144 @@
+"""What an agent is told of a thread: what others said before it was called, and between two calls."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent_core import Slack
+from channels.slack.inbound.context import MOST, ONE, Watermark
+from channels.slack.testing import Fault
+from tests.channels.slack.hearing import Rig, rigged
+
+
+@pytest.fixture
+async def rig(make_core) -> AsyncIterator[Rig]:
+    """An agent that has to be called each time."""
+    async with rigged(make_core, slack=Slack(default=True, follow_up=False)) as made:
+        yield made
+
+
+async def called(rig: Rig, root: str, text: str) -> str:
+    """Call the agent into the thread *root*, and return what the model was given."""
+    await rig.team.mentions("UANN", "CGENERAL", text, root)
+    await rig.ended("CGENERAL", root)
+    return "\n".join(rig.seen())
+
+
+async def test_an_agent_that_is_called_into_a_thread_reads_what_was_said(rig: Rig):
+    """It is told of the root and of all replies, in their order, by name, as the words of others, bots among them."""
+    root = (await rig.team.says("UBEN", "CGENERAL", "Sales are down in <#CDATA|data>")).ts
+    await rig.team.says("UBUILD", "CGENERAL", "Report 5 is ready", root)
+    await rig.team.says("UCLEO", "CGENERAL", "<@UBEN> by <10%>", root)
+    given = await called(rig, root, "why?")
+    lines = [line for line in given.splitlines() if line.startswith("| ")]
+    assert lines == [
+        "| Ben Okoro: Sales are down in #data",
+        "| Build bot: Report 5 is ready",
+        "| Cleo Marsh: @Ben Okoro by <10%>",
+    ]
+    assert given.endswith("why?")
+
+
+async def test_later_it_is_told_of_what_is_new(rig: Rig):
+    """On each later call only what came since is told, behind all that was there; its own answers are not quoted."""
+    root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
+    before = await called(rig, root, "first?")
+    space = await rig.workspaces.space("T0001")
+    await space.api.post("CGENERAL", "Done.", thread_ts=root)
+    await rig.team.says("UBEN", "CGENERAL", "two", root)
+    after = await called(rig, root, "second?")
+    assert after.startswith(before)
+    assert (after.count("| Ben Okoro: one"), after.count("| Ben Okoro: two")) == (1, 1)
+    assert "| assistant" not in after
+    assert "Parley: Done" not in after
+    last = await called(rig, root, "third?")
+    assert last.count("| ") == after.count("| ")
+
+
+async def test_what_was_edited_since_is_told_again(rig: Rig):
+    """A message that was quoted and then edited comes again with the next call, once, behind all that was there."""
+    heard = await rig.team.says("UBEN", "CGENERAL", "Sales are down")
+    root = heard.ts
+    reply = await rig.team.says("UCLEO", "CGENERAL", "by 10%", root)
+    before = await called(rig, root, "why?")
+    rig.stand_in.fault(Fault("duplicate", on="message"))
+    await rig.team.edits("UCLEO", "CGENERAL", reply.ts, "by 12%, sorry")
+    await rig.team.unfurls("CGENERAL", root)
+    later = await rig.team.says("UCLEO", "CGENERAL", "tomorw", root)
+    await rig.team.edits("UCLEO", "CGENERAL", later.ts, "tomorrow")
+    after = await called(rig, root, "and now?")
+    assert after.startswith(before)
+    quoted = [line for line in after[len(before) :].splitlines() if line.startswith("| ")]
+    assert quoted == ["| Cleo Marsh: by 12%, sorry", "| Cleo Marsh: tomorrow"]
+    assert after.index("was edited") < after.index("by 12%")
+    assert (await called(rig, root, "well?")).count("12%") == 1
+
+
+async def test_what_slack_does_not_tell_in_time_is_told_with_the_next_call(rig: Rig):
+    """The message goes ahead without what was said before; the next call makes up for it and tells nothing twice."""
+    root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
+    rig.stand_in.fault(Fault("server_error", on="conversations.replies"))
+    given = await called(rig, root, "first?")
+    assert "| " not in given
+    given = await called(rig, root, "second?")
+    assert given.count("| Ben Okoro: one") == 1
+    assert given.count("first?") == 1
+
+
+async def test_slack_has_half_of_its_own_patience(make_core):
+    """While Slack takes no calls a message is taken in all the same, and what was said is told when it does again."""
+    async with rigged(make_core, slack=Slack(default=True, external="answer"), patience=0.2) as rig:
+        root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
+        pacer = (await rig.workspaces.space("T0001")).pacer
+        for method in ("conversations.replies", "users.info"):
+            pacer.penalty(method, "T0001", 60)
+        given = await called(rig, root, "first?")
+        assert given.endswith("first?")
+        assert "| " not in given
+        rig.clock.advance(61)
+        rig.receiver._asking._patience = 5.0
+        assert (await called(rig, root, "second?")).count("| Ben Okoro: one") == 1
+
+
+async def test_a_missing_scope_costs_the_context_and_not_the_answer(rig: Rig):
+    """Without the right to read a thread the question is answered all the same."""
+    root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
+    rig.stand_in.fault(Fault("refused", on="conversations.replies", code="missing_scope", times=None))
+    assert (await called(rig, root, "why?")).endswith("why?")
+
+
+async def test_a_long_thread_is_told_by_its_root_and_its_end(rig: Rig):
+    """Of many messages the newest are told, of long ones the beginning, and how many are left out is said."""
+    root = (await rig.team.says("UBEN", "CGENERAL", "the beginning")).ts
+    place = rig.team.workspace.channels["CGENERAL"]
+    before = rig.stand_in.app
+    rig.stand_in.deliver_to(None)
+    for n in range(MOST + 30):
+        await rig.team.says("UBEN", "CGENERAL", f"reply {n}" if n % 10 else "x" * (ONE + 1), root)
+    assert len(place.messages) == MOST + 31
+    rig.stand_in.app = before
+    given = await called(rig, root, "well?")
+    lines = [line for line in given.splitlines() if line.startswith("| ")]
+    assert lines[0] == "| Ben Okoro: the beginning"
+    assert lines[-1] == f"| Ben Okoro: reply {MOST + 29}"
+    left_out = MOST + 31 - len(lines)
+    assert f"{left_out} more messages of this thread are left out here." in given
+    assert max(map(len, lines)) < ONE + 30
+
+
+async def test_direct_messages_are_not_read_again(make_core):
+    """In a direct message everything is said to the agent: Slack is asked for nothing."""
+    async with rigged(make_core) as rig:
+        root = (await rig.team.says("UANN", "UANN", "hello")).ts
+        await rig.team.says("UANN", "UANN", "more", root)
+        assert rig.stand_in.called("conversations.replies") == []
+
+
+def test_a_watermark_never_goes_back():
+    """What is known stays known, whatever comes late; what went ahead is remembered until it is caught up with."""
+    mark = Watermark().moved("10.000200")
+    assert mark.moved("9.000900") == mark.passed("10.000100") == mark
+    ahead = mark.passed("11.000000").passed("13.000000")
+    assert ahead.newest == (13, 0)
+    assert ahead.moved("12.000000") == Watermark("12.000000", ("13.000000",))
+    assert Watermark.of(ahead.metadata) == ahead

@@ -1,0 +1,103 @@
+"""The sign above a thread: whatever meets what, it does not stay on `processing`."""
+
+import asyncio
+from typing import Any
+
+from agent_core.testing import FakeClock
+from channels.slack.outbound.lifecycle import LOADING, Sign
+from channels.slack.thread import Thread
+from channels.slack.web_api.failures import Limited
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspace
+
+
+class Slow:
+    """An API whose answers wait for `go`."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.loading, self.loaded = asyncio.Event(), asyncio.Event()
+        self.failure: Exception | None = None
+
+    async def set_status(self, _channel: str, _root: str, status: str, *, title: str | None = None) -> None:
+        self.said.append(status)
+        self.asked.set()
+        await self.go.wait()
+
+    async def set_loading(self, _channel: str, _root: str, texts: tuple[str, ...]) -> None:
+        self.said.append(texts[0])
+        self.loading.set()
+        await self.loaded.wait()
+        if self.failure is not None:
+            raise self.failure
+
+
+def sign(api: Any, *, loading: tuple[str, ...] = (), pacer: Pacer | None = None) -> Sign:
+    space = Workspace("T0001", "UPARLEY", "BPARLEY", api, pacer or Pacer(FakeClock()))
+    return Sign(space, Thread("T0001", "CGENERAL", "1.0", "UANN", "T0001", loading=loading))
+
+
+async def test_processing_that_is_on_its_way_when_a_stream_ends_is_ended_anew():
+    """Slack may take the two in any order; so the end is said once more behind them."""
+    api = Slow()
+    made = sign(api)
+    made.begin()
+    await api.asked.wait()
+    made.told("active")  # the stream ends meanwhile
+    api.go.set()
+    await made.end("active")
+    assert api.said == ["processing", "active"]
+
+
+async def test_what_a_stream_said_last_is_not_said_again():
+    """An end costs no call of its own when the stream has told it, and nothing is said of what never began."""
+    api = Slow()
+    api.go.set()
+    made = sign(api)
+    await made.end("active")
+    made.begin()
+    await api.asked.wait()
+    made.told("active")
+    await made.end("active")
+    assert api.said == ["processing"]
+
+
+async def test_words_for_working_that_are_on_their_way_when_a_stream_ends_are_ended_anew():
+    """Slack sets `processing` with them, too: the end is said once more behind them."""
+    api = Slow()
+    api.go.set()
+    made = sign(api, loading=("Looking",))
+    made.begin()
+    await api.loading.wait()
+    made.told("active")  # the stream ends meanwhile
+    api.loaded.set()
+    await made.end("active")
+    assert api.said == ["processing", "Looking", "active"]
+
+
+async def test_words_for_working_are_left_out_when_the_answer_is_over_before_them():
+    """An answer that ended while `processing` was on its way needs no words for that it works."""
+    api = Slow()
+    made = sign(api, loading=("Looking",))
+    made.begin()
+    await api.asked.wait()
+    made.told("active")
+    api.go.set()
+    await made.end("active")
+    assert api.said == ["processing", "active"]
+
+
+async def test_words_for_working_keep_to_the_budget():
+    """They are left out while Slack wants none of them, and as soon as their budget is nearly spent."""
+    api, pacer = Slow(), Pacer(FakeClock())
+    api.go.set()
+    api.loaded.set()
+    api.failure = Limited(LOADING, 30.0)
+    for _ in range(2):
+        made = sign(api, loading=("Looking",), pacer=pacer)
+        api.asked.clear()
+        made.begin()
+        await api.asked.wait()
+        await made.end("active")
+    assert api.said == ["processing", "Looking", "active", "processing", "active"]

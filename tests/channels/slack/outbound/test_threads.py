@@ -1,0 +1,183 @@
+"""Sessions of a core are shown in their threads by whichever process is there."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, SystemClock, Text
+from agent_core.testing import ScriptedProvider, pause, say
+from channels.ledger import LEASE, Ledger
+from channels.slack.outbound.threads import Threads
+from channels.slack.testing import SlackStandIn, Workspace
+from channels.slack.thread import Thread
+from channels.slack.web_api.client import SlackApi
+from channels.slack.web_api.pace import Pacer
+from channels.slack.web_api.workspaces import Workspace as Space
+from tests.conftest import Fresh, OpenDatabase
+
+ANN = Actor("slack:T0001:UANN", "user", "Ann")
+
+
+class Later(SystemClock):
+    """The clock of a process whose predecessor's lease is over."""
+
+    def now(self) -> int:
+        return super().now() + LEASE + 1
+
+
+@pytest.fixture
+async def stand_in() -> AsyncIterator[SlackStandIn]:
+    made = SlackStandIn(workspaces=[Workspace.example()], rates=None)
+    async with made.serving():
+        yield made
+
+
+@pytest.fixture
+def open_database(fresh: Fresh) -> Iterator[OpenDatabase]:
+    with fresh() as opened:
+        yield opened
+
+
+class Process:
+    """A core and what it shows in Slack."""
+
+    def __init__(self, core: Core, threads: Threads, stand_in: SlackStandIn) -> None:
+        self.core, self.threads, self.stand_in = core, threads, stand_in
+
+    async def ask(self, text: str, thread: Thread | None = None, *, show: bool = True) -> Thread:
+        if thread is None:
+            asked = await self.stand_in.team().says("UANN", "CGENERAL", text)
+            thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001", title=text)
+        session = await self.core.find_session(thread.address) or await self.core.open_session(
+            agent="a", actor=ANN, address=thread.address
+        )
+        await self.threads.want(session.id, thread)
+        await self.core.receive(session.id, Inbound(parts=(Text(text),), actor=ANN))
+        if show:
+            self.threads.show(session.id)
+        return thread
+
+    async def shown(self, thread: Thread, *texts: str) -> None:
+        team = self.stand_in.team()
+
+        def is_shown() -> bool:
+            answers = team.answers("CGENERAL", thread.root)
+            session = team.session("CGENERAL", thread.root)
+            is_quiet = session is not None and session.status == "active"
+            return [each.text for each in answers] == list(texts) and is_quiet
+
+        await self.stand_in.until(is_shown, timeout=30)
+
+
+@asynccontextmanager
+async def process(
+    open_database: OpenDatabase, stand_in: SlackStandIn, script, clock: Clock | None = None
+) -> AsyncIterator[Process]:
+    """Start a process; whether it is killed at the end or ends in peace is the test's."""
+    database = open_database()
+    core = Core(database, providers={"s": ScriptedProvider(script)}, tools={}, default_model="s")
+    await core.start()
+    if not (await core.agents.list()).items:
+        await core.agents.create(Definition(name="a", instructions=""))
+    clock = clock or SystemClock()
+    async with aiohttp.ClientSession() as http:
+        api = SlackApi(stand_in.team().bot_token, session=http, base_url=f"{stand_in.base_url}api/")
+        pacer = Pacer(clock)
+        space = Space("T0001", "UPARLEY", "BPARLEY", api, pacer)
+
+        async def workspace(team: str) -> Space:
+            if team != space.team:
+                raise NotFound("workspace", team)
+            return space
+
+        threads = Threads(core, Ledger(database, clock, "slack"), workspace, clock, share=pacer.use)
+        await threads.start()
+        try:
+            yield Process(core, threads, stand_in)
+        finally:
+            await threads.stop()
+            await core.stop()
+
+
+async def test_a_question_is_answered_in_its_thread(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """An answer streams into the thread under a title, the session is active again, and nothing is left in memory."""
+    async with process(open_database, stand_in, lambda _: (say("Hello ", "there."),)) as one:
+        thread = await one.ask("Hi")
+        await one.shown(thread, "Hello there.")
+        session = stand_in.team().session("CGENERAL", thread.root)
+        assert session is not None
+        assert session.title == "Hi"
+        await one.ask("Again", thread)
+        await one.shown(thread, "Hello there.", "Hello there.")
+        await asyncio.gather(*one.threads._showing.values())
+        assert one.threads._showing == {}
+
+
+async def test_what_a_killed_process_was_about_to_show_another_one_shows(
+    open_database: OpenDatabase, stand_in: SlackStandIn
+):
+    """Killed before it showed anything of a message that was taken in: the next process answers it, once."""
+    async with process(open_database, stand_in, lambda _: (pause(asyncio.Event()),)) as one:
+        await one.threads._sweep.stop()
+        thread = await one.ask("Hi", show=False)
+    async with process(open_database, stand_in, lambda _: (say("Here I am."),), Later()) as two:
+        await two.shown(thread, "Here I am.")
+
+
+async def test_a_process_that_ends_hands_its_half_shown_answer_on(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """An answer that was half streamed by one process is whole, and there once, by the next."""
+    async with process(open_database, stand_in, lambda _: (say("Half "), pause(asyncio.Event()))) as one:
+        thread = await one.ask("Hi")
+        await stand_in.until(lambda: bool(stand_in.team().answers("CGENERAL", thread.root)), timeout=30)
+    async with process(open_database, stand_in, lambda _: (say("The whole of it."),)) as two:
+        await two.shown(thread, "The whole of it.")
+
+
+async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """A stream that a person stopped cancels its run, keeps its words, says so, and leaves no status behind."""
+    go = asyncio.Event()
+    async with process(
+        open_database, stand_in, lambda _: (say("One "), pause(go), say("two "), pause(asyncio.Event()))
+    ) as one:
+        thread = await one.ask("Count")
+        team = stand_in.team()
+        await stand_in.until(lambda: bool(team.answers("CGENERAL", thread.root)), timeout=30)
+        await team.stops("UANN", "CGENERAL", thread.root)
+        go.set()  # the next append hears of it
+        await one.shown(thread, "One two\nStopped.")
+
+
+async def test_a_message_that_comes_twice_says_nothing_twice(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """The second event of a mention wants the same again: no status is set anew, and nothing is shown."""
+    async with process(open_database, stand_in, lambda _: (say("Hello."),)) as one:
+        thread = await one.ask("Hi")
+        await one.shown(thread, "Hello.")
+        session = await one.core.find_session(thread.address)
+        assert session is not None
+        await asyncio.gather(*one.threads._showing.values())
+        before = len(stand_in.calls)
+        await one.threads.want(session.id, thread)
+        one.threads.show(session.id)
+        await asyncio.gather(*one.threads._showing.values())
+        assert len(stand_in.calls) == before
+
+
+async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """The agent's `loading` texts stand in the thread while it works, and no longer."""
+    go = asyncio.Event()
+    async with process(open_database, stand_in, lambda _: (pause(go), say("Done."))) as one:
+        asked = await stand_in.team().says("UANN", "CGENERAL", "Hi")
+        thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001", loading=("Looking into it",))
+        await one.ask("Hi", thread)
+
+        def loading() -> str:
+            session = stand_in.team().session("CGENERAL", thread.root)
+            return session.loading if session is not None else ""
+
+        await stand_in.until(lambda: "Looking into it" in loading(), timeout=30)
+        go.set()
+        await one.shown(thread, "Done.")
+        assert loading() == ""
