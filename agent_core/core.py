@@ -33,6 +33,7 @@ from agent_core.loop.announce import finish
 from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.approvals import Approvals
+from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import Ends
 from agent_core.runtime.dispatcher import Ringing
 from agent_core.runtime.homes import Home, Homes
@@ -49,7 +50,6 @@ from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, fo
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions
 from agent_core.store.work.figures import Figures, figures
-from agent_core.store.work.limits import Backlog
 from agent_core.store.work.runs import Cancelled
 from agent_core.tally import Tally
 from agent_core.tools.base import Toolbox

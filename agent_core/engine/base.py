@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from agent_core.runtime.drive import Interrupt
+from agent_core.engine.interrupt import Interrupt
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 

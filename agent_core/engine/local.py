@@ -10,10 +10,10 @@ import structlog
 
 from agent_core.clock import Clock
 from agent_core.engine.base import Runs, Segment
+from agent_core.engine.interrupt import Interrupt
 from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.ids import new_id
 from agent_core.loop.state import OUTAGE
-from agent_core.runtime.drive import Interrupt
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.store.work.runs import RESTARTED, RUNG

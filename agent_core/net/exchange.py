@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import httpx2
 
 from agent_core.clock import Clock
+from agent_core.net.bounds import Bounds, Fetched
 from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
-from agent_core.net.fetch import Bounds, Fetched
 from agent_core.net.targets import PORTS, Target, check_text
 from agent_core.net.transport import within
 

@@ -6,10 +6,10 @@ nothing else, `net_exchange` bounds the answer. These two import an HTTP client,
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.net.bounds import Bounds, Fetched
 from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
 from agent_core.net.targets import Guard, Resolve
 
@@ -21,29 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BOUNDS", "Bounds", "Fetch", "FetchFailed", "FetchRefused", "FetchTimedOut", "FetchTooLarge", "Fetched"]
 _REDIRECTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long an answer may take and how large it may be.
-
-    *seconds* is for everything; *first_byte* for the head of each answer, with lookup, connection and sending before
-    it; *size* in bytes is that of the body as it comes and once it is unpacked. A head has 64 KiB at most.
-    """
-
-    seconds: float = 30.0
-    first_byte: float = 15.0
-    size: int = 5_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """An answer: header names are in lower case, `url` is where it came from in the end."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    url: str
 
 
 BOUNDS = Bounds()

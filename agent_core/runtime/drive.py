@@ -1,10 +1,10 @@
 """drive: run one Run, from wherever its log says it is, until it waits or ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from agent_core.context.window import Window
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
 from agent_core.domain.messages import text_of
+from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
 from agent_core.loop.state import NOTHING, Left, RunState
@@ -41,46 +42,6 @@ class RunLog(Protocol):
     ) -> Appended: ...
 
     def show(self, run: RunRef, body: LiveBody) -> None: ...
-
-
-class Interrupt:
-    """Stops what a driver is doing, without ending the driver."""
-
-    def __init__(self) -> None:
-        self.called = False
-        self.leaving = False
-        """Whether the driver is about to end or wait: nothing is shown of the run any more."""
-        self._acting: asyncio.Task[Any] | None = None
-
-    def __call__(self) -> None:
-        """Interrupt the model call or the tools that run now; the driver then reads the news.
-
-        Once is enough: a second Stop must not disturb how the first one brings things to their end.
-        """
-        self.called = True
-        acting, self._acting = self._acting, None
-        if acting is not None:
-            acting.cancel()
-
-    @contextmanager
-    def listening(self) -> Generator[None]:
-        """Let an interrupt cancel the current task, inside this block and no further."""
-        task = self._acting = asyncio.current_task()
-        try:
-            yield
-        finally:
-            self._acting = None
-            while self.called and task is not None and task.cancelling():
-                task.uncancel()
-
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """Keep an interrupt from cancelling what must be whole, such as an append; it is noticed afterwards."""
-        task, self._acting = self._acting, None
-        try:
-            yield
-        finally:
-            self._acting = task
 
 
 @dataclass(frozen=True, slots=True)

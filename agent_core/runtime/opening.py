@@ -20,13 +20,13 @@ from agent_core.ids import new_id
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
+from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.homes import Home, Homes
 from agent_core.runtime.roster import Roster
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
-from agent_core.store.work.limits import Backlog
 from agent_core.store.work.runs import Finish
 from agent_core.store.work.sessions import Opening, SessionRef
 

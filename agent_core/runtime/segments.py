@@ -11,6 +11,7 @@ from agent_core.domain.agents import Agent
 from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.inbound import RunOptions
 from agent_core.engine.base import Segment
+from agent_core.engine.interrupt import Interrupt
 from agent_core.errors import LostRun, NotFound
 from agent_core.hooks.chain import Hooks, Rulers
 from agent_core.loop.state import RunState
@@ -18,7 +19,7 @@ from agent_core.loop.strategy import Move
 from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls
-from agent_core.runtime.drive import Driver, Interrupt, Ports
+from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.homes import Home, Homes
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.roster import Roster

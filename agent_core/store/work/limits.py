@@ -7,13 +7,10 @@ one session and one agent, so no two wait for each other. For agents without a c
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-import structlog
 from sqlalchemy import Connection, Integer, bindparam, cast, exists, func, select
 
-from agent_core.clock import Clock
 from agent_core.domain.objects import ACTIVE
-from agent_core.errors import RateLimited, Unavailable
-from agent_core.store.database import Database
+from agent_core.errors import RateLimited
 from agent_core.store.log import RUN, table_of
 from agent_core.store.statements import Hot, word, words
 from agent_core.store.tables import AgentRow
@@ -22,11 +19,9 @@ MAX_QUEUED = 100
 """Runs of one session that may wait: whoever posts more than that ahead of the answers is no person."""
 RETRY_AFTER = 5
 """Seconds after which a post that was refused is worth another try."""
-_COUNT_EVERY = 1.0
 _LOCK_CLASS = 7_275_539
 """Tells our locks from other advisory ones; the second number of each is the agent's key."""
 _LAST = 2**62
-_log = structlog.get_logger("parley.limits")
 
 _AGENT = table_of(AgentRow)
 CAP = select(_AGENT.c.max_runs).where(_AGENT.c.key == RUN.c.agent).scalar_subquery()
@@ -131,39 +126,6 @@ def _running(connection: Connection, agent: int) -> int:
     return _RUNNING.run(connection, b_agent=agent).scalar_one()
 
 
-class Backlog:
-    """How many runs wait over all processes: counted once a second, and with it those that were queued here since."""
-
-    def __init__(self, database: Database, clock: Clock, most: int | None) -> None:
-        """*most* may wait; None counts nothing and refuses nobody."""
-        self._database, self._clock, self._most = database, clock, most
-        self.waiting = 0
-
-    @property
-    def refusal(self) -> RateLimited | None:
-        """What a post that adds to the backlog is told while there is too much of it."""
-        if self._most is None or self.waiting < self._most:
-            return None
-        return RateLimited("More runs wait than this server takes on; send the same again later.", RETRY_AFTER)
-
-    def note(self) -> None:
-        """Count in a run that this process has just queued."""
-        self.waiting += 1
-
-    async def watch(self) -> None:
-        """Count for ever, at once and then every second; while the database is away the last count stays."""
-        while self._most is not None:
-            try:
-                await self.count()
-            except Unavailable:
-                _log.debug("backlog.not_counted")  # the sweep has told of the outage
-            except Exception:  # noqa: BLE001 - the boundary: a count that fails must not be the last
-                _log.exception("backlog.not_counted")
-            await self._clock.sleep(_COUNT_EVERY)
-
-    async def count(self) -> None:
-        """Count no further than one needs to know."""
-        limit = self._most or 0
-        self.waiting = await self._database.read(
-            lambda connection: _WAITING.run(connection, b_limit=limit).scalar_one()
-        )
+def count_queued(connection: Connection, *, most: int) -> int:
+    """Return how many runs are queued over all sessions, counting no further than *most*."""
+    return _WAITING.run(connection, b_limit=most).scalar_one()
