@@ -27,8 +27,8 @@ from agent_core.domain.objects import (
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
 from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited
-from agent_core.hooks.chain import Rulers
-from agent_core.hooks.resolvers import HookRulers
+from agent_core.hooks.chain import Resolver
+from agent_core.hooks.resolvers import HookResolvers
 from agent_core.loop.announce import finish
 from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
@@ -36,11 +36,11 @@ from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import Ends
 from agent_core.runtime.dispatcher import Ringing
-from agent_core.runtime.homes import Home, Homes
 from agent_core.runtime.opening import Opened, Openings, Reach
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
+from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
@@ -68,7 +68,7 @@ class Core:
         clock: Clock | None = None,
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
         bus: Bus | None = None,
-        rulers: Rulers | None = None,
+        resolvers: Resolver | None = None,
         secrets: Secrets | None = None,
         max_backlog: int | None = None,
     ) -> None:
@@ -84,17 +84,19 @@ class Core:
         self.tally = Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
-        self._homes = Homes(self._store, self.agents, self._encode_for)
-        self._segments = Segments(self._store, self._homes, self.agents, providers, tools, rulers or HookRulers(clock))
+        self._cache = SessionCache(self._store, self.agents, self._encode_for)
+        self._segments = Segments(
+            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock)
+        )
         self.approvals = Approvals(self._store)
-        self._outputs = Outputs(self._store, self._homes, self._segments)
-        self._ends = Ends(self._store, self._homes, self._segments)
+        self._outputs = Outputs(self._store, self._cache, self._segments)
+        self._ends = Ends(self._store, self._cache, self._segments)
         self._engine = engine(self._segments, clock)
         self._ringing = Ringing(self._engine, bus, self._segments)
         self._store.serve(self._engine.worker, self._engine.has_room, self._ringing.freed)
         self._backlog = Backlog(database, clock, max_backlog)
         reach = Reach(self._engine.place, self._begin, self._ringing.interrupt, self._ringing.freed)
-        self._openings = Openings(self._store, self._homes, self.agents, self._finish, self._backlog, reach)
+        self._openings = Openings(self._store, self._cache, self.agents, self._finish, self._backlog, reach)
         self._work: asyncio.Task[None] | None = None
         self._counting: asyncio.Task[None] | None = None
 
@@ -158,7 +160,7 @@ class Core:
 
     async def opener(self, session: str) -> Actor:
         """Return who opened a session; raises `NotFound`."""
-        return (await self._homes.get(session)).opener
+        return (await self._cache.get(session)).opener
 
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""
@@ -211,7 +213,7 @@ class Core:
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)))
-        self._homes.forget(id)
+        self._cache.forget(id)
         self._store.hub.forget(id)
 
     async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
@@ -226,7 +228,7 @@ class Core:
 
         Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
-        home = await self._homes.get(session)
+        home = await self._cache.get(session)
         return await self._receive(home, inbound)
 
     async def run_agent(self, agent: str, inbound: Inbound, *, session: str | None = None) -> Receipt:
@@ -237,12 +239,12 @@ class Core:
         if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
             return known
         if session is not None:
-            return await self._receive(await self._homes.get(session), inbound, agent)
+            return await self._receive(await self._cache.get(session), inbound, agent)
         if (refusal := self._backlog.refusal) is not None:
             raise refusal
         opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
         try:
-            receipt = await self._receive(await self._homes.get(opened.id), inbound)
+            receipt = await self._receive(await self._cache.get(opened.id), inbound)
         except (IdempotencyMismatch, InvalidInput, RateLimited):
             await self.delete_session(opened.id)
             raise
@@ -363,7 +365,7 @@ class Core:
         """Return mime type and bytes of what is kept whole; raises `NotFound`."""
         return await self._store.get(id)
 
-    async def _receive(self, home: Home, inbound: Inbound, agent: str | None = None) -> Receipt:
+    async def _receive(self, home: CachedSession, inbound: Inbound, agent: str | None = None) -> Receipt:
         return await self._openings.receive(home, inbound, agent)
 
     def _begin(self, opened: Opened) -> None:

@@ -25,7 +25,7 @@ from agent_core import (
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import MAX_RUNS, LocalEngine
 from agent_core.hooks.check import astray, is_name
-from agent_core.hooks.resolvers import HookRulers
+from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
@@ -124,7 +124,7 @@ async def running(
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
-        rulers=HookRulers(SystemClock(), fetch, secrets),
+        resolvers=HookResolvers(SystemClock(), fetch, secrets),
         secrets=secrets,
         max_backlog=settings.max_backlog,
     )

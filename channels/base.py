@@ -104,7 +104,7 @@ class Channel(Screen, Protocol[Payload_contra]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grown:
+class GrowingText:
     """Text that grows at its end: the first *count* of *pieces*, of *length* code points.
 
     The list is shared by all states of a text and only ever added to, so that growing copies nothing.
@@ -119,18 +119,18 @@ class Grown:
         """Return *text* as one piece."""
         return cls([text], 1, len(text))
 
-    def put(self, offset: int, text: str) -> "Grown":
+    def put(self, offset: int, text: str) -> "GrowingText":
         """Return the first *offset* code points followed by *text*."""
         if offset < self.length or self.count != len(self.pieces):
-            return Grown.of(str(self)[:offset] + text)
+            return GrowingText.of(str(self)[:offset] + text)
         self.pieces.append(text)
-        return Grown(self.pieces, self.count + 1, self.length + len(text))
+        return GrowingText(self.pieces, self.count + 1, self.length + len(text))
 
     def __str__(self) -> str:
         return "".join(self.pieces[: self.count])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Grown) and self.length == other.length and str(self) == str(other)
+        return isinstance(other, GrowingText) and self.length == other.length and str(self) == str(other)
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -141,7 +141,7 @@ class Piece:
     """One part of a message; *other* parts hold their place and show nothing here."""
 
     kind: Literal["text", "reasoning", "other"]
-    text: Grown
+    text: GrowingText
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShownMessage:
     """A message as it is shown: its parts, and the calls that it made.
 
     *seq* is that of the fact that last told of it. *border* is set when its run waited or ended behind it: what comes
@@ -238,14 +238,14 @@ class Body:
     """
 
     seq: int = 0
-    past: tuple[Said, ...] = ()
-    recent: tuple[Said, ...] = ()
-    waiting: tuple[Said, ...] = ()
+    past: tuple[ShownMessage, ...] = ()
+    recent: tuple[ShownMessage, ...] = ()
+    waiting: tuple[ShownMessage, ...] = ()
     runs: tuple[Run, ...] = ()
     closed: bool = False
 
     @property
-    def messages(self) -> tuple[Said, ...]:
+    def messages(self) -> tuple[ShownMessage, ...]:
         """Every message in the order of the conversation."""
         return self.past + self.recent + self.waiting
 
@@ -259,7 +259,7 @@ class Body:
         """Return how run *id* stands."""
         return next((run for run in reversed(self.runs) if run.id == id), None)
 
-    def newest(self) -> Iterator[Said]:
+    def newest(self) -> Iterator[ShownMessage]:
         """Give the messages that a step has taken or made, the newest first."""
         yield from reversed(self.recent)
         yield from reversed(self.past)

@@ -20,11 +20,11 @@ from channels.waiting import told_or_after
 _ENDS = frozenset({"run.waiting", "run.completed", "run.failed", "run.cancelled"})
 
 
-class Passed(NotShown):
+class Deferred(NotShown):
     """An edit lets others go first; the end of a run, which does not, need not wait for the next one."""
 
 
-class Crowded(NotShown):
+class TooLong(NotShown):
     """A message cannot take all of its text: only this *part* of it fits. The rest goes on in further messages."""
 
     def __init__(self, message: str, *, part: float) -> None:
@@ -40,7 +40,7 @@ class Port(Protocol):
         ...
 
 
-class Sheet(Protocol):
+class LedgerPort(Protocol):
     """The ledger of one session at one address."""
 
     async def entries(self) -> list[Entry]:
@@ -52,7 +52,7 @@ class Sheet(Protocol):
         ...
 
 
-class Unkept:
+class NullLedger:
     """The ledger of a place that is gone with the process."""
 
     async def entries(self) -> list[Entry]:
@@ -86,12 +86,12 @@ class Relay:
         *,
         session: str,
         address: str,
-        sheet: Sheet | None = None,
+        sheet: LedgerPort | None = None,
     ) -> None:
         self.body: Body = EMPTY
         self._port, self._screen, self._clock = port, screen, clock
         self._session, self._address = session, address
-        self._sheet = sheet or Unkept()
+        self._sheet = sheet or NullLedger()
         self._deliveries = [_delivery(Entry(new_id("dlv"), 0))]
         self._news, self._hurry = asyncio.Event(), asyncio.Event()
         self._over = False
@@ -145,7 +145,7 @@ class Relay:
             if failed is not None:
                 self._news.set()
                 pause = max(failed.retry_after, self._screen.limits.edit_every)
-                await (self._within(self._hurry, pause) if isinstance(failed, Passed) else self._clock.sleep(pause))
+                await (self._within(self._hurry, pause) if isinstance(failed, Deferred) else self._clock.sleep(pause))
             elif not over:
                 await self._pause()
 
@@ -177,7 +177,7 @@ class Relay:
                 continue
             try:
                 await self._deliver(delivery, picture)
-            except Crowded as error:
+            except TooLong as error:
                 await self._divide(body, delivery, error.part)
                 return await self._show()
             except NotShown as error:

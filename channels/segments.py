@@ -6,7 +6,7 @@ A wait, the end of a run and rollover past `Limits.text` or `Limits.age` end a s
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from channels.base import Body, Grown, Limits, Piece, Run, Said
+from channels.base import Body, GrowingText, Limits, Piece, Run, ShownMessage
 from channels.fences import fence_at
 
 _LINE_END = "\n"
@@ -98,7 +98,7 @@ def _words(text: str) -> int:
     return max(text.rfind(" "), text.rfind("\n")) + 1
 
 
-def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, Said]]:
+def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, ShownMessage]]:
     """Give the messages of *segment*, the first and the last with their part of the text, and their places."""
     for at, said in _from(body, segment.start):
         begin = _begin(said, segment.start)
@@ -111,7 +111,7 @@ def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, Said]]:
             return
 
 
-def _begin(said: Said, start: Border | None) -> int:
+def _begin(said: ShownMessage, start: Border | None) -> int:
     """Return the offset in *said* at which a segment from *start* on begins."""
     return start.offset or 0 if start is not None and start.message == said.id else 0
 
@@ -125,7 +125,7 @@ def is_visible(picture: Body) -> bool:
     return bool(ends or refused) and any(said.border for said in picture.recent)
 
 
-def _from(body: Body, start: Border | None) -> Iterator[tuple[int, Said]]:
+def _from(body: Body, start: Border | None) -> Iterator[tuple[int, ShownMessage]]:
     """Give the messages from *start* on, and their places; those that no step has taken yet are left out."""
     taken = body.past + body.recent
     at = 0
@@ -135,7 +135,7 @@ def _from(body: Body, start: Border | None) -> Iterator[tuple[int, Said]]:
     return ((n, taken[n]) for n in range(at, len(taken)))
 
 
-def _runs(body: Body, messages: Iterable[Said]) -> tuple[Run, ...]:
+def _runs(body: Body, messages: Iterable[ShownMessage]) -> tuple[Run, ...]:
     """Return the runs that *messages* belong to; those of new messages are found at once."""
     names = {said.run for said in messages}
     found: list[Run] = []
@@ -147,15 +147,15 @@ def _runs(body: Body, messages: Iterable[Said]) -> tuple[Run, ...]:
     return tuple(reversed(found))
 
 
-def _part(said: Said, begin: int, end: int | None) -> Said:
+def _part(said: ShownMessage, begin: int, end: int | None) -> ShownMessage:
     """Return *said* with a part of its text; what stands below its text goes with the last part."""
-    parts = (Piece("text", Grown.of(said.text[begin:end])),)
+    parts = (Piece("text", GrowingText.of(said.text[begin:end])),)
     if end is None:
         return replace(said, parts=parts)
     return replace(said, parts=parts, calls=(), border=False)
 
 
-def _fenced(whole: Said, part: Said, begin: int) -> Said:
+def _fenced(whole: ShownMessage, part: ShownMessage, begin: int) -> ShownMessage:
     """Return *part* of *whole*, from *begin* on, with a code fence that the cut went through closed and opened anew."""
     if whole is part:
         return part
@@ -164,7 +164,7 @@ def _fenced(whole: Said, part: Said, begin: int) -> Said:
         text = f"{text.removesuffix(_LINE_END)}{_LINE_END}{inside.mark}"
     if begin and (before := fence_at(whole.text[:begin])) is not None:
         text = f"{before.opening}{_LINE_END}{text}"
-    return replace(part, parts=(Piece("text", Grown.of(text)),))
+    return replace(part, parts=(Piece("text", GrowingText.of(text)),))
 
 
 def _split(text: str, *, required: bool) -> int:

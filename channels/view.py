@@ -34,7 +34,7 @@ from agent_core import (
     ToolRequested,
     ToolStarted,
 )
-from channels.base import Body, Call, Grown, Piece, Question, Run, Said
+from channels.base import Body, Call, GrowingText, Piece, Question, Run, ShownMessage
 
 EMPTY = Body()
 
@@ -71,7 +71,7 @@ def _apply(body: Body, event: Event) -> Body:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            said = Said(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
+            said = ShownMessage(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
             return replace(body, waiting=(*body.waiting, said))
         case MessageCorrected() as fact:
             return _correct(body, fact)
@@ -134,16 +134,16 @@ def _write(body: Body, delta: _Delta, run: str | None) -> Body:
     """Put *delta* where it belongs: `shown[:offset] + text`, after clearing what an older try wrote."""
     said = _find(body, delta.message)
     if said is None:
-        said = Said(delta.message, "assistant", run, open=True)
+        said = ShownMessage(delta.message, "assistant", run, open=True)
         body = replace(body, recent=(*body.recent, said))
     if not said.open or (delta.epoch, delta.attempt) < (said.epoch, said.attempt):
         return body
     is_newer = (delta.epoch, delta.attempt) > (said.epoch, said.attempt)
     parts = list(() if is_newer else said.parts)
-    parts += [Piece("other", Grown.of(""))] * (delta.part + 1 - len(parts))
+    parts += [Piece("other", GrowingText.of(""))] * (delta.part + 1 - len(parts))
     kind = "text" if isinstance(delta, TextDelta) else "reasoning"
     shown = parts[delta.part]
-    grown = shown.text.put(delta.offset, delta.text) if shown.kind == kind else Grown.of(delta.text)
+    grown = shown.text.put(delta.offset, delta.text) if shown.kind == kind else GrowingText.of(delta.text)
     parts[delta.part] = Piece(kind, grown)
     changed = replace(said, parts=tuple(parts), epoch=delta.epoch, attempt=delta.attempt)
     return _put(body, changed)
@@ -153,7 +153,7 @@ def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> 
     """Replace what was shown of a message; show the calls that it asks for before `tool.requested` tells of them."""
     said = _find(body, fact.message)
     if said is None:
-        said = Said(fact.message, fact.role, run)
+        said = ShownMessage(fact.message, fact.role, run)
         if fact.role == "assistant" and run is not None:  # no step took what this answers, as when a hook refused it
             body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, said))
@@ -182,7 +182,7 @@ def _start_step(body: Body, fact: StepStarted, run: str | None) -> Body:
     if at is not None:
         return replace(body, waiting=waiting, recent=(*body.recent[:at], *taken, *body.recent[at:]))
     still = next((n for n, said in enumerate(body.recent) if said.open), len(body.recent))
-    opened = Said(fact.message, "assistant", run, open=True)
+    opened = ShownMessage(fact.message, "assistant", run, open=True)
     return replace(
         body,
         past=body.past + body.recent[:still],
@@ -259,7 +259,7 @@ def _mark(body: Body, run: str) -> Body:
     return body
 
 
-def _find(body: Body, id: str) -> Said | None:
+def _find(body: Body, id: str) -> ShownMessage | None:
     return next((said for said in body.newest() if said.id == id), None)
 
 
@@ -308,7 +308,7 @@ def _change_run(body: Body, id: str, **changes: Any) -> Body:
     return replace(body, runs=(*body.runs[:at], replace(body.runs[at], **changes), *body.runs[at + 1 :]))
 
 
-def _put(body: Body, said: Said) -> Body:
+def _put(body: Body, said: ShownMessage) -> Body:
     """Replace the message that *said* is a new state of; it is in *recent* nearly always."""
     for at in range(len(body.recent) - 1, -1, -1):
         if body.recent[at].id == said.id:
@@ -323,8 +323,8 @@ def _pieces(parts: tuple[Part, ...]) -> tuple[Piece, ...]:
 def _piece(part: Part) -> Piece:
     match part:
         case Text(text):
-            return Piece("text", Grown.of(text))
+            return Piece("text", GrowingText.of(text))
         case Reasoning(text):
-            return Piece("reasoning", Grown.of(text))
+            return Piece("reasoning", GrowingText.of(text))
         case _:
-            return Piece("other", Grown.of(""))
+            return Piece("other", GrowingText.of(""))

@@ -45,7 +45,7 @@ class Deny(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Amend(msgspec.Struct, frozen=True):
+class Modify(msgspec.Struct, frozen=True):
     """Go on with other *arguments*, another *result* or another *text*."""
 
     arguments: dict[str, Any] | None = None
@@ -54,4 +54,4 @@ class Amend(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-Answer = Allow | Deny | Amend
+Answer = Allow | Deny | Modify

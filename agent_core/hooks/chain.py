@@ -12,7 +12,7 @@ from agent_core.domain.agents import Agent
 from agent_core.domain.hooks import ApprovalConfig, HookEvent, Named
 from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
-from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
+from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.ids import new_id
 from agent_core.loop.state import Call
 
@@ -30,7 +30,7 @@ class About(msgspec.Struct, frozen=True):
     speakers: tuple[Actor, ...] = ()
 
 
-class Rulers(Protocol):
+class Resolver(Protocol):
     """Asks one hook that needs no people; None when it has nothing to say."""
 
     async def ask(self, named: Named, occasion: Occasion) -> Answer | None: ...
@@ -49,9 +49,9 @@ class Desk(Protocol):
 class Hooks:
     """The hooks of one run. None of them is asked twice of the same thing, unless a crash lost what it said."""
 
-    def __init__(self, agent: Agent, *, session: str, run: str, rulers: Rulers, desk: Desk) -> None:
+    def __init__(self, agent: Agent, *, session: str, run: str, resolvers: Resolver, desk: Desk) -> None:
         self._agent, self._session, self._run = agent, session, run
-        self._rulers, self._desk = rulers, desk
+        self._resolvers, self._desk = resolvers, desk
         self._about: About | None = None
 
     async def before_start(self, message: str, known: Sequence[str]) -> Sequence[e.FactBody]:
@@ -62,7 +62,7 @@ class Hooks:
             if named.name in known:
                 continue
             answer = await self._ask(named, "OnRunStart", text=question)
-            facts.append(_ruled(named, "OnRunStart", Allow() if isinstance(answer, Amend) else answer))
+            facts.append(_ruled(named, "OnRunStart", Allow() if isinstance(answer, Modify) else answer))
             if isinstance(answer, Deny):
                 return [*facts, refusal(message, answer.reason)]
         return facts
@@ -81,14 +81,14 @@ class Hooks:
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
                 answer = await self._ask(named, "PreToolUse", tool=call.name, call=call.call, arguments=call.arguments)
-            if isinstance(answer, Amend):
+            if isinstance(answer, Modify):
                 faults = problems(spec.parameters, answer.arguments)
                 if faults:
                     answer = self._unfit(named, f"it changed the arguments to what does not fit: {faults[0]}")
             facts.append(_ruled(named, "PreToolUse", answer, call.call))
             if isinstance(answer, Deny):
                 return facts
-            if isinstance(answer, Amend):  # it is another call now: the others are asked about that
+            if isinstance(answer, Modify):  # it is another call now: the others are asked about that
                 return facts
         return facts
 
@@ -109,7 +109,7 @@ class Hooks:
             match answer:
                 case Deny(reason):
                     return facts, f"{WITHHELD} {reason}" if reason else WITHHELD
-                case Amend():
+                case Modify():
                     changed = answer.result
                 case Allow():
                     pass
@@ -125,7 +125,7 @@ class Hooks:
             match answer:
                 case Deny(reason):
                     return facts, reason or BLOCKED
-                case Amend():
+                case Modify():
                     changed = answer.text
                 case Allow():
                     pass
@@ -149,7 +149,7 @@ class Hooks:
             channel=about.channel,
             actor=about.asker,
         )
-        return await self._rulers.ask(named, replace(occasion, **told)) or Allow()
+        return await self._resolvers.ask(named, replace(occasion, **told)) or Allow()
 
     async def _of(self) -> About:
         if self._about is None:
@@ -206,7 +206,7 @@ def _ruled(named: Named, event: HookEvent, answer: Answer, call: str | None = No
             return e.HookRuled(hook=named.name, event=event, ruling="allow", reason=reason, error=error, call=call)
         case Deny(reason, error):
             return e.HookRuled(hook=named.name, event=event, ruling="deny", reason=reason, error=error, call=call)
-        case Amend():
+        case Modify():
             return e.HookRuled(
                 hook=named.name,
                 event=event,

@@ -14,7 +14,7 @@ import msgspec
 from agent_core.clock import Clock
 from agent_core.domain.hooks import Hook, HookEvent, HttpConfig
 from agent_core.errors import InvalidInput
-from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
+from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.hooks.sealing import PURPOSE
 from agent_core.net.errors import FetchRefused
 from agent_core.net.fetch import Bounds, Fetched, FetchFailed
@@ -145,7 +145,7 @@ def _read(reply: _Reply, event: HookEvent) -> Answer:
         case "modify" if set(given) != {own}:
             raise _Useless(f"Its answer is `modify`; at `{event}` that goes with `{own}`, and with nothing else.")
         case "modify":
-            return Amend(**given, reason=reason)
+            return Modify(**given, reason=reason)
         case decision if given:
             raise _Useless(f"Its answer is `{decision}` and changes `{min(given)}`; only `modify` changes something.")
         case "allow":

@@ -9,7 +9,7 @@ from agent_core.hooks.rule import rule
 NOWHERE = "No webhook can be asked from here: this core was built without a fetch, or without secrets."
 
 
-class HookRulers:
+class HookResolvers:
     """Rules are looked at here; webhooks are asked through *fetch*, with what *secrets* opens, if there are both."""
 
     def __init__(self, clock: Clock, fetch: http.Fetch | None = None, secrets: http.Opener | None = None) -> None:

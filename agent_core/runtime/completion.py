@@ -7,8 +7,8 @@ import structlog
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact
 from agent_core.errors import NotFound, Unavailable
-from agent_core.runtime.homes import Homes
 from agent_core.runtime.segments import Segments
+from agent_core.runtime.session_cache import SessionCache
 from agent_core.store.reading import readings
 from agent_core.store.store import Store
 from agent_core.store.work import runs
@@ -21,8 +21,8 @@ _log = structlog.get_logger("parley.hooks")
 class Ends:
     """Tells the `OnRunComplete` hooks of the runs whose end was committed here."""
 
-    def __init__(self, store: Store, homes: Homes, segments: Segments) -> None:
-        self._store, self._homes, self._segments = store, homes, segments
+    def __init__(self, store: Store, cache: SessionCache, segments: Segments) -> None:
+        self._store, self._cache, self._segments = store, cache, segments
         self._telling: set[asyncio.Task[None]] = set()
         store.heard.update({kind.type: self._ended for kind in e.TERMINAL})
 
@@ -34,7 +34,7 @@ class Ends:
             task.cancel()
 
     def _ended(self, fact: Fact) -> None:
-        home = self._homes.peek(fact.session)
+        home = self._cache.peek(fact.session)
         if home is not None and not home.agent.hooks("OnRunComplete"):
             return
         if len(self._telling) >= _MOST:
@@ -48,7 +48,7 @@ class Ends:
         assert fact.run is not None
         name = fact.run
         try:
-            home = await self._homes.get(fact.session)
+            home = await self._cache.get(fact.session)
             if not home.agent.hooks("OnRunComplete"):
                 return
             run, seen = await self._store.read(

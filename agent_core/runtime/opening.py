@@ -21,8 +21,8 @@ from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
-from agent_core.runtime.homes import Home, Homes
 from agent_core.runtime.roster import Roster
+from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
@@ -37,7 +37,7 @@ class Opened:
 
     run: RunRef
     agent: Agent
-    home: Home
+    home: CachedSession
     state: RunState
     move: Move | None
 
@@ -60,9 +60,9 @@ class Openings:
     """Opens sessions and runs."""
 
     def __init__(
-        self, store: Store, homes: Homes, roster: Roster, finish: Finish, backlog: Backlog, reach: Reach
+        self, store: Store, cache: SessionCache, roster: Roster, finish: Finish, backlog: Backlog, reach: Reach
     ) -> None:
-        self._store, self._homes, self._roster, self._finish = store, homes, roster, finish
+        self._store, self._cache, self._roster, self._finish = store, cache, roster, finish
         self._backlog, self._reach = backlog, reach
 
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
@@ -84,7 +84,7 @@ class Openings:
             built = self._roster.agent(
                 wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, NOTHING
             )
-            self._homes.new(ref, built, actor).window.apply(facts)
+            self._cache.new(ref, built, actor).window.apply(facts)
         return ref
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
@@ -93,7 +93,7 @@ class Openings:
             lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
         )
 
-    async def receive(self, home: Home, inbound: Inbound, owner: str | None = None) -> Receipt:
+    async def receive(self, home: CachedSession, inbound: Inbound, owner: str | None = None) -> Receipt:
         """Receive *inbound* in *home*'s session; its run begins here if it starts at once.
 
         *owner* is the agent whose session it must be, if that is in question.
@@ -116,7 +116,7 @@ class Openings:
             try:
                 received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
             except NotFound:
-                self._homes.forget(home.ref.id)  # another process deleted it
+                self._cache.forget(home.ref.id)  # another process deleted it
                 raise
         return received.receipt
 
@@ -129,7 +129,7 @@ class Openings:
         if done.interrupted is not None:
             self._reach.interrupt(done.interrupted.key)
 
-    def _agent(self, home: Home, inbound: Inbound) -> Agent:
+    def _agent(self, home: CachedSession, inbound: Inbound) -> Agent:
         """Return the agent with what the run brings of its own."""
         own = home.agent
         model = inbound.controls.model
@@ -142,7 +142,7 @@ class Openings:
         )
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _prepare(self, home: Home, agent: Agent, inbound: Inbound, *, has_room: bool) -> tuple[Intake, Move]:
+    def _prepare(self, home: CachedSession, agent: Agent, inbound: Inbound, *, has_room: bool) -> tuple[Intake, Move]:
         options = RunOptions(inbound.controls) if inbound.controls != NOTHING else None
         owner = self._store.worker if has_room else None
         prepared = Intake(

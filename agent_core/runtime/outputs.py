@@ -14,8 +14,8 @@ from agent_core.domain.controls import Controls, Defaults, Override, StepRule
 from agent_core.domain.messages import Text, clean
 from agent_core.errors import InvalidInput
 from agent_core.loop.state import Call, replay
-from agent_core.runtime.homes import Homes
 from agent_core.runtime.segments import Segments
+from agent_core.runtime.session_cache import SessionCache
 from agent_core.store import log
 from agent_core.store.log import Place, RunRef
 from agent_core.store.store import Store
@@ -72,8 +72,8 @@ NO_CHANGES = Changes()
 class Outputs:
     """Takes outputs in."""
 
-    def __init__(self, store: Store, homes: Homes, segments: Segments) -> None:
-        self._store, self._homes, self._segments = store, homes, segments
+    def __init__(self, store: Store, cache: SessionCache, segments: Segments) -> None:
+        self._store, self._cache, self._segments = store, cache, segments
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> None:
         """Let the calls of *run* end with *outputs*, all of them or none; see `Core.submit`."""
@@ -81,7 +81,7 @@ class Outputs:
             raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
         ref, calls = await self._store.read(lambda connection: _calls(connection, run))
         open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
-        agent = await self._segments.agent_of(ref, await self._homes.get(ref.session_id))
+        agent = await self._segments.agent_of(ref, await self._cache.get(ref.session_id))
         changes = changes or NO_CHANGES
         changes.check(agent.tools)
         known = all(given.call in open_calls for given in outputs)  # else nothing is kept: the transaction says why

@@ -13,16 +13,16 @@ from agent_core.domain.inbound import RunOptions
 from agent_core.engine.base import Segment
 from agent_core.engine.interrupt import Interrupt
 from agent_core.errors import LostRun, NotFound
-from agent_core.hooks.chain import Hooks, Rulers
+from agent_core.hooks.chain import Hooks, Resolver
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Move
 from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.drive import Driver, Ports
-from agent_core.runtime.homes import Home, Homes
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.roster import Roster
+from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due
@@ -36,13 +36,13 @@ class Segments:
     def __init__(
         self,
         store: Store,
-        homes: Homes,
+        cache: SessionCache,
         roster: Roster,
         providers: Mapping[str, Provider],
         toolbox: Toolbox,
-        rulers: Rulers,
+        resolvers: Resolver,
     ) -> None:
-        self._store, self._homes, self._roster, self._rulers = store, homes, roster, rulers
+        self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
         self._providers, self._toolbox = providers, toolbox
         self.pressure = Pressure(store.tally.late.note)
 
@@ -73,15 +73,15 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                home = await self._homes.get(run.session_id)
+                home = await self._cache.get(run.session_id)
                 agent = await self.agent_of(run, home)
-                state = await self._homes.state_of(home, run)
+                state = await self._cache.state_of(home, run)
                 self._store.tally.taken_up(run.id, state.model)
                 return await self.driver(run, agent, home, state, interrupt).drive()
 
         return drive
 
-    def opened(self, run: RunRef, agent: Agent, home: Home, state: RunState, move: Move | None) -> Segment:
+    def opened(self, run: RunRef, agent: Agent, home: CachedSession, state: RunState, move: Move | None) -> Segment:
         """Drive a run that was just opened; *move* is announced in the log already."""
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
@@ -111,9 +111,9 @@ class Segments:
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
         """Return the hooks of *run*."""
         desk = RunDesk(self._store, run)
-        return Hooks(agent, session=run.session_id, run=run.id, rulers=self._rulers, desk=desk)
+        return Hooks(agent, session=run.session_id, run=run.id, resolvers=self._resolvers, desk=desk)
 
-    def driver(self, run: RunRef, agent: Agent, home: Home, state: RunState, interrupt: Interrupt) -> Driver:
+    def driver(self, run: RunRef, agent: Agent, home: CachedSession, state: RunState, interrupt: Interrupt) -> Driver:
         calls = self.calls(run, agent)
         ports = Ports(
             log=self._store,
@@ -132,7 +132,7 @@ class Segments:
         except NotFound:
             return None
 
-    async def agent_of(self, run: RunRef, home: Home) -> Agent:
+    async def agent_of(self, run: RunRef, home: CachedSession) -> Agent:
         """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
         if run.options is None and run.snapshot == home.agent.snapshot.hash:
             return home.agent

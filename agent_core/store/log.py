@@ -12,7 +12,7 @@ from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.errors import LostRun
 from agent_core.store.codes import CODES, TYPES
-from agent_core.store.statements import Hot, word, words
+from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import EventRow, RunRow, SessionRow
 
 
@@ -68,7 +68,7 @@ class Appended(msgspec.Struct, frozen=True):
         return self.facts[self.missed :]
 
 
-_TAKE_SEQS = Hot(
+_TAKE_SEQS = Statement(
     update(SESSION)
     .where(SESSION.c.key == bindparam("b_session"))
     .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
@@ -90,13 +90,15 @@ def _claimed_beside_others() -> ReturningUpdate[tuple[int]]:
     return _claimed(exists(select(held.with_for_update(of=RUN).cte("held").c.key)))
 
 
-_CLAIM = Hot(_claimed(exists(select(RUN.c.key).where(*_FENCE))), postgresql=_claimed_beside_others())
+_CLAIM = Statement(_claimed(exists(select(RUN.c.key).where(*_FENCE))), postgresql=_claimed_beside_others())
 # SQLite has one writer at a time and no such lock: the words are left out there.
-_LOCK = Hot(select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update())
-_INSERT = Hot(
+_LOCK = Statement(select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update())
+_INSERT = Statement(
     insert(EVENT).values({name: bindparam(name) for name in ("session", "seq", "run", "type", "time", "data")})
 )
-_SET_WINDOW = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(window_seq=bindparam("b_seq")))
+_SET_WINDOW = Statement(
+    update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(window_seq=bindparam("b_seq"))
+)
 
 
 def _read_facts() -> Select[*tuple[Any, ...]]:
@@ -108,14 +110,14 @@ def _read_facts() -> Select[*tuple[Any, ...]]:
     )
 
 
-_BETWEEN = Hot(_read_facts().where(EVENT.c.seq > bindparam("b_after"), EVENT.c.seq < bindparam("b_before")))
-_PAGE = Hot(_read_facts().where(EVENT.c.seq > bindparam("b_after")).limit(bindparam("b_limit")))
-_OF_RUN = Hot(
+_BETWEEN = Statement(_read_facts().where(EVENT.c.seq > bindparam("b_after"), EVENT.c.seq < bindparam("b_before")))
+_PAGE = Statement(_read_facts().where(EVENT.c.seq > bindparam("b_after")).limit(bindparam("b_limit")))
+_OF_RUN = Statement(
     _read_facts().where(
         EVENT.c.seq >= bindparam("b_after"), EVENT.c.seq <= bindparam("b_before"), RUN.c.id == bindparam("b_run")
     )
 )
-_OF_TYPE = Hot(
+_OF_TYPE = Statement(
     _read_facts()
     .where(
         EVENT.c.seq > bindparam("b_after"),

@@ -46,7 +46,7 @@ class Rows(list[Row[Any]]):
         return self.one()[0]
 
 
-class Hot:
+class Statement:
     """A Core statement that is compiled at its first use per driver and run without SQLAlchemy's result machinery.
 
     Values are bound by name (`bindparam`); values that the statement holds itself keep their place. Neither values nor

@@ -61,7 +61,7 @@ async def test_waiting_holds_nothing_in_memory(make_core: MakeCore) -> None:
             await _ask(core)
         gc.collect()
         used, _ = tracemalloc.get_traced_memory()
-        core._homes._homes.clear()  # those of sessions used lately, whether they wait or not, up to a bound
+        core._cache._cache.clear()  # those of sessions used lately, whether they wait or not, up to a bound
         gc.collect()
         held, _ = tracemalloc.get_traced_memory()
     finally:

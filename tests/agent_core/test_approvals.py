@@ -318,5 +318,5 @@ async def test_what_people_approve_once_runs_once(make_core: MakeCore) -> None:
         return f"Sent {amount}"
 
     stage = await set_stage(make_core, [(say("Hello."),)], tools=[send], hooks=(asks("send"),))
-    home = await stage.core._homes.get(stage.session)
+    home = await stage.core._cache.get(stage.session)
     assert home.agent.tools["send"].effect == "write"

@@ -68,7 +68,7 @@ def said(stage: Stage, n: int) -> list[str]:
 async def checked(stage: Stage) -> None:
     """Fail unless the log keeps the rules, and a window rebuilt from it is the one that grew."""
     check_log(await stage.log())
-    store, homes = stage.core._store, stage.core._homes
+    store, homes = stage.core._store, stage.core._cache
     loaded = await store.read(lambda connection: loading.load(connection, stage.session))
     grown, rebuilt = (await homes.get(stage.session)).window.preview([]), homes._built(loaded).window
     grown.apply(await store.read(lambda connection: log.facts_between(connection, loaded.session.place, 0)))

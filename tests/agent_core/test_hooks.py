@@ -18,7 +18,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.domain.hooks import HookEvent, Named
-from agent_core.hooks.base import Allow, Amend, Answer, Deny, Occasion
+from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, results, set_stage, texts
@@ -49,7 +49,7 @@ def hook(event: HookEvent, **options: Any) -> Hook:
 async def _stage(
     make_core: MakeCore, ruler: Ruler, *hooks: Hook, script: Any = PAYS, till: Till | None = None
 ) -> Stage:
-    return await set_stage(make_core, script, tools=(till or Till()).tools(), hooks=hooks, rulers=ruler)
+    return await set_stage(make_core, script, tools=(till or Till()).tools(), hooks=hooks, resolvers=ruler)
 
 
 async def test_a_run_may_be_refused_before_a_model_sees_it(make_core: MakeCore) -> None:
@@ -76,7 +76,7 @@ async def test_a_call_may_be_refused_and_the_model_is_told(make_core: MakeCore) 
 async def test_a_hook_may_change_the_arguments(make_core: MakeCore) -> None:
     """What runs is what the hook put in the place of the model's arguments, and the log has both."""
     till = Till()
-    stage = await _stage(make_core, Ruler(lambda _: Amend(arguments={"amount": 1})), hook("PreToolUse"), till=till)
+    stage = await _stage(make_core, Ruler(lambda _: Modify(arguments={"amount": 1})), hook("PreToolUse"), till=till)
     await stage.play()
     assert till.paid == [1]
     (ruled,) = await stage.said(HookRuled)
@@ -88,7 +88,7 @@ async def test_arguments_that_do_not_fit_are_no_answer_of_a_hook(make_core: Make
     till = Till()
     open_one, closed_one = hook("PreToolUse"), hook("PreToolUse", name="closed")
     closed_one.config["on_error"] = "deny"
-    stage = await _stage(make_core, Ruler(lambda _: Amend(arguments={"amount": "x"})), open_one, closed_one, till=till)
+    stage = await _stage(make_core, Ruler(lambda _: Modify(arguments={"amount": "x"})), open_one, closed_one, till=till)
     await stage.play()
     allowed, denied = await stage.said(HookRuled)
     assert (allowed.ruling, denied.ruling, till.paid) == ("allow", "deny", [])
@@ -98,7 +98,7 @@ async def test_arguments_that_do_not_fit_are_no_answer_of_a_hook(make_core: Make
 
 async def test_a_result_may_be_changed_before_anybody_sees_it(make_core: MakeCore) -> None:
     """What a hook puts in the place of a result is all that log and model have of it."""
-    stage = await _stage(make_core, Ruler(lambda _: Amend(result="Paid a lot")), hook("PostToolUse"))
+    stage = await _stage(make_core, Ruler(lambda _: Modify(result="Paid a lot")), hook("PostToolUse"))
     await stage.play()
     (result,) = results(stage.provider.requests[1])
     assert text_of(result.parts) == "Paid a lot"
@@ -117,7 +117,7 @@ async def test_a_long_result_that_was_changed_is_kept_nowhere(make_core: MakeCor
 
 async def test_an_answer_is_ruled_before_anybody_sees_a_word(make_core: MakeCore) -> None:
     """With a hook on answers no step shows text as it comes, and log, window and readers have the ruled text only."""
-    ruler = Ruler(lambda occasion: Amend(text=(occasion.text or "").replace("secret", "[…]")))
+    ruler = Ruler(lambda occasion: Modify(text=(occasion.text or "").replace("secret", "[…]")))
     script = by_step((think("The secret."), say("My secret: ", "paying."), call("pay", amount=5)), (say("No secret."),))
     stage = await _stage(make_core, ruler, hook("PreResponse"), script=script)
     async with stage.reader() as reader:
@@ -177,7 +177,7 @@ async def test_people_are_asked_about_what_a_hook_made_of_the_call(make_core: Ma
     """A change of the arguments after people said yes has them asked again: what runs is what they saw."""
     till = Till()
     hooks = (asks(), hook("PreToolUse", name="late", order=1))
-    stage = await _stage(make_core, Ruler(lambda _: Amend(arguments={"amount": 9})), *hooks, till=till)
+    stage = await _stage(make_core, Ruler(lambda _: Modify(arguments={"amount": 9})), *hooks, till=till)
     run = await stage.play()
     (first,) = await open_approvals(stage)
     await stage.core.approvals.decide(yes(first.id))
@@ -207,7 +207,7 @@ async def test_rules_see_what_a_hook_made_of_the_call(make_core: MakeCore) -> No
 
     def answer(occasion: Occasion) -> Answer | None:
         if occasion.hook == "changes":
-            return Amend(arguments={"amount": 9000})
+            return Modify(arguments={"amount": 9000})
         return Deny("Too much.") if (occasion.arguments or {})["amount"] > 100 else None
 
     hooks = (hook("PreToolUse", name="bounds"), hook("PreToolUse", name="changes", order=1))

@@ -260,7 +260,7 @@ class Wild:
 
     async def _compare(self) -> None:
         """Note the session's window as it grew and as it is rebuilt from the log, brought to the same fact."""
-        store, homes = self._core._store, self._core._homes
+        store, homes = self._core._store, self._core._cache
         grown = (await homes.get(self._session)).window.preview([])
         loaded = await store.read(lambda connection: loading.load(connection, self._session))
         rebuilt = homes._built(loaded).window
@@ -274,7 +274,7 @@ class Wild:
         store = self._core._store
         place = (await store.read(lambda connection: sessions.find(connection, self._session))).place
         self.facts = await store.read(lambda connection: log.facts_between(connection, place, 0))
-        home = await self._core._homes.get(self._session)
+        home = await self._core._cache.get(self._session)
         for run in dict.fromkeys(fact.run for fact in self.facts if fact.run):
             ref, _ = await store.read(lambda connection, run=run: runs.find(connection, run))
             self.agents[run] = await self._core._segments.agent_of(ref, home)

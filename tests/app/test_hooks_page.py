@@ -16,7 +16,7 @@ from agent_core.domain.patterns import _WORK
 from agent_core.hooks.base import Allow, Deny, Occasion
 from agent_core.hooks.fields import path_of
 from agent_core.hooks.http import LONGEST, MAX_SECRET, MIN_SECRET, SHORTEST
-from agent_core.hooks.resolvers import HookRulers
+from agent_core.hooks.resolvers import HookResolvers
 from agent_core.hooks.rule import MAX_CONDITIONS, MAX_VALUES, check_rule
 from agent_core.hooks.sealing import MASK, PURPOSE
 from agent_core.net.fetch import Fetch
@@ -63,14 +63,14 @@ async def test_the_receiver_of_the_page(tmp_path: Path, monkeypatch: pytest.Monk
     listening = threading.Thread(target=server.serve_forever)
     listening.start()
     fetch = Fetch([f"127.0.0.1:{port}"])
-    rulers = HookRulers(SystemClock(), fetch, SECRETS)
+    resolvers = HookResolvers(SystemClock(), fetch, SECRETS)
 
     async def asked(expression: str, secret: str) -> Any:
         config = {"url": f"http://127.0.0.1:{port}/", "secret": SECRETS.seal(secret, PURPOSE), "on_error": "deny"}
         (named,) = chain([Hook(event="PreToolUse", type="http", config=config)], "PreToolUse")
         told: dict[str, Any] = {"agent": "a", "session": "s", "run": "r", "channel": "web", "actor": None}
         told |= {"tool": "calculate", "arguments": {"expression": expression}}
-        return await rulers.ask(named, Occasion(event="PreToolUse", hook=named.name, **told))
+        return await resolvers.ask(named, Occasion(event="PreToolUse", hook=named.name, **told))
 
     try:
         assert await asked("6 * 7", SECRET) == Allow()

@@ -45,7 +45,7 @@ class History:
 
     def forget(self, session: str) -> None:
         """Have the session read from its log when it is next used, as after a restart."""
-        self._core._homes.forget(session)
+        self._core._cache.forget(session)
 
 
 def _exchange(connection: Connection, ref: SessionRef, window: Window, limit: int | None, now: int) -> None:

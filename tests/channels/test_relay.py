@@ -11,7 +11,7 @@ from agent_core import Actor, Decider, Decision, Fact, NotFound, Text, TextDelta
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.base import Limits, NotShown, Stop
-from channels.relay import Passed, Relay, Segment, border, cut
+from channels.relay import Deferred, Relay, Segment, border, cut
 from channels.view import EMPTY
 from tests.channels.logs import NAMES, Teller, expected, fold, golden
 from tests.channels.toy import Feed, Toy
@@ -236,7 +236,7 @@ async def test_a_lost_edit_heals_with_the_next(stage: Open):
 async def test_an_end_does_not_wait_where_edits_do(stage: Open):
     """An edit that lets others go first waits for its time, but no longer than until its run ends."""
     made = await stage()
-    made.toy.refusals.append(Passed("Others edit.", retry_after=5.0))
+    made.toy.refusals.append(Deferred("Others edit.", retry_after=5.0))
     made.start()
     made.say("a")
     await made.toy.times(1)

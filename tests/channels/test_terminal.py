@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import channels.terminal
 from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
-from channels.base import Body, Call, CallStatus, Entry, Grown, Piece, Question, Run, Said, Stop
+from channels.base import Body, Call, CallStatus, Entry, GrowingText, Piece, Question, Run, ShownMessage, Stop
 from channels.plain import asked, end_of, exact, harmless
 from channels.relay import Relay
 from channels.terminal import ADDRESS, Terminal
@@ -56,7 +56,9 @@ class Paper:
 
 def picture(text: str, *calls: Call, closed: bool = False, run: Run | None = None, **fields) -> Body:
     """Return the picture of one answer."""
-    said = Said("msg_2", "assistant", "run_1", parts=(Piece("text", Grown.of(text)),), calls=calls, **fields)
+    said = ShownMessage(
+        "msg_2", "assistant", "run_1", parts=(Piece("text", GrowingText.of(text)),), calls=calls, **fields
+    )
     return Body(recent=(said,), closed=closed, runs=(run or Run("run_1", "running"),))
 
 
@@ -340,7 +342,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\rrm -rf /\x08\x7f\u202etxt.exe\u2066\u
 async def test_no_words_of_a_model_command_the_terminal():
     """Escape, control and direction signs in text, tool names and errors never reach the terminal."""
     call, run = Call("c1", f"calc{HOSTILE}\nulate", "done"), Run("run_1", "failed", error=f"a\n{HOSTILE}")
-    asked = Said("msg_1", "user", "run_1", parts=(Piece("text", Grown.of(HOSTILE)),))
+    asked = ShownMessage("msg_1", "user", "run_1", parts=(Piece("text", GrowingText.of(HOSTILE)),))
     body = picture(f"Hi {HOSTILE}", call, closed=True, run=run)
     for live in (True, False):
         paper = Paper(live=live)

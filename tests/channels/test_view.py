@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta
 from agent_core.domain import events as e
-from channels.base import Body, Call, Limits, Said
+from channels.base import Body, Call, Limits, ShownMessage
 from channels.relay import Segment, border, cut
 from channels.view import EMPTY, view
 from tests.channels.logs import NAMES, Teller, event, expected, fold, golden
@@ -63,7 +63,7 @@ def received(text: str, message: str = "msg_1"):
     return e.MessageReceived(message=message, actor=ANN, parts=(Text(text),))
 
 
-def last(body: Body) -> Said:
+def last(body: Body) -> ShownMessage:
     return body.messages[-1]
 
 

@@ -11,13 +11,13 @@ from agent_core.domain.objects import Receipt
 from agent_core.errors import UnknownCursor
 from agent_core.store import log
 from agent_core.store.log import RUN
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 from agent_core.store.store import Store
 from agent_core.store.work import runs, sessions
 
 T = TypeVar("T")
 _PAGE = 500
-_OPEN = Hot(runs.open_roots(RUN.c.id, RUN.c.status))
+_OPEN = Statement(runs.open_roots(RUN.c.id, RUN.c.status))
 _SETTLED = (*e.TERMINAL, e.RunWaiting)
 _ENDED_TYPES = frozenset(cls.type for cls in e.TERMINAL)
 _SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)

@@ -9,11 +9,11 @@ from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.store import log
 from agent_core.store.log import RUN
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 from agent_core.store.work import catalog, notes, runs, sessions
 from agent_core.store.work.sessions import SessionRef
 
-_FIRST_OPEN = Hot(select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq)))
+_FIRST_OPEN = Statement(select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq)))
 
 
 class Loaded(msgspec.Struct, frozen=True):

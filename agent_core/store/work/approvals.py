@@ -16,7 +16,7 @@ from agent_core.errors import NotFound
 from agent_core.loop.state import call_key
 from agent_core.store import log
 from agent_core.store.log import RUN, SESSION, Place, RunRef, table_of
-from agent_core.store.statements import Hot, word
+from agent_core.store.statements import Statement, word
 from agent_core.store.tables import DEFAULT_PROJECT, ApprovalRow
 from agent_core.store.work import audit
 from agent_core.store.work.catalog import AGENT
@@ -36,23 +36,25 @@ _SELECT = (
     .join(AGENT, AGENT.c.key == RUN.c.agent)
     .where(APPROVAL.c.project == DEFAULT_PROJECT)
 )
-_BY_ID = Hot(_SELECT.where(APPROVAL.c.id == bindparam("b_id")))
-_OPEN_OF_RUN = Hot(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")))
-_VERSIONS = Hot(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == word("open")))
-_FIRST_END = Hot(
+_BY_ID = Statement(_SELECT.where(APPROVAL.c.id == bindparam("b_id")))
+_OPEN_OF_RUN = Statement(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")))
+_VERSIONS = Statement(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == word("open")))
+_FIRST_END = Statement(
     select(func.min(APPROVAL.c.expires_at)).where(
         APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")
     )
 )
 _SETTLED = ("status", "votes", "remembered", "digest", "arguments", "decided_at", "decided_by", "reason")
-_INSERT = Hot(insert(APPROVAL).values({str(x.name): bindparam(f"b_{x.name}") for x in APPROVAL.c if x.name != "key"}))
-_SET = Hot(
+_INSERT = Statement(
+    insert(APPROVAL).values({str(x.name): bindparam(f"b_{x.name}") for x in APPROVAL.c if x.name != "key"})
+)
+_SET = Statement(
     update(APPROVAL)
     .where(APPROVAL.c.key == bindparam("b_key"), APPROVAL.c.status == word("open"))
     .values({name: bindparam(f"b_{name}") for name in _SETTLED})
     .returning(APPROVAL.c.key)
 )
-_BOUND = Hot(
+_BOUND = Statement(
     select(APPROVAL.c.votes, APPROVAL.c.request).where(
         APPROVAL.c.session == bindparam("b_session"),
         APPROVAL.c.hook == bindparam("b_hook"),

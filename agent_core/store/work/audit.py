@@ -9,11 +9,11 @@ from sqlalchemy import Connection, bindparam, insert, select
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import AuditEntry, AuditKind
 from agent_core.store.log import table_of
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT, AuditRow
 
 _AUDIT = table_of(AuditRow)
-_ADD = Hot(insert(_AUDIT).values({x.name: bindparam(f"b_{x.name}") for x in _AUDIT.c if x.name != "key"}))
+_ADD = Statement(insert(_AUDIT).values({x.name: bindparam(f"b_{x.name}") for x in _AUDIT.c if x.name != "key"}))
 
 
 def add(

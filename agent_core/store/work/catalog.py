@@ -13,7 +13,7 @@ from agent_core.domain.places import Clash, Slack, conflicts
 from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.store.log import SESSION, table_of
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT, AgentRow, AgentVersionRow, ProjectRow, SnapshotRow
 
 AGENT, VERSION, SNAPSHOT, PROJECT = (table_of(t) for t in (AgentRow, AgentVersionRow, SnapshotRow, ProjectRow))
@@ -21,7 +21,7 @@ _SELECT = select(AGENT, VERSION.c.definition).join(
     VERSION, (VERSION.c.agent == AGENT.c.key) & (VERSION.c.version == AGENT.c.version)
 )
 
-_FIND = Hot(
+_FIND = Statement(
     _SELECT.where(
         AGENT.c.project == bindparam("b_project"),
         or_(AGENT.c.id == bindparam("b_name"), AGENT.c.name == bindparam("b_name")),
@@ -30,7 +30,7 @@ _FIND = Hot(
 
 # Whoever opens a session meanwhile is not kept waiting; SQLite has one writer at a time anyway.
 _ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
-_KEPT = Hot(
+_KEPT = Statement(
     select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
 )
 

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, and_, bindparam, case, exists, or_, select, u
 
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.log import RUN
-from agent_core.store.statements import Hot, Rows, word, words
+from agent_core.store.statements import Rows, Statement, word, words
 from agent_core.store.work import limits, workers
 
 _NEWS = 0
@@ -35,7 +35,7 @@ _OTHER = RUN.alias("other_run")
 _IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
 _CAP = case(((RUN.c.status == word("queued")) & RUN.c.parent.is_(None), limits.CAP)).label("max_runs")
 _FOUND = select(RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at, RUN.c.agent, _CAP)
-_BEGUN = Hot(
+_BEGUN = Statement(
     _FOUND.where(
         _IS_OPEN,
         or_(
@@ -47,7 +47,7 @@ _BEGUN = Hot(
         ),
     ).order_by(RUN.c.key)
 )
-_QUEUED = Hot(
+_QUEUED = Statement(
     _FOUND.where(
         _IS_OPEN,
         RUN.c.status == word("queued"),
@@ -64,14 +64,16 @@ _QUEUED = Hot(
     .order_by(RUN.c.key)
     .limit(bindparam("b_most"))
 )
-_SET = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
-_WAKE = Hot(
+_SET = Statement(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
+_WAKE = Statement(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"), RUN.c.status.in_(words("waiting", "requires_action")))
     .values(status="running", owner=None, due_at=bindparam("b_now"))
     .returning(RUN.c.key)
 )
-_NEXT = Hot(select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1))
+_NEXT = Statement(
+    select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
+)
 
 
 def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0, most: int = _ALL) -> list[Due]:

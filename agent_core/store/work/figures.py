@@ -6,17 +6,17 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from agent_core.store.log import EVENT, RUN
-from agent_core.store.statements import Hot, word
+from agent_core.store.statements import Statement, word
 from agent_core.store.work import limits
 from agent_core.store.work.workers import WORKER, now_ms
 
 LIVE = 10_000
 """Milliseconds within which a process that lives has beaten."""
-_BY_STATUS = Hot(select(RUN.c.status, func.count()).where(limits.IS_OPEN).group_by(RUN.c.status))
-_ALIVE = Hot(
+_BY_STATUS = Statement(select(RUN.c.status, func.count()).where(limits.IS_OPEN).group_by(RUN.c.status))
+_ALIVE = Statement(
     select(WORKER.c.kind, func.count()).where(WORKER.c.beat_at > now_ms() - word(LIVE)).group_by(WORKER.c.kind)
 )
-_OLDEST = Hot(
+_OLDEST = Statement(
     select(EVENT.c.time)
     .select_from(RUN.join(EVENT, (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.first_seq)))
     .where(*limits.IS_NEXT)

@@ -14,14 +14,14 @@ from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, Sessio
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
-from agent_core.store.statements import Hot, word
+from agent_core.store.statements import Statement, word
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
 from agent_core.store.work import catalog, limits, notes, runs, sessions
 from agent_core.store.work.runs import Finish
 
 _RECEIPT = table_of(ReceiptRow)
 _TITLE_LENGTH = 80
-_SEEN = Hot(
+_SEEN = Statement(
     select(
         _RECEIPT.c.digest,
         _RECEIPT.c.seq,
@@ -38,12 +38,12 @@ _SEEN = Hot(
         _RECEIPT.c.name == bindparam("b_name"),
     )
 )
-_KEEP = Hot(
+_KEEP = Statement(
     insert(_RECEIPT).values(
         {x: bindparam(f"b_{x}") for x in ("scope", "owner", "name", "project", "digest", "run", "seq", "message")}
     )
 )
-_SET_TITLE = Hot(
+_SET_TITLE = Statement(
     update(SESSION)
     .where(SESSION.c.key == bindparam("b_key"), SESSION.c.title.is_(None))
     .values(title=bindparam("b_title"))
@@ -56,7 +56,7 @@ _LATEST_STEP = (
     .limit(1)
     .scalar_subquery()
 )
-_STEERED = Hot(
+_STEERED = Statement(
     select(func.count())
     .select_from(EVENT)
     .where(

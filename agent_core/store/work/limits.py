@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, bindparam, cast, exists, func, selec
 from agent_core.domain.objects import ACTIVE
 from agent_core.errors import RateLimited
 from agent_core.store.log import RUN, table_of
-from agent_core.store.statements import Hot, word, words
+from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import AgentRow
 
 MAX_QUEUED = 100
@@ -27,10 +27,10 @@ _AGENT = table_of(AgentRow)
 CAP = select(_AGENT.c.max_runs).where(_AGENT.c.key == RUN.c.agent).scalar_subquery()
 """How many runs of a run's agent may run at once, as the agent's newest version says; for statements on `run`."""
 
-_LOCK = Hot(select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer))))
+_LOCK = Statement(select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer))))
 IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
 _QUEUED = (RUN.c.parent.is_(None), RUN.c.status == word("queued"))  # and of `ix_run_queued_root`
-_RUNNING = Hot(
+_RUNNING = Statement(
     select(func.count())
     .select_from(RUN)
     .where(IS_OPEN, RUN.c.status == word("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
@@ -57,9 +57,9 @@ _NEXT = (
     .order_by(RUN.c.key)
     .limit(bindparam("b_limit"))
 )
-_AHEAD = Hot(_NEXT)
-_IN_SESSION = Hot(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
-_WAITING = Hot(
+_AHEAD = Statement(_NEXT)
+_IN_SESSION = Statement(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
+_WAITING = Statement(
     select(func.count()).select_from(
         select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
     )

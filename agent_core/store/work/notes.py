@@ -6,10 +6,10 @@ import msgspec
 from sqlalchemy import Connection, bindparam, select, update
 
 from agent_core.store.log import SESSION
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 
-_READ = Hot(select(SESSION.c.noted).where(SESSION.c.key == bindparam("b_key")))
-_SET = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_key")).values(noted=bindparam("b_noted")))
+_READ = Statement(select(SESSION.c.noted).where(SESSION.c.key == bindparam("b_key")))
+_SET = Statement(update(SESSION).where(SESSION.c.key == bindparam("b_key")).values(noted=bindparam("b_noted")))
 _SEQS = msgspec.json.Decoder(tuple[int, ...])
 
 

@@ -16,7 +16,7 @@ from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, NOTHING
 from agent_core.store import log
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
-from agent_core.store.statements import Hot, word, words
+from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import approvals, due, limits, notes, workers
 
@@ -47,9 +47,9 @@ _COLUMNS = (
 _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
     RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
 )
-_BY_ID = Hot(_SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project")))
-_BY_KEY = Hot(_SELECT.where(RUN.c.key == bindparam("b_key")))
-_ACTIVE = Hot(
+_BY_ID = Statement(_SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project")))
+_BY_KEY = Statement(_SELECT.where(RUN.c.key == bindparam("b_key")))
+_ACTIVE = Statement(
     _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
 )
 _ALL = (
@@ -57,20 +57,22 @@ _ALL = (
     .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
     .order_by(RUN.c.input_seq)
 )
-_QUEUED, _ALL_QUEUED = Hot(_ALL.limit(1)), Hot(_ALL)
-_SET_STATUS = Hot(
+_QUEUED, _ALL_QUEUED = Statement(_ALL.limit(1)), Statement(_ALL)
+_SET_STATUS = Statement(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
     .values(status=bindparam("b_status"), owner=None, due_at=bindparam("b_due"), last_seq=bindparam("b_last"))
     .returning(limits.CAP.label("max_runs"))
 )
-_HOLD = Hot(
+_HOLD = Statement(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
     .values(status="running", epoch=bindparam("b_epoch"), owner=bindparam("b_owner"), due_at=bindparam("b_due"))
 )
-_SET_PREFIX = Hot(update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix")))
-_INSERT = Hot(
+_SET_PREFIX = Statement(
+    update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix"))
+)
+_INSERT = Statement(
     insert(RUN)
     .values(
         {
@@ -296,9 +298,9 @@ def resume(
     return Ended([*late, *begun], run)
 
 
-_FREE = Hot(select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner)))
-_RELEASE = Hot(update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None))
-_UNKNOWN = Hot(
+_FREE = Statement(select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner)))
+_RELEASE = Statement(update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None))
+_UNKNOWN = Statement(
     select(EVENT.c.seq)
     .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
     .where(EVENT.c.type.not_in(words(*TYPES)))
@@ -358,8 +360,8 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
     return log.write(connection, place, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
 
 
-_HOME = Hot(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
-_PROGRESS = Hot(
+_HOME = Statement(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
+_PROGRESS = Statement(
     select(EVENT.c.type, EVENT.c.data)
     .where(
         EVENT.c.session == bindparam("b_session"),

@@ -15,7 +15,7 @@ from agent_core.ids import new_id
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, Place
-from agent_core.store.statements import Hot, Rows, words
+from agent_core.store.statements import Rows, Statement, words
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import notes
 from agent_core.store.work.blobs import BLOB
@@ -51,14 +51,14 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _INSERT = insert(SESSION)
-_SHARE_AGENT = Hot(
+_SHARE_AGENT = Statement(
     select(AGENT.c.key).where(AGENT.c.key == bindparam("b_agent")).with_for_update(read=True, key_share=True)
 )
 _CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
 _FIND = select(SESSION, _CAP.label("max_runs")).where(
     SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")
 )
-_BY_ID, _HOLD = Hot(_FIND), Hot(_FIND.with_for_update())
+_BY_ID, _HOLD = Statement(_FIND), Statement(_FIND.with_for_update())
 
 
 def find(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
@@ -327,4 +327,4 @@ def _ref(row: Any) -> SessionRef:
     )
 
 
-_OBJECT = Hot(_objects().where(SESSION.c.id == bindparam("b_id")))
+_OBJECT = Statement(_objects().where(SESSION.c.id == bindparam("b_id")))

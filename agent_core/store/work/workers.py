@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
-from agent_core.store.statements import Hot, word, words
+from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import WorkerRow
 
 PROTOCOL = len(TYPES)
@@ -78,7 +78,7 @@ def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
 
 
 # As text: the words for it in Python would import all of SQLAlchemy's Postgres, on SQLite too.
-_BEAT = Hot(
+_BEAT = Statement(
     text(
         f"""
         INSERT INTO worker (id, host, pid, kind, protocol, room, running, started_at, beat_at)
@@ -89,7 +89,7 @@ _BEAT = Hot(
         """  # noqa: S608 - nothing in it is anybody's input
     )
 )
-_RELEASE = Hot(
+_RELEASE = Statement(
     update(RUN)
     .where(
         RUN.c.status.in_(words("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
@@ -99,7 +99,7 @@ _RELEASE = Hot(
     .values(owner=None)
     .returning(RUN.c.key)
 )
-_LEAVE = Hot(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
+_LEAVE = Statement(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
 _DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
     RUN.c.status.in_(words("queued", *ACTIVE)),

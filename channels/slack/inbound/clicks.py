@@ -25,9 +25,9 @@ from channels.slack.cards import words as w
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.cards.forms import CardAt
 from channels.slack.cards.words import Json, text
-from channels.slack.inbound.asking import Asking, actor, refusal
 from channels.slack.inbound.groups import Belonging, Groups
 from channels.slack.inbound.intake import Filled, Pressed
+from channels.slack.inbound.mentions import Mentions, actor, refusal
 from channels.slack.web_api import failures as f
 from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
@@ -61,7 +61,7 @@ class Shown(Protocol):
 class Clicks:
     """Does what people do with cards; *beside* does what nobody waits for."""
 
-    asking: Asking
+    asking: Mentions
     groups: Groups
     cards: Shown
     beside: Callable[[Coroutine[Any, Any, None]], None]

@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any
 
 from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClosed, Text
-from channels.slack.inbound.asking import CLOSED, NOBODY, Asking, actor, asked_by, refusal
 from channels.slack.inbound.context import Watermark, at, tell
 from channels.slack.inbound.intake import Commanded, Pointed, words
+from channels.slack.inbound.mentions import CLOSED, NOBODY, Mentions, actor, asked_by, refusal
 from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
 from channels.slack.outbound.text import escape, neutral
 from channels.slack.thread import Thread
@@ -51,7 +51,7 @@ class _Question:
         return f"{QUESTION}{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
 
 
-async def commanded(asking: Asking, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:
+async def commanded(asking: Mentions, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:
     """Post the question for all to see and have it answered in its thread; return what only the asker is told.
 
     What is to go on once that is told is left to *begin*.
@@ -85,7 +85,7 @@ async def commanded(asking: Asking, home: Installation, asked: Commanded, clock:
     return None
 
 
-async def _asked(asking: Asking, put: _Question, root: str) -> None:
+async def _asked(asking: Mentions, put: _Question, root: str) -> None:
     """Have the question answered in the thread of its post at *root*."""
     inbound = Inbound(
         parts=(Text(put.text),),
@@ -96,7 +96,7 @@ async def _asked(asking: Asking, put: _Question, root: str) -> None:
     await asking.ask(replace(put.thread, root=root), None, inbound)
 
 
-async def pointed(asking: Asking, home: Installation, asked: Pointed) -> str | None:
+async def pointed(asking: Mentions, home: Installation, asked: Pointed) -> str | None:
     """Have an agent say something about a message, in its thread; return what only the asker is told."""
     until, thread = asking.until(), asked.thread
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
@@ -138,7 +138,7 @@ async def _post(home: Installation, put: _Question) -> str:
     return await space.api.post(asked.channel, text, metadata=mark(put.name))
 
 
-async def _looked_for(asking: Asking, home: Installation, put: _Question, clock: Clock) -> None:
+async def _looked_for(asking: Mentions, home: Installation, put: _Question, clock: Clock) -> None:
     """Find out whether a question was posted, and have it answered, or tell the asker that it was not."""
     told, space, asked = MAYBE, home.space, put.asked
     for pause in LOOKS:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent_core import Clock
-from channels.slack.inbound.asking import Notes
+from channels.slack.inbound.mentions import Notes
 from channels.slack.web_api import failures as f
 from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation

@@ -28,7 +28,7 @@ from starlette.responses import Response
 from agent_core import NotFound, ParleyError
 from channels.slack.cards.forms import notice
 from channels.slack.inbound import intake
-from channels.slack.inbound.asking import NotNow
+from channels.slack.inbound.mentions import NotNow
 from channels.slack.inbound.receive import Receiver
 from channels.slack.web_api.client import BASE_URL, Json
 from channels.slack.web_api.workspaces import Installation, Workspaces

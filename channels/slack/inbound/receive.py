@@ -22,13 +22,23 @@ from agent_core import (
     Text,
 )
 from channels.slack.inbound import intake as i
-from channels.slack.inbound.asking import CLOSED, NOBODY, PATIENCE, Asking, Shows, actor, asked_by, own_name, refusal
 from channels.slack.inbound.clicks import Clicks, Shown
 from channels.slack.inbound.commands import commanded, pointed
 from channels.slack.inbound.context import Look, Watermark, at, behind, tell
 from channels.slack.inbound.groups import Groups
+from channels.slack.inbound.mentions import (
+    CLOSED,
+    NOBODY,
+    PATIENCE,
+    Mentions,
+    Shows,
+    actor,
+    asked_by,
+    own_name,
+    refusal,
+)
 from channels.slack.inbound.people import People, Person
-from channels.slack.inbound.recent import Lately, Newest
+from channels.slack.inbound.recent import Deduplicator, Newest
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -54,9 +64,9 @@ class Receiver:
         self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, patience: float = PATIENCE
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
-        self._asking = Asking(core, shows, people, patience=patience)
+        self._asking = Mentions(core, shows, people, patience=patience)
         self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
-        self._clock, self._lately, self._renames = clock, Lately(clock), Newest()
+        self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
 
     async def take(self, home: Installation, asked: i.Asked) -> str | Json | None:

@@ -8,7 +8,7 @@ DAY = 24 * 3_600_000
 SIZE = 10_000
 
 
-class Lately:
+class Deduplicator:
     """What happened within a day; of very much the newest."""
 
     def __init__(self, clock: Clock) -> None:

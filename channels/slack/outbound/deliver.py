@@ -15,7 +15,7 @@ import structlog
 
 from agent_core import Clock, ParleyError
 from channels.base import Body, Entry, Limits, NotShown, Ref
-from channels.relay import Crowded, Passed, Sheet
+from channels.relay import Deferred, LedgerPort, TooLong
 from channels.slack.outbound.blocks import Payload, plainer
 from channels.slack.outbound.finding import find, mark
 from channels.slack.outbound.known import Hears, Shown
@@ -46,7 +46,7 @@ _FITS = 0.9
 _log = structlog.get_logger("parley.slack")
 
 
-class Given(ParleyError):
+class GaveUp(ParleyError):
     """The thread is not there any more, or not for us: nothing can be shown."""
 
     code = "thread_gone"
@@ -55,7 +55,7 @@ class Given(ParleyError):
 class ThreadScreen:
     """Shows one session in one thread."""
 
-    def __init__(self, workspace: Workspace, thread: Thread, sheet: Sheet, clock: Clock, hears: Hears) -> None:
+    def __init__(self, workspace: Workspace, thread: Thread, sheet: LedgerPort, clock: Clock, hears: Hears) -> None:
         self.limits = Limits(edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value))
         self._space, self._thread, self._sheet, self._clock = workspace, thread, sheet, clock
         self._api, self._pacer, self._hears = workspace.api, workspace.pacer, hears
@@ -117,7 +117,7 @@ class ThreadScreen:
         """Begin a stream and return its `ts`; None when there is to be none here."""
         chunks = tail((), wanted.items)
         if not chunks:
-            raise Passed("Nothing of it is whole yet.")
+            raise Deferred("Nothing of it is whole yet.")
         thread = self._thread
         user = None if thread.is_dm else thread.user
         team = None if thread.is_dm else thread.user_team
@@ -260,7 +260,7 @@ class ThreadScreen:
         lane = Lane.FINAL if wanted.closed or state == "repaired" else Lane.EDIT
         since = (self._clock.now() - shown.at) / 1000
         if lane is Lane.EDIT and since < limits.EDIT_EVERY.value:
-            raise Passed("Edits come slower.", retry_after=limits.EDIT_EVERY.value - since)
+            raise Deferred("Edits come slower.", retry_after=limits.EDIT_EVERY.value - since)
         payload = self._payload(wanted)
         entry.began_at = None
         while True:
@@ -346,7 +346,7 @@ class ThreadScreen:
         if lane is not Lane.EDIT:
             await self._pacer.admit(method, team, channel, lane, thread=thread)
         elif wait := self._pacer.offer(method, team, channel, thread=thread):
-            raise Passed("Others edit, too.", retry_after=wait)
+            raise Deferred("Others edit, too.", retry_after=wait)
 
     async def _keep(self, entry: Entry, **values: Any) -> None:
         for name, value in values.items():
@@ -360,7 +360,7 @@ class ThreadScreen:
                 self._pacer.penalty(error.method, self._space.team, error.retry_after)
                 return NotShown(str(error), retry_after=error.retry_after)
             case f.Gone():
-                return Given(str(error))
+                return GaveUp(str(error))
             case f.Unauthorised():
                 self._unauthorised(error)
                 return NotShown(str(error), retry_after=_MUCH_LATER)
@@ -369,7 +369,7 @@ class ThreadScreen:
             case _:
                 _log.warning("slack.refused", method=error.method, reason=error.reason)
                 shown.refused += 1
-                return Given(str(error)) if shown.refused >= REFUSALS else NotShown(str(error), retry_after=_LATER)
+                return GaveUp(str(error)) if shown.refused >= REFUSALS else NotShown(str(error), retry_after=_LATER)
 
     def _unauthorised(self, error: f.Unauthorised) -> None:
         """Log what is missing, once: it stays so until somebody does something."""
@@ -379,10 +379,10 @@ class ThreadScreen:
 
 
 def _text_of_update(payload: Payload, wanted: Picture) -> str:
-    """Return the text of one update, which takes less than a post does; raises `Crowded` where only the text shows."""
+    """Return the text of one update, which takes less than a post does; raises `TooLong` where only the text shows."""
     most = limits.TEXT.value
     if payload.blocks or len(payload.text) <= most:
         return payload.text[:most]
     if wanted.length < _LEAST:  # it is not the answer that is long
         return payload.text[: most - len(_CUT)] + _CUT
-    raise Crowded("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
+    raise TooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))

@@ -12,7 +12,7 @@ from agent_core import Actor, Clock, Core, Event, NotFound, ParleyError, Unavail
 from channels.base import Entry
 from channels.ledger import LEASE, Ledger, LostPlace, Place
 from channels.relay import Relay
-from channels.slack.outbound.deliver import Given, ThreadScreen
+from channels.slack.outbound.deliver import GaveUp, ThreadScreen
 from channels.slack.outbound.lifecycle import Sign
 from channels.slack.thread import Thread
 from channels.slack.web_api.workspaces import Workspace
@@ -204,7 +204,7 @@ class Threads:
         async with self._renewing(place):
             try:
                 await relay.run(after=place.shown)
-            except (Given, NotFound) as error:  # the thread or the session is gone, or Slack takes nothing there
+            except (GaveUp, NotFound) as error:  # the thread or the session is gone, or Slack takes nothing there
                 _log.warning("slack.given_up", session=place.session, reason=str(error))
             except BaseException:
                 await screen.settle(SETTLE)

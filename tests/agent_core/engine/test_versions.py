@@ -64,7 +64,7 @@ async def test_a_message_waits_for_the_version_that_knows_its_session(fleet: Fle
         await core.add_context(session, [context])
     await change(core, 99)
     if not in_memory:
-        core._homes.forget(session)
+        core._cache.forget(session)
     runs = [(await send(core, session, word)).run for word in ("one", "two", "three")]
     await core.cancel(runs[0], by=ANN)
     assert [(await core.run(run)).status for run in runs] == ["cancelled", "queued", "queued"]

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from agent_core import Actor, InvalidInput
 from agent_core.domain.hooks import Hook, HookEvent, HttpConfig, chain
-from agent_core.hooks.base import Allow, Amend, Deny, Occasion
+from agent_core.hooks.base import Allow, Deny, Modify, Occasion
 from agent_core.hooks.http import MAX_ANSWER, UNASKED, check_http, sign
-from agent_core.hooks.resolvers import NOWHERE, HookRulers
+from agent_core.hooks.resolvers import NOWHERE, HookResolvers
 from agent_core.hooks.sealing import PURPOSE
 from agent_core.net.fetch import Fetch
 from agent_core.secrets import Secrets
@@ -57,13 +57,13 @@ class Asker:
         self.site, self.clock = site, FakeClock()
         allow = (f"127.0.0.1:{site.port}",) if allow is None else allow
         self.fetch = Fetch(allow, clock=self.clock)
-        self.rulers = HookRulers(self.clock, self.fetch, secrets)
+        self.resolvers = HookResolvers(self.clock, self.fetch, secrets)
 
     async def __call__(self, occasion: Occasion = PRE, **config: Any) -> Any:
         config = {"url": self.site.url("/hook", "127.0.0.1"), "secret": SECRETS.seal(SECRET, PURPOSE), **config}
         hook = Hook(event=occasion.event, type="http", config=config)
         (named,) = chain([hook], occasion.event)
-        return await self.rulers.ask(named, occasion)
+        return await self.resolvers.ask(named, occasion)
 
 
 @pytest.fixture
@@ -83,11 +83,11 @@ ANSWERS: list[tuple[Occasion, dict[str, Any], Any]] = [
     (PRE, {"decision": "deny"}, Deny()),
     (PRE, {"decision": "deny", "reason": "Zu teuer."}, Deny("Zu teuer.")),
     (PRE, {"decision": "deny", "reason": "x" * 5000}, Deny("x" * 1000)),
-    (PRE, {"decision": "modify", "arguments": {"amount": 1}}, Amend(arguments={"amount": 1})),
-    (PRE, {"decision": "modify", "arguments": {}, "reason": "r"}, Amend(arguments={}, reason="r")),
-    (POST, {"decision": "modify", "result": ""}, Amend(result="")),
-    (POST, {"decision": "modify", "result": "x", "arguments": None}, Amend(result="x")),
-    (at("PreResponse", text="hi"), {"decision": "modify", "text": "ho"}, Amend(text="ho")),
+    (PRE, {"decision": "modify", "arguments": {"amount": 1}}, Modify(arguments={"amount": 1})),
+    (PRE, {"decision": "modify", "arguments": {}, "reason": "r"}, Modify(arguments={}, reason="r")),
+    (POST, {"decision": "modify", "result": ""}, Modify(result="")),
+    (POST, {"decision": "modify", "result": "x", "arguments": None}, Modify(result="x")),
+    (at("PreResponse", text="hi"), {"decision": "modify", "text": "ho"}, Modify(text="ho")),
     (at("OnRunStart", text="hi"), {"decision": "deny", "reason": "no"}, Deny("no")),
 ]
 
@@ -263,7 +263,7 @@ async def test_a_secret_of_another_key(site: Site):
 async def test_a_core_that_cannot_ask():
     """A core without a fetch answers for its webhooks as their authors said."""
     (named,) = chain([Hook(event="PreToolUse", type="http", config={"url": "u", "secret": "s"})], "PreToolUse")
-    assert await HookRulers(FakeClock()).ask(named, PRE) == Allow(error=NOWHERE)
+    assert await HookResolvers(FakeClock()).ask(named, PRE) == Allow(error=NOWHERE)
 
 
 async def test_the_secret_is_nowhere(asker: Asker, site: Site, caplog: pytest.LogCaptureFixture):

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from agent_core import Core, Definition, Hook, HookRuled, InvalidInput, ToolCompleted, ToolStarted
 from agent_core.clock import SystemClock
 from agent_core.hooks.http import sign
-from agent_core.hooks.resolvers import HookRulers
+from agent_core.hooks.resolvers import HookResolvers
 from agent_core.hooks.sealing import MASK
 from agent_core.net.fetch import Fetch
 from agent_core.store.work.catalog import VERSION
@@ -170,9 +170,9 @@ async def test_a_webhook_rules_a_call(make_core: MakeCore, site: Site):
     site.answers["/pay"] = ok(json.dumps({"decision": "deny", "reason": "Ask Bob."}).encode())
     fetch = Fetch([f"127.0.0.1:{site.port}"])
     till, hook = Till(), webhook(site.url("/pay", "127.0.0.1"), matcher="pay")
-    rulers = HookRulers(SystemClock(), fetch, SECRETS)
+    resolvers = HookResolvers(SystemClock(), fetch, SECRETS)
     with capture_logs() as logs:
-        stage = await set_stage(make_core, PAYS, tools=till.tools(), hooks=[hook], rulers=rulers)
+        stage = await set_stage(make_core, PAYS, tools=till.tools(), hooks=[hook], resolvers=resolvers)
         await stage.play()
     (heard,) = site.heard
     stamp = int(heard.headers["x-parley-timestamp"])

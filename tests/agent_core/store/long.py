@@ -47,7 +47,7 @@ async def long_session(core: Core, messages: int) -> str:
             connection.execute(RUN.update().where(RUN.c.key == run.key).values(**ended))
 
     await core._store.write(work)
-    core._homes.forget(session)
+    core._cache.forget(session)
     return session
 
 

@@ -18,7 +18,7 @@ from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types, until
 from tests.agent_core.store.long import long_session
-from tests.agent_core.store.reading import read
+from tests.agent_core.store.reading.reader import read
 from tests.conftest import MakeCore
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, pa
 
 async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past: Past):
     """What is loaded of 10,000 messages is the newest of them, whole, beginning with a question."""
-    home = await core._homes.get(past.long)
+    home = await core._cache.get(past.long)
     said = [text_of(entry.message.parts) for entry in home.window.entries]
     assert len(said) == 200
     assert said == [f"{kind} {n}" for n in range(4_900, 5_000) for kind in ("Question", "Answer")]

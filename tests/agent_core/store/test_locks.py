@@ -185,10 +185,10 @@ async def test_a_session_that_another_process_deleted_is_forgotten(core: Core, o
     receipt = await say_and_wait(core, session, "hello")
     scene = Scene(core, session, await ref_of(core, receipt.run))
     await other.write(lambda connection: delete(connection, scene))
-    assert session in core._homes._homes
+    assert session in core._cache._cache
     with pytest.raises(NotFound):
         await send(core, session, "Are you there?")
-    assert session not in core._homes._homes
+    assert session not in core._cache._cache
 
 
 async def test_one_address_is_one_session_however_many_open_it(core: Core, other: PostgresDatabase):

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, event
 from agent_core import Core
 from agent_core.store import log
 from agent_core.store.reading import follow, loading
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 from agent_core.store.work import due, limits, runs
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
@@ -58,7 +58,7 @@ def _reads_all(step: str) -> bool:
     return step.startswith("SCAN") and not step.startswith("SCAN anon_")
 
 
-async def plan(core: Core, statement: Hot) -> str:
+async def plan(core: Core, statement: Statement) -> str:
     """Return the plan of *statement*, a line per step."""
 
     def explain(connection: Connection) -> str:
@@ -116,7 +116,7 @@ async def test_no_statement_of_a_conversation_reads_a_whole_table(make_core: Mak
         pytest.param(log._BETWEEN, ("PRIMARY KEY (session=? AND seq>? AND seq<?)",), id="the facts between"),
     ],
 )
-async def test_each_hot_statement_has_its_index(make_core: MakeCore, statement: Hot, indexes: tuple[str, ...]):
+async def test_each_hot_statement_has_its_index(make_core: MakeCore, statement: Statement, indexes: tuple[str, ...]):
     """What is asked by status uses the partial index for it, and a page of facts the log's own order."""
     steps = await plan(await make_core(), statement)
     assert "SCAN run" not in steps

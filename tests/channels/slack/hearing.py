@@ -17,8 +17,8 @@ from app.slack import Places
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
 from channels.slack.cards.rows import CardRows
-from channels.slack.inbound.asking import Shows
 from channels.slack.inbound.listen import Listener
+from channels.slack.inbound.mentions import Shows
 from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.outbound.threads import Threads

@@ -12,7 +12,7 @@ from agent_core import Core
 from agent_core.store import log
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.reading import follow, loading
-from agent_core.store.statements import Hot
+from agent_core.store.statements import Statement
 from agent_core.store.work import due, intake, limits, runs, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
@@ -118,7 +118,7 @@ INDEXES = [
 
 @pytest.mark.parametrize(("statement", "indexes"), INDEXES)
 async def test_each_hot_statement_has_its_index(
-    open_database: OpenDatabase, full: str, statement: Hot, indexes: tuple[str, ...]
+    open_database: OpenDatabase, full: str, statement: Statement, indexes: tuple[str, ...]
 ):
     """No hot statement reads a whole table, and each uses the index that is meant for it."""
     database = open_database()

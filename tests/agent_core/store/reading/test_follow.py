@@ -11,7 +11,7 @@ from agent_core.store.hub import Hub
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, idle, log_of, open_session, say_and_wait, send, types, until
-from tests.agent_core.store.reading import joined, read, sound
+from tests.agent_core.store.reading.reader import joined, read, sound
 from tests.conftest import MakeCore
 
 EMOJI = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀")

@@ -8,7 +8,7 @@ from agent_core.store.reading import follow
 from agent_core.store.work import sessions
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import log_of, open_session, say_and_wait, send, until
-from tests.agent_core.store.reading import joined, read
+from tests.agent_core.store.reading.reader import joined, read
 from tests.conftest import MakeCore
 
 
@@ -29,7 +29,7 @@ async def test_every_cursor_gives_all_the_facts_that_are_known(
         connection.execute(update(EVENT).where(EVENT.c.session == key, EVENT.c.seq.in_(strange)).values(type=9_999))
 
     await core._store.write(age)
-    core._homes.forget(session)
+    core._cache.forget(session)
     left = [seq for seq in known if seq not in strange]
     for after in range(known[-1] + 1):
         reading = await read(core.follow(session, after=after, until_idle=True))

@@ -42,7 +42,7 @@ from tests.agent_core.scenes import (
     types,
     until,
 )
-from tests.agent_core.store.reading import Reading, joined, read
+from tests.agent_core.store.reading.reader import Reading, joined, read
 from tests.conftest import ANN, Fresh, MakeCore, OpenDatabase
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))

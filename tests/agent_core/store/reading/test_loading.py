@@ -8,7 +8,7 @@ import pytest
 
 from agent_core import Controls, Core, Limits, Message, Text, text_of
 from agent_core.providers.base import Request
-from agent_core.runtime.homes import MAX_HOMES
+from agent_core.runtime.session_cache import MAX_SESSIONS
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say, think
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, idle, local, log_of, open_session, say_and_wait, send, types, until
@@ -61,9 +61,9 @@ class Talk:
     async def same(self) -> bool:
         """Tell whether the window in memory is the one that the log gives."""
         await until(lambda: not local(self.core)._driven)
-        warm = (await self.core._homes.get(self.session)).window
-        self.core._homes.forget(self.session)
-        cold = (await self.core._homes.get(self.session)).window
+        warm = (await self.core._cache.get(self.session)).window
+        self.core._cache.forget(self.session)
+        cold = (await self.core._cache.get(self.session)).window
         assert (cold.seq, cold.snapshot, cold.border) == (warm.seq, warm.snapshot, warm.border)
         return [(e.seq, e.border, e.wire) for e in cold.entries] == [(e.seq, e.border, e.wire) for e in warm.entries]
 
@@ -102,11 +102,11 @@ async def test_a_window_from_the_log_is_the_one_in_memory(talk: Talk):
 async def test_a_session_that_fell_out_of_memory_goes_on(talk: Talk):
     """A process keeps so many sessions in memory; one that it let go is answered as if it had stayed."""
     await talk.say("one")
-    homes = talk.core._homes
-    for n in range(MAX_HOMES):
-        homes._homes[f"ses_{n}"] = homes._homes[talk.session]
+    homes = talk.core._cache
+    for n in range(MAX_SESSIONS):
+        homes._cache[f"ses_{n}"] = homes._cache[talk.session]
     homes.keep(await homes.get(await open_session(talk.core)))
-    assert talk.session not in homes._homes
+    assert talk.session not in homes._cache
     await talk.say("two")
     assert [text_of(m.parts) for m in (await talk.core.messages(talk.session)).items][-1] == "To two"
     assert types(await log_of(talk.core, talk.session)).count("step.started") == 2

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 from agent_core import Definition, Slack, Unavailable
 from agent_core.testing import pause, say
-from channels.slack.inbound.asking import CLOSED, OUTSIDE, UNKNOWN
 from channels.slack.inbound.commands import ABSENT
-from channels.slack.inbound.recent import Lately
+from channels.slack.inbound.mentions import CLOSED, OUTSIDE, UNKNOWN
+from channels.slack.inbound.recent import Deduplicator
 from channels.slack.outbound.blocks import feedback_row
 from channels.slack.testing import Channel, Fault
 from tests.channels.slack.hearing import Rig, rigged
@@ -324,7 +324,7 @@ async def test_a_message_that_was_deleted_before_it_came_is_not_answered(rig: Ri
     heard = await rig.team.says("UANN", "UANN", "hello")
     await rig.team.deletes("UANN", "DANN", heard.ts)
     if not ours:
-        rig.receiver._lately = Lately(rig.clock)
+        rig.receiver._lately = Deduplicator(rig.clock)
     rig.clock.advance(60)
     assert (await heard.finished()).acked
     assert (await rig.core.sessions()).items == ()

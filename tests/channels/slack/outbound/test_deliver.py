@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
-from channels.slack.outbound.deliver import Given
+from channels.slack.outbound.deliver import GaveUp
 from channels.slack.testing import Fault
 from tests.channels.slack.showing import Log, Open, Showing, typical, words
 
@@ -142,7 +142,7 @@ async def test_what_slack_refuses_for_good_is_given_up(showing: Open):
     shown = await showing()
     code = "restricted_action_read_only_channel"
     shown.stand_in.fault(Fault("refused", on="chat.postMessage", code=code, times=None))
-    with pytest.raises(Given):
+    with pytest.raises(GaveUp):
         await shown.live(typical(), late=True)
     assert len(shown.stand_in.called("chat.postMessage", "T0001")) == 5
 

@@ -85,7 +85,7 @@ class Notes:
             _log.info("slack.not_in_time", error=str(error) or "no answer in time")
 
 
-class Asking:
+class Mentions:
     """Asks agents in the name of people in Slack."""
 
     def __init__(self, core: Core, shows: Shows, people: People, *, patience: float = PATIENCE) -> None:

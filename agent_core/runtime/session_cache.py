@@ -16,11 +16,11 @@ from agent_core.store.reading.loading import Loaded
 from agent_core.store.store import Store
 from agent_core.store.work.sessions import SessionRef
 
-MAX_HOMES = 512
+MAX_SESSIONS = 512
 
 
 @dataclass(slots=True)
-class Home:
+class CachedSession:
     """A session in memory. Only the driver of its active root run, or the intake that starts one, moves the window."""
 
     ref: SessionRef
@@ -29,40 +29,40 @@ class Home:
     opener: Actor
 
 
-class Homes:
+class SessionCache:
     """The most recently used sessions."""
 
     def __init__(self, store: Store, roster: Roster, encode_for: Callable[[str], Encode]) -> None:
         self._store, self._roster, self._encode_for = store, roster, encode_for
-        self._homes: OrderedDict[str, Home] = OrderedDict()
+        self._cache: OrderedDict[str, CachedSession] = OrderedDict()
 
-    async def get(self, session: str) -> Home:
+    async def get(self, session: str) -> CachedSession:
         """Return the session, loaded when it is not here; raises `NotFound`."""
-        home = self._homes.get(session)
+        home = self._cache.get(session)
         if home is None:
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
             home = self.keep(self._built(loaded))
-        self._homes.move_to_end(session)
+        self._cache.move_to_end(session)
         return home
 
-    def peek(self, session: str) -> Home | None:
+    def peek(self, session: str) -> CachedSession | None:
         """Return the session if it is in memory."""
-        return self._homes.get(session)
+        return self._cache.get(session)
 
-    def keep(self, home: Home) -> Home:
-        self._homes[home.ref.id] = home
-        if len(self._homes) > MAX_HOMES:
-            self._homes.popitem(last=False)
+    def keep(self, home: CachedSession) -> CachedSession:
+        self._cache[home.ref.id] = home
+        if len(self._cache) > MAX_SESSIONS:
+            self._cache.popitem(last=False)
         return home
 
-    def new(self, ref: SessionRef, agent: Agent, opener: Actor) -> Home:
+    def new(self, ref: SessionRef, agent: Agent, opener: Actor) -> CachedSession:
         """Keep a session that *opener* has just opened."""
-        return self.keep(Home(ref, agent, Window(self._encode_for(agent.snapshot.model)), opener))
+        return self.keep(CachedSession(ref, agent, Window(self._encode_for(agent.snapshot.model)), opener))
 
     def forget(self, session: str) -> None:
-        self._homes.pop(session, None)
+        self._cache.pop(session, None)
 
-    async def state_of(self, home: Home, run: RunRef) -> RunState:
+    async def state_of(self, home: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state, the home's window brought up to the same fact."""
         place, seen = Place(run.session, run.session_id), home.window.seq
         own, missed = await self._store.read(
@@ -75,10 +75,10 @@ class Homes:
         state = replay(run.id, [fact for fact in own if fact.seq <= home.window.seq])
         return state.at(home.window.seq)
 
-    def _built(self, loaded: Loaded) -> Home:
+    def _built(self, loaded: Loaded) -> CachedSession:
         ref, snapshot = loaded.session, loaded.snapshot
         agent = self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
         window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
         window.recall(loaded.recalled)
         window.apply(loaded.facts)
-        return Home(ref, agent, window, loaded.opener)
+        return CachedSession(ref, agent, window, loaded.opener)
