@@ -50,7 +50,7 @@ class Secrets:
             raise Unreadable from None
 
     def _cipher(self, name: str) -> Any:
-        from cryptography.hazmat.primitives.ciphers.aead import AESSIV  # noqa: PLC0415 - seven megabytes
+        from cryptography.hazmat.primitives.ciphers.aead import AESSIV  # noqa: PLC0415 - only a secret needs it
 
         return AESSIV(hmac.digest(self._keys[name], b"parley sealed", "sha512"))
 

@@ -16,8 +16,8 @@ FIRST_TEXT_BUSY = Goal(must=5, aim=3)
 TRANSIT = Goal(must=10, aim=3)
 STORED = Goal(must=8, aim=4)
 KEPT = Goal(must=3_000, aim=1_500, of="value")
-START = Goal(must=4, aim=2)
-IDLE = Goal(must=2, aim=1.5)
+START = Goal(must=5, aim=2)
+IDLE = Goal(must=2.5, aim=1.5)
 PER_STREAM = Goal(must=3, aim=2)
 
 
