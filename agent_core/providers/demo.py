@@ -42,7 +42,7 @@ everything work before you have a key. Try one of these:
 - `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
 
 For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs and start it again; \
-`docs/models.md` tells more."""
+See `docs/models.md`."""
 SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
 RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "sample table": (
@@ -70,7 +70,7 @@ SUM = re.compile(
 )
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
 NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)\] ")
-"""How the window opens what Parley itself tells the model: nobody asked that."""
+"""The prefix of Parley's own notes in the window: they are no user's question."""
 ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
 OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} | {
     "plus": "+",
@@ -119,7 +119,7 @@ class DemoProvider:
                 await asyncio.sleep(0)
             return
         ahead = begin / 1000 + n / self._rate - self._clock.now() / 1000
-        # Never longer than one interval, whatever somebody does to the machine's clock.
+        # Never longer than one interval, even when the system clock is changed.
         await self._clock.sleep(min(max(0.0, ahead), 1 / self._rate))
 
 
@@ -133,7 +133,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Where the conversation stands: the last user message, what it still wants, and what came back."""
+    """The state of the conversation: the last user message, the tools it still asks for, and the results so far."""
 
     text: str
     open: tuple[Wish, ...]
