@@ -118,7 +118,7 @@ def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tu
 
 
 def _held(connection: Connection, row: Any) -> Any:
-    """Return the run of *row* as it is once nobody else can write to its session."""
+    """Return the run of *row* as it is once its session is locked."""
     if row is None:
         return None
     log.lock(connection, row.session)
@@ -263,9 +263,9 @@ def resume(
 ) -> Ended:
     """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
 
-    A running run is taken from whoever has not beaten for *patience* milliseconds; from *owner* itself unless it was
-    only rung: it may be on its way to its driver. Every resume that gets nowhere lengthens the pause before the next
-    one (`due_at`); progress or a ring ends it. One that was found with another *epoch* is left to whoever took it
+    A running run is taken from an owner without a heartbeat for *patience* ms; from *owner* itself unless it was
+    only woken: it may be on its way to its driver. Every resume without progress lengthens the pause before the next
+    one (`due_at`); progress or a wake-up ends it. One found with another *epoch* is left to the worker that took it
     meanwhile. Raises `NewerRun` when a driver would meet facts that this version does not know.
     """
     row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
@@ -323,15 +323,15 @@ def cancel(
     owner: str | None,
     now: int,
 ) -> Cancelled:
-    """Note the *wish*; end the run here when nobody drives it (queued, waiting)."""
+    """Note the *wish*; end the run here when it has no driver (queued, waiting)."""
     if status in ENDED:
         return Cancelled([], was_over=True)
     place = Place(run.session, run.session_id)
     own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
-    if status == "running":  # whoever drives it hears of it, or finds this at its next sweep
+    if status == "running":  # its driver is notified, or finds this at its next sweep
         due.note_news(connection, run.key)
-    heard = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
-    if status == "running" and any(body.clears or not wish.clears for body in heard):
+    earlier = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
+    if status == "running" and any(body.clears or not wish.clears for body in earlier):
         return Cancelled([], running=run)
     first = log.take_seqs(connection, run.session, 1)
     facts = log.write(connection, place, first, [(run, wish)], now=now)
@@ -361,6 +361,7 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
 
 
 _HOME = Statement(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
+_RESUME_OR_PROGRESS = ("run.resumed", "step.completed", "tool.completed", "run.waiting")
 _PROGRESS = Statement(
     select(EVENT.c.type, EVENT.c.data)
     .where(
@@ -368,16 +369,14 @@ _PROGRESS = Statement(
         EVENT.c.run == bindparam("b_run"),
         EVENT.c.seq >= bindparam("b_first"),
     )
-    .where(
-        EVENT.c.type.in_(words(*(CODES[x] for x in ("run.resumed", "step.completed", "tool.completed", "run.waiting"))))
-    )
+    .where(EVENT.c.type.in_(words(*map(CODES.__getitem__, _RESUME_OR_PROGRESS))))
     .order_by(EVENT.c.seq.desc())
     .limit(word(4 * len(_PAUSES)))
 )
 
 
 def _vain(connection: Connection, run: RunRef) -> int:
-    """Count the resumes of *run* since it last got anywhere; those that no crash was behind do not count."""
+    """Count the resumes of *run* since it last got anywhere; those that no crash caused do not count."""
     count = 0
     for row in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
         if row.type != CODES["run.resumed"]:
