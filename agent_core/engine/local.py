@@ -114,11 +114,18 @@ class LocalEngine:
 
     async def _drop(self, grace: float) -> None:
         """Cancel what is driven; wait for its ends, but no longer than *grace* seconds."""
-        tasks = [driven.task for driven in self._driven.values()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        if tasks := self._cancel_driven():
             await asyncio.wait(tasks, timeout=grace)
+
+    def _cancel_driven(self) -> list[asyncio.Task[None]]:
+        """Have every driver cancelled once it has begun, and return their tasks.
+
+        A task that is cancelled before its first step never enters its `try`: its run would count as driven for ever.
+        """
+        loop, tasks = asyncio.get_running_loop(), [driven.task for driven in self._driven.values()]
+        for task in tasks:
+            loop.call_soon(task.cancel)  # the first step of each is in the queue already
+        return tasks
 
     async def _drive(self, run: RunRef, segment: Segment, interrupt: Interrupt) -> None:
         following = None

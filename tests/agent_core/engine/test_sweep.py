@@ -7,6 +7,7 @@ import pytest
 
 from agent_core.drive import Interrupt
 from agent_core.engine.base import Runs
+from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.local import LocalEngine
 from agent_core.errors import Unavailable
 from agent_core.state import OUTAGE
@@ -102,3 +103,20 @@ async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_lo
         await sweep
         await (runs.engine.ring(RUN.key) if next_look == "ring" else runs.engine.sweep())
     assert runs.causes == [cause]
+
+
+async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
+    """A worker that loses its database in the instant in which a run begins does not keep the run from everyone."""
+    absent = cast("Any", None)
+    engine = DbosEngine(absent, FakeClock(), database=absent, url="postgresql://nowhere/parley")
+
+    async def drive(_: Interrupt) -> None:
+        await asyncio.Event().wait()
+
+    engine.begin(RUN, drive)
+    task = engine._driven[RUN.key].task
+    engine._give_up()
+    async with asyncio.timeout(SAFETY):
+        await asyncio.wait((task,))
+    assert task.cancelled()
+    assert not engine._driven
