@@ -244,5 +244,6 @@ async def test_law_5_a_cancel_reaches_a_run_that_nobody_drives(make_core: MakeCo
     await stage.core.cancel(run, by=ANN)
     done = await stage.done(run)
     assert (done.status, done.parts) == ("cancelled", ())
+    await asleep(clock, 2)
     assert clock.sleepers == 2
     check_log(await stage.log())
