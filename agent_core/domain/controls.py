@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -105,10 +106,17 @@ NOTHING = Controls()
 
 
 def merged(*levels: Override | None) -> Controls:
-    """Return what holds of all *levels*, of which the first that says something of a field decides."""
-    saying = [level for level in levels if level is not None and level != NOTHING]
-    fields = {name: _first(saying, name) for name in Controls.__struct_fields__} if saying else {}
-    return Controls(**fields)
+    """Merge *levels*, highest first: each field comes from the first level that sets it.
+
+    For a step of a run the precedence is: next-step override > step rule > defaults of a resume > run > agent. Here the
+    last three are merged, and `resolve` puts the other two on top. A list, a schema and a budget replace those of lower
+    levels whole. Step rules are merged by their step: a rule replaces that of a lower level for the same step only.
+    """
+    given = [level for level in levels if level is not None and level != NOTHING]
+    if not given:
+        return Controls()
+    fields = {name: _first(given, name) for name in Controls.__struct_fields__}
+    return Controls(**{**fields, "step_rules": _merged_rules(given)})
 
 
 def without_context(controls: Controls) -> Controls:
@@ -119,8 +127,8 @@ def without_context(controls: Controls) -> Controls:
 def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[str, ToolKind]) -> Controls:
     """Return what step *n*, from 1, may do: *override* over the rule for the step over what is *given* for the run.
 
-    The last step withholds the *tools*, so that a run ends with an answer; but when a call must come, those that
-    nobody executes stay, since a call of one is the answer.
+    See `merged` for the whole precedence. The last step withholds the *tools*, so that a run ends with an answer; but
+    when a call is required, tools without executor (kind `none`) stay, since a call of one is the answer.
     """
     rule = next((rule for rule in given.step_rules or () if rule.step == n), None)
     levels = [level for level in (override, rule, given) if level is not None]
@@ -227,6 +235,17 @@ def read(record: Mapping[str, Any]) -> Controls:
 def listed(names: Collection[str]) -> str:
     """Return *names* as a sentence has them."""
     return ", ".join(f"`{name}`" for name in names)
+
+
+def _merged_rules(levels: Sequence[Override]) -> tuple[StepRule, ...] | None:
+    """Return the rule of each step from the first of *levels* that has one; None if no level has a list of rules."""
+    lists = [level.step_rules for level in levels if isinstance(level, Defaults) and level.step_rules is not None]
+    if len(lists) <= 1:
+        return lists[0] if lists else None
+    by_step: dict[int, StepRule] = {}
+    for rule in chain.from_iterable(lists):
+        by_step.setdefault(rule.step, rule)
+    return tuple(by_step.values())
 
 
 def _first(levels: Sequence[Override], field: str) -> Any:

@@ -12,7 +12,8 @@ from agent_core.domain.controls import is_forced, listed, permitted
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
 from agent_core.ids import new_id
-from agent_core.loop.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, RunState
+from agent_core.loop.state import RunState
+from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD
 from agent_core.loop.strategy import Ask
 from agent_core.providers import base as p
 from agent_core.providers.models import cost, find
@@ -97,11 +98,11 @@ class Answer:
     def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
         calls = self._calls()
         if not calls:
-            if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.mended):
+            if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.step.remedied):
                 return self._insist(agent)
             return [self._message("done", self._said()), self._completed()]
         if self._move.controls.tool_choice == "none" and agent.tools:
-            again = any(call.outcome == "denied" for call in state.calls)
+            again = any(call.outcome == "denied" for call in state.waiting.calls)
             if again:
                 return [self._message("done", self._said()), self._completed()]
             return self._refuse(calls)

@@ -14,7 +14,8 @@ from agent_core.domain.messages import CallOutcome, Part, Text, clean, text_of
 from agent_core.domain.schemas import problems
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
-from agent_core.loop.state import Call, RunState
+from agent_core.loop.state import RunState
+from agent_core.loop.waiting import CallState
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 
@@ -41,7 +42,7 @@ class Calls:
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
     async def run(
-        self, calls: tuple[Call, ...], state: RunState, stopped: Callable[[], bool]
+        self, calls: tuple[CallState, ...], state: RunState, stopped: Callable[[], bool]
     ) -> AsyncGenerator[e.FactBody | e.ToolProgress]:
         """Run *calls* side by side and yield their progress and their ends as they come.
 
@@ -71,7 +72,7 @@ class Calls:
         finally:
             await _end(tasks)
 
-    async def _one(self, call: Call, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
+    async def _one(self, call: CallState, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
         prepared = self._prepare(call, state)
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             tell(prepared)
@@ -91,23 +92,23 @@ class Calls:
         for fact in await self._finalize(prepared.spec, call, outcome):
             tell(fact)
 
-    async def rule(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
+    async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, side by side; what cannot run anyway ends without a question."""
         asked = [self._ruled(call, state) for call in calls]
         for facts in await asyncio.gather(*asked):
             for fact in facts:
                 yield fact
 
-    async def _ruled(self, call: Call, state: RunState) -> Sequence[e.FactBody]:
+    async def _ruled(self, call: CallState, state: RunState) -> Sequence[e.FactBody]:
         end = self._prepare(call, state)
         if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
             return [end]
         return await self.hooks.before_call(call)
 
-    def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted | e.ToolPending:
+    def _prepare(self, call: CallState, state: RunState) -> t.Tool | e.ToolCompleted | e.ToolPending:
         """Return the tool that may run, or how the call ends without it."""
-        if call.denied is not None:
-            return _ended(call, "denied", call.denied)
+        if call.denial is not None:
+            return _ended(call, "denied", call.denial)
         spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
@@ -125,7 +126,7 @@ class Calls:
             return e.ToolPending(call=call.call, on="client", tool=call.name, arguments=call.arguments)
         return tool or _ended(call, "done", ANSWERED)
 
-    async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
+    async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Let the tool work within its timeout; one that will not stop is left behind."""
         spec = self._agent.tools.get(call.name, tool.spec)
         work = asyncio.ensure_future(tool.call(call.arguments, context))
@@ -158,7 +159,7 @@ class Calls:
         if not work.cancelled() and (error := work.exception()) is not None:
             _log.info("tool.left", run=self._run.id, error=type(error).__name__)
 
-    async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> Sequence[e.FactBody]:
+    async def _finalize(self, spec: ToolSpec, call: CallState, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
             case t.Done(parts):
                 return await self.result(spec, call, "done", parts)
@@ -168,7 +169,7 @@ class Calls:
                 return [e.ToolPending(call=call.call, on=on)]
 
     async def result(
-        self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]
+        self, spec: ToolSpec, call: CallState, outcome: CallOutcome, parts: tuple[Part, ...]
     ) -> Sequence[e.FactBody]:
         """Return how a call ends that came to *parts*, once the hooks have seen them."""
         rulings: Sequence[e.FactBody] = ()
@@ -177,7 +178,9 @@ class Calls:
             parts = parts if changed is None else (Text(changed),)
         return [*rulings, await self._kept(spec, call, outcome, parts)]
 
-    async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
+    async def _kept(
+        self, spec: ToolSpec, call: CallState, outcome: CallOutcome, parts: tuple[Part, ...]
+    ) -> e.ToolCompleted:
         """Show the model at most `result_limit` characters; the whole goes to a blob."""
         parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
         length = sum(len(part.text) for part in parts if isinstance(part, Text))
@@ -202,7 +205,7 @@ def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
         news.put_nowait(error)
 
 
-def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
+def _ended(call: CallState, outcome: CallOutcome, text: str) -> e.ToolCompleted:
     return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
 
 

@@ -17,7 +17,8 @@ from agent_core.domain.messages import text_of
 from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
-from agent_core.loop.state import NOTHING, Left, RunState
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
+from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Rule, Wait, message_id, react
 from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.runtime.answer import Answer
@@ -38,7 +39,7 @@ class RunLog(Protocol):
         announcement: Sequence[FactBody],
         *,
         after: int,
-        left: Left = NOTHING,
+        left: CarryOver = NO_CARRY_OVER,
     ) -> Appended: ...
 
     def show(self, run: RunRef, body: LiveBody) -> None: ...
@@ -101,7 +102,7 @@ class Driver:
         What the provider said is the run's `error.detail`: it may cite what a person wrote, which no log is to hold.
         """
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
-            end, failure = move.end, self._state.failure
+            end, failure = move.end, self._state.step.failure
             told = f"`parley runs show {self._run.id}` tells what was said"
             kind = failure.code if failure is not None else None
             _log.warning("run.failed", run=self._run.id, code=end.code, kind=kind, remedy=told)
@@ -116,9 +117,9 @@ class Driver:
             await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
-        seen = seen.seeing(size=len(window.entries), border=window.border)
+        seen = seen.with_window(size=len(window.entries), border=window.border)
         move = react(seen, self._agent)
-        left = seen.left if isinstance(move, Finish) else NOTHING
+        left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
@@ -230,7 +231,7 @@ class Driver:
         try:
             if not move.calls:
                 message = message_id(self._run.id, 0)
-                for fact in await self._ports.hooks.before_start(message, self._state.ruled):
+                for fact in await self._ports.hooks.before_start(message, self._state.waiting.start_hooks):
                     yield fact
                 return
             async with aclosing(self._calls.rule(move.calls, self._state)) as facts:

@@ -165,7 +165,7 @@ class Openings:
         if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
-        state = state.seeing(size=len(home.window.entries), border=home.window.border)
+        state = state.with_window(size=len(home.window.entries), border=home.window.border)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
         return msgspec.structs.replace(prepared, step=step), move

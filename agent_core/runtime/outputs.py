@@ -13,7 +13,8 @@ from agent_core.domain.control_checks import check
 from agent_core.domain.controls import Controls, Defaults, Override, StepRule
 from agent_core.domain.messages import Text, clean
 from agent_core.errors import InvalidInput
-from agent_core.loop.state import Call, replay
+from agent_core.loop.state import replay
+from agent_core.loop.waiting import CallState
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.store import log
@@ -89,7 +90,7 @@ class Outputs:
         ends = await asyncio.gather(*asked)
         await self._store.submit(run, ends, changes.facts, changes.tool_context)
 
-    async def _end(self, run: RunRef, agent: Agent, call: Call | None, given: ToolOutput) -> Sequence[e.FactBody]:
+    async def _end(self, run: RunRef, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
         parts = (Text(_text(given)),)
         outcome = "done" if given.error is None else "failed"
         if call is None:  # the transaction says what is wrong with it
@@ -97,10 +98,10 @@ class Outputs:
         return await self._segments.calls(run, agent).result(agent.tools[call.name], call, outcome, parts)
 
 
-def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[Call]]:
+def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[CallState]]:
     ref, _ = runs.find(connection, run)
     place = Place(ref.session, ref.session_id)
-    return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).calls
+    return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).waiting.calls
 
 
 def _text(given: ToolOutput) -> str:

@@ -76,7 +76,7 @@ class Segments:
                 home = await self._cache.get(run.session_id)
                 agent = await self.agent_of(run, home)
                 state = await self._cache.state_of(home, run)
-                self._store.tally.taken_up(run.id, state.model)
+                self._store.tally.taken_up(run.id, state.step.model)
                 return await self.driver(run, agent, home, state, interrupt).drive()
 
         return drive

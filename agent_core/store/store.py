@@ -13,7 +13,7 @@ from agent_core.domain.events import Fact, FactBody, Live, LiveBody, RunCancelli
 from agent_core.domain.inbound import Context
 from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
-from agent_core.loop.state import NOTHING, Left
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber
@@ -64,7 +64,7 @@ class Store:
         announcement: Sequence[FactBody],
         *,
         after: int,
-        left: Left = NOTHING,
+        left: CarryOver = NO_CARRY_OVER,
     ) -> Appended:
         """Append for the driver of *run*, see `runs.append`; raises `LostRun`."""
         now, owner = self.clock.now(), self.worker if self.has_room() else None

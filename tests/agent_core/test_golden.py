@@ -69,8 +69,8 @@ def test_replay_tells_how_each_run_ended(path: Path):
         assert state.phase == "ended"
         assert isinstance(last.body, TERMINAL)
         assert last.type == f"run.{status}"
-        assert not state.is_open
-        assert not state.open_calls()
+        assert not state.step.is_open
+        assert not state.waiting.open_calls()
         assert state.seq == log[-1].seq
 
 

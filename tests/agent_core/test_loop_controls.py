@@ -313,6 +313,14 @@ async def test_rules_of_a_resume_are_for_the_steps_that_they_name(make_core: Mak
     assert [request.controls.max_output_tokens for request in stage.provider.requests] == [None, 9, 9]
 
 
+async def test_rules_of_a_resume_keep_the_rules_of_the_run_for_other_steps(make_core: MakeCore):
+    """A rule of a resume replaces the run's rule for the same step and no other."""
+    own = (StepRule(step=2, tool_choice="none"), StepRule(step=3, tool_choice="none"))
+    changes = Changes(rules=(StepRule(step=2, tool_choice="required"),), defaults=Defaults(tool_choice="auto"))
+    stage = await resumed(make_core, [(call("look"),), (say("Done."),)], changes, step_rules=own)
+    assert choices(stage) == ["auto", "required", "none"]
+
+
 async def test_the_context_of_a_resume_is_handed_to_the_tools(make_core: MakeCore):
     """It takes the place of what the run brought, without which that is handed on; it is in no fact."""
 

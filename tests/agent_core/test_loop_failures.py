@@ -16,7 +16,7 @@ from agent_core import (
     StepStarted,
     TextDelta,
 )
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, say, think
 from agent_core.tools.function import tool
@@ -80,7 +80,11 @@ async def test_a_model_that_goes_on_failing_fails_the_run(make_core: MakeCore):
     done = await stage.done(run)
     assert (done.status, stage.provider.calls) == ("failed", 1 + MAX_RETRIES)
     assert done.error
-    assert (done.error.code, done.error.message, done.error.retryable) == ("provider_error", told("overloaded"), True)
+    assert (done.error.code, done.error.message, done.error.retryable) == (
+        "provider_error",
+        explanation("overloaded"),
+        True,
+    )
     assert done.error.detail == "Busy."
     (end,) = await stage.said(MessageCompleted)
     assert (end.stop, end.parts) == ("error", ())
@@ -96,7 +100,7 @@ async def test_a_lasting_failure_fails_the_run_at_once(make_core: MakeCore, kind
     run = await stage.play()
     assert (run.status, stage.provider.calls) == ("failed", 1)
     assert run.error
-    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", told(kind), False)
+    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", explanation(kind), False)
     assert run.error.detail == "No such model."
     (failed,) = await stage.said(StepFailed)
     assert failed.code == kind

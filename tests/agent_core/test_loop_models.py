@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import ContextAdded, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.state import REPAIR
 from agent_core.loop.strategy import backoff
@@ -75,7 +75,11 @@ async def test_when_no_stand_in_is_left_the_last_failure_counts(make_core: MakeC
     stage = await set_stage(make_core, script, stand_ins=STAND_INS)
     run = await stage.play()
     assert run.error
-    assert (run.error.code, run.error.message, run.error.detail) == ("provider_error", told("quota"), "Pay the bill.")
+    assert (run.error.code, run.error.message, run.error.detail) == (
+        "provider_error",
+        explanation("quota"),
+        "Pay the bill.",
+    )
 
 
 async def test_what_any_model_would_refuse_is_not_passed_on(make_core: MakeCore):
@@ -167,7 +171,7 @@ async def test_thoughts_are_repaired_once_a_step(make_core: MakeCore):
     assert (await stage.play()).text == "Fine."
     run = await stage.play("Again")
     assert run.error
-    assert run.error.message == told("stale_reasoning")
+    assert run.error.message == explanation("stale_reasoning")
     assert sum(body.reason == REPAIR for body in await stage.said(SnapshotFrozen)) == 3
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.api.readers import Readers
 from app.chat import Lines, Port, answer, converse
@@ -98,7 +98,7 @@ async def test_a_failure_is_told_and_counts(make_core, screen):
     """A run that fails is told in a person's words, and the exit tells it too."""
     core = await make_core(ScriptedProvider([[fail("auth", retryable=False, message="Wrong key.")]]))
     assert not await answer(core, screen.terminal, SystemClock(), await opened(core), "Hello")
-    assert screen.text == f"! {told('auth')}\n"
+    assert screen.text == f"! {explanation('auth')}\n"
 
 
 async def test_nothing_cannot_be_answered(make_core, screen):

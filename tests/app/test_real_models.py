@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.providers.models import table
 from agent_core.testing import call, fail, pause, say
 from agent_core.testing.models import Asked, FakeModels, status
@@ -147,9 +147,9 @@ async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator
     first = 2 * KEYS.index(key)
     for text in (f"fail {n}-{m}" for n in (first, first + 1) for m in (1, 0, 0)):
         run, seen = await person.ask(text)
-        assert (seen[-1].event, seen[-1].data["message"]) == ("run.failed", told("auth"))
+        assert (seen[-1].event, seen[-1].data["message"]) == ("run.failed", explanation("auth"))
         error = (await operator.get(f"/v1/runs/{run}")).json()["error"]
-        assert error["message"] == told("auth")
+        assert error["message"] == explanation("auth")
         assert "[secret]" in error["detail"]
     shown = json.loads(await shell.said("runs", "show", run))
     assert shown["error"]["detail"] == error["detail"]

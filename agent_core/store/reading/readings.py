@@ -146,7 +146,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         structured=end.body.structured if end and isinstance(end.body, e.RunCompleted) else msgspec.UNSET,
         usage=state.usage or UNKNOWN_USAGE,
         cost=state.cost,
-        steps=state.step,
+        steps=state.step.n,
         pending=_pending(state),
         started_by=_asker(connection, place, facts),
         created_at=facts[0].time,
@@ -200,7 +200,7 @@ def _pending(state: RunState) -> tuple[PendingCall, ...]:
             arguments=c.arguments,
             approval=c.approval.approval if c.approval and c.on == "approval" else None,
         )
-        for c in state.calls
+        for c in state.waiting.calls
         if c.status == "pending" and c.on
     )
 

@@ -13,7 +13,7 @@ from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditKind, Page, Vote
 from agent_core.errors import NotFound
-from agent_core.loop.state import call_key
+from agent_core.loop.waiting import call_key
 from agent_core.store import log
 from agent_core.store.log import RUN, SESSION, Place, RunRef, table_of
 from agent_core.store.statements import Statement, word

@@ -154,7 +154,7 @@ def _cancel(
     if found.run is None:
         return None
     state = replay(found.run.id, [*found.own, *facts])
-    if state.step or state.questions:
+    if state.step.n or state.inbox.user_messages:
         return None
     wish = e.RunCancelling(by=by, reason=DELETED)
     return runs.cancel(connection, found.run, found.status, wish, finish=finish, owner=owner, now=now)

@@ -104,7 +104,11 @@ def submit(
     bodies = [*(fact for facts in ends for fact in facts), *also]
     first = log.take_seqs(connection, ref.session, len(bodies))
     facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
-    left = [call for call in state.calls if call.status == "pending" and call.on == "client" and call.call not in done]
+    left = [
+        call
+        for call in state.waiting.calls
+        if call.status == "pending" and call.on == "client" and call.call not in done
+    ]
     return Submitted(facts, None if left else _woken(connection, ref, now))
 
 
@@ -207,7 +211,7 @@ def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision
 
 def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) -> None:
     """Raise when one of *names* is not a client call of the run that is open; *ended* are the calls that have ended."""
-    calls = {call.call: call for call in state.calls}
+    calls = {call.call: call for call in state.waiting.calls}
     for place, name in enumerate(names):
         path, call = f"outputs[{place}].call", calls.get(name)
         if name in names[:place]:
@@ -215,7 +219,7 @@ def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) 
         if name in ended:
             raise AlreadyDecided(f"The call `{name}` has its output already.")
         if call is None or call.on != "client" or call.status != "pending":
-            waits = ", ".join(f"`{x.call}`" for x in state.calls if x.status == "pending" and x.on == "client")
+            waits = ", ".join(f"`{x.call}`" for x in state.waiting.calls if x.status == "pending" and x.on == "client")
             raise InvalidInput(path, f"`{state.run}` waits for no output of `{name}`, but for: {waits or 'none'}.")
 
 

@@ -12,7 +12,8 @@ from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.objects import ACTIVE, ENDED
 from agent_core.errors import NewerRun, NotFound
 from agent_core.ids import new_id
-from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, NOTHING, Left, RunState, replay
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
+from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RunState, replay
 from agent_core.store import log
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
@@ -186,12 +187,12 @@ def append(
     *,
     after: int,
     now: int,
-    left: Left = NOTHING,
+    left: CarryOver = NO_CARRY_OVER,
     owner: str | None = None,
 ) -> Appended:
     """Append as `log.append` does, and let the run's row follow a wait or an end that was written.
 
-    *left* is what no step took. With *owner* the session's next queued run is started in the same transaction.
+    *left* is what no step consumed. With *owner* the session's next queued run is started in the same transaction.
     """
     written = log.append(connection, run, record, announcement, after=after, now=now)
     if not written.whole:
@@ -211,7 +212,7 @@ def settle(
     last: e.Terminal | e.RunWaiting,
     seq: int,
     *,
-    left: Left,
+    left: CarryOver,
     owner: str | None,
     now: int,
 ) -> Ended:
@@ -225,7 +226,7 @@ def settle(
     cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=seq, b_due=None).scalar()
     if run.parent is not None:
         return Ended([])
-    adopted = _adopt(connection, run, left.owed, now) if left.owed else []
+    adopted = _adopt(connection, run, left.messages, now) if left.messages else []
     if left.notes:
         notes.change(connection, run.session, add=left.notes)
     started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
@@ -346,12 +347,12 @@ def cancel(
     approvals.follow(connection, run, bodies, now=now)
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)
-    ended = settle(connection, run, end, facts[-1].seq, left=state.left, owner=owner, now=now)
+    ended = settle(connection, run, end, facts[-1].seq, left=state.inbox.carry_over, owner=owner, now=now)
     return Cancelled([*facts, *ended.facts], started=ended.started, freed=ended.freed)
 
 
 def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:
-    """Open a queued run for steered messages that *ended* left untaken."""
+    """Open a queued run for steered messages that *ended* left unconsumed."""
     place = Place(ended.session, ended.session_id)
     first = log.take_seqs(connection, ended.session, 1)
     home = _HOME.run(connection, b_key=ended.session).one()

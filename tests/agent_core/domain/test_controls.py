@@ -73,15 +73,15 @@ def agent(own: Controls = NOTHING, run: Controls = NOTHING, kinds: Mapping[str, 
 
 
 @given(n=st.integers(1, 4), override=st.none() | OVERRIDES, defaults=st.none() | DEFAULTS, run=ALL, own=ALL)
-def test_the_first_level_that_says_something_decides(n, override, defaults, run, own):
-    """Next step over step rule over resume over run over agent: for each row, the highest word alone counts."""
+def test_first_level_that_sets_a_control_decides(n, override, defaults, run, own):
+    """Next-step override over step rule over resume over run over agent; a rule replaces a lower one for its step."""
     found = controls(n, agent(own, run), override=override, defaults=defaults)
     below = [level for level in (defaults, run, own) if level is not None]
     for name in PLAIN:
         assert getattr(found, name) == first(below, name)
     assert found.max_steps == (first(below, "max_steps") or 25)
-    rules = first(below, "step_rules") or ()
-    levels = [level for level in (override, *(rule for rule in rules if rule.step == n), *below) if level is not None]
+    rules = [rule for level in below for rule in level.step_rules or () if rule.step == n]
+    levels = [level for level in (override, *rules[:1], *below) if level is not None]
     wanted, active = first(levels, "tool_choice") or "auto", first(levels, "active_tools")
     may = [name for name in KINDS if active is None or name in active]
     if n < found.max_steps:

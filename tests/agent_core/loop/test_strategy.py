@@ -8,7 +8,8 @@ from agent_core.domain.agents import Agent, Controls, controls
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.announce import announce
-from agent_core.loop.state import TOOLS_WITHHELD, RunState, replay
+from agent_core.loop.state import RunState, replay
+from agent_core.loop.step import TOOLS_WITHHELD
 from agent_core.loop.strategy import (
     CONTINUE_NOTE,
     Ask,
@@ -240,7 +241,7 @@ def test_after_the_last_step_nothing_is_asked():
     agent = make_agent(controls=Controls(max_steps=1))
     facts = one_step(received("news"), said(1, Text("…"), stop="length"), closed())
     assert isinstance(after(*facts, agent=agent), Finish)
-    assert state_after(*facts).owed == (5,)
+    assert state_after(*facts).inbox.unanswered == (5,)
 
 
 def test_a_refused_call_is_followed_by_the_same_step_at_once():
@@ -254,13 +255,13 @@ def test_a_full_window_is_cut_before_the_next_step():
     """A window past its limit is cut to half before a new step, where a border allows it, but not within a step."""
     agent = make_agent(limits=Limits(max_context_messages=10))
     fresh, again = state_after(*opened()), state_after(*one_step(failed()))
-    assert isinstance(react(fresh.seeing(size=9, border=4), agent), Ask)
-    assert react(fresh.seeing(size=10, border=4), agent) == Compact(keep=4, whole=True)
-    assert react(fresh.seeing(size=99, border=0), agent) == Compact(keep=4, whole=True)
-    assert isinstance(react(fresh.seeing(size=0, border=0), agent), Ask)
-    assert isinstance(react(again.seeing(size=99, border=4), agent), Ask)
+    assert isinstance(react(fresh.with_window(size=9, border=4), agent), Ask)
+    assert react(fresh.with_window(size=10, border=4), agent) == Compact(keep=4, whole=True)
+    assert react(fresh.with_window(size=99, border=0), agent) == Compact(keep=4, whole=True)
+    assert isinstance(react(fresh.with_window(size=0, border=0), agent), Ask)
+    assert isinstance(react(again.with_window(size=99, border=4), agent), Ask)
     unlimited = make_agent(limits=Limits(max_context_messages=None))
-    assert isinstance(react(fresh.seeing(size=9999, border=4), unlimited), Ask)
+    assert isinstance(react(fresh.with_window(size=9999, border=4), unlimited), Ask)
 
 
 def test_controls_are_announced_when_they_change():
