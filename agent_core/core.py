@@ -26,7 +26,7 @@ from agent_core.domain.objects import (
 )
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited
+from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Resolver
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.loop.announce import finish
@@ -34,13 +34,13 @@ from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
-from agent_core.runtime.completion import Ends
-from agent_core.runtime.dispatcher import Ringing
-from agent_core.runtime.opening import Opened, Openings, Reach
+from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
-from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.session_cache import SessionCache
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
@@ -85,18 +85,18 @@ class Core:
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
-        self._segments = Segments(
-            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock)
-        )
-        self.approvals = Approvals(self._store)
-        self._outputs = Outputs(self._store, self._cache, self._segments)
-        self._ends = Ends(self._store, self._cache, self._segments)
+        self._dispatcher = Dispatcher(bus)
+        resolvers = resolvers or HookResolvers(clock)
+        self._segments = Segments(self._store, self._cache, self.agents, providers, tools, resolvers, self._dispatcher)
         self._engine = engine(self._segments, clock)
-        self._ringing = Ringing(self._engine, bus, self._segments)
-        self._store.serve(self._engine.worker, self._engine.has_room, self._ringing.freed)
+        self._dispatcher.connect(self._engine, self._segments)
         self._backlog = Backlog(database, clock, max_backlog)
-        reach = Reach(self._engine.place, self._begin, self._ringing.interrupt, self._ringing.freed)
-        self._openings = Openings(self._store, self._cache, self.agents, self._finish, self._backlog, reach)
+        self._openings = Openings(
+            self._store, self._cache, self.agents, self._segments, self._finish, self._backlog, self._dispatcher
+        )
+        self.approvals = Approvals(self._store, self._dispatcher)
+        self._outputs = Outputs(self._store, self._cache, self._segments, self._dispatcher)
+        self._completion = CompletionNotifier(self._store, self._cache, self._segments)
         self._work: asyncio.Task[None] | None = None
         self._counting: asyncio.Task[None] | None = None
 
@@ -104,7 +104,7 @@ class Core:
         """Take up what an earlier process left, and go on looking for what is due."""
         await self._store.write(catalog.ensure_project)
         if self._bus is not None:
-            await self._bus.start(self._store.hub, self._ringing.rung, self._engine.interrupt)
+            await self._bus.start(self._store.hub, self._dispatcher.wake, self._engine.interrupt)
         await self._engine.start()
         self._segments.pressure.start()
         self._counting = asyncio.create_task(self._backlog.watch(), name="parley-backlog")
@@ -113,7 +113,7 @@ class Core:
     async def stop(self, grace: float = 2.0) -> None:
         """Stop driving within *grace* seconds, close the database; every run goes on elsewhere, or at a next start.
 
-        Who is told that a run is over gets what is left of them.
+        Pending notifications of ended runs get what is left of them.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + grace
@@ -123,7 +123,7 @@ class Core:
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
-        await self._ends.stop(max(0.0, until - clock()))
+        await self._completion.stop(max(0.0, until - clock()))
         if self._bus is not None:
             await self._bus.stop()
         await self._store.database.close()
@@ -228,29 +228,18 @@ class Core:
 
         Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
-        home = await self._cache.get(session)
-        return await self._receive(home, inbound)
+        return await self._openings.receive(await self._cache.get(session), inbound)
 
     async def run_agent(self, agent: str, inbound: Inbound, *, session: str | None = None) -> Receipt:
         """Run *agent* on a message, in *session* or in a new one; keys are remembered per agent.
 
         Raises what `receive` raises, and `NotFound` when *session* is another agent's.
         """
-        if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
+        if session is None:
+            return await self._openings.receive_first(agent, inbound)
+        if known := await self._openings.seen(agent, inbound):
             return known
-        if session is not None:
-            return await self._receive(await self._cache.get(session), inbound, agent)
-        if (refusal := self._backlog.refusal) is not None:
-            raise refusal
-        opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
-        try:
-            receipt = await self._receive(await self._cache.get(opened.id), inbound)
-        except (IdempotencyMismatch, InvalidInput, RateLimited):
-            await self.delete_session(opened.id)
-            raise
-        if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed
-            await self.delete_session(opened.id)
-        return receipt
+        return await self._openings.receive(await self._cache.get(session), inbound, agent)
 
     async def run(self, id: str) -> RunObject:
         """Return a run; raises `NotFound`."""
@@ -279,7 +268,9 @@ class Core:
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
-        await self._ringing.follow_up(await self._store.cancel(run, by=by, reason=reason, finish=self._finish))
+        owner = self._dispatcher.owner
+        done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish, owner=owner)
+        await self._dispatcher.follow_up(done)
         return await self.run(run)
 
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
@@ -288,7 +279,9 @@ class Core:
         Nothing starts in between, and a message that joined the active run and was not taken yet opens no next one.
         """
         done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
-        await self._ringing.follow_up(Cancelled([], running=done.running))
+        for run in done.freed:
+            self._dispatcher.capacity_freed(run)
+        await self._dispatcher.follow_up(Cancelled([], running=done.running))
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
@@ -319,9 +312,10 @@ class Core:
         What no step took is kept from the model, and a run that has nothing else to answer is cancelled; of what it has
         seen a note tells it.
         """
-        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish)
+        owner = self._dispatcher.owner
+        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner)
         if done.cancelled is not None:
-            await self._ringing.follow_up(done.cancelled)
+            await self._dispatcher.follow_up(done.cancelled)
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
@@ -364,13 +358,6 @@ class Core:
     async def blob(self, id: str) -> tuple[str, bytes]:
         """Return mime type and bytes of what is kept whole; raises `NotFound`."""
         return await self._store.get(id)
-
-    async def _receive(self, home: CachedSession, inbound: Inbound, agent: str | None = None) -> Receipt:
-        return await self._openings.receive(home, inbound, agent)
-
-    def _begin(self, opened: Opened) -> None:
-        segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)
-        self._engine.begin(opened.run, segment)
 
     def _finish(self, state: RunState) -> list[FactBody]:
         """Return the facts that end a cancelled run which nobody drives."""
