@@ -42,8 +42,8 @@ from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.secrets import Secrets
-from agent_core.store.bus import Bus
-from agent_core.store.database import Database
+from agent_core.store.bus import Bus, Flushing
+from agent_core.store.database import Database, Pooled
 from agent_core.store.hub import Hub
 from agent_core.store.reading import readings
 from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
@@ -58,7 +58,7 @@ from agent_core.tools.base import Toolbox
 class Core:
     """One agent core behind every place where a team talks. Build it inside a running event loop."""
 
-    def __init__(  # noqa: PLR0913 - what the one who composes chooses
+    def __init__(  # noqa: PLR0913 - the ports and settings of a composition
         self,
         database: Database,
         *,
@@ -72,12 +72,12 @@ class Core:
         secrets: Secrets | None = None,
         max_backlog: int | None = None,
     ) -> None:
-        """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
+        """*engine* builds what drives the runs; *bus* connects the processes of one database.
 
-        *rulers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
-        *secrets* seal what agents keep of others; without them an agent can have no webhook.
+        *resolvers* ask the hooks that need no people; by default there are rules, and no webhook can be reached.
+        *secrets* seal the secrets of webhooks; without them an agent can have none.
 
-        While *max_backlog* runs wait, over all processes, messages that need one more are refused.
+        While *max_backlog* runs are queued, over all processes, messages that need one more are refused.
         """
         clock = clock or SystemClock()
         self._providers, self._bus = providers, bus
@@ -101,7 +101,7 @@ class Core:
         self._counting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take up what an earlier process left, and go on looking for what is due."""
+        """Resume what an earlier process left, and look for due runs from now on."""
         await self._store.write(catalog.ensure_project)
         if self._bus is not None:
             await self._bus.start(self._store.hub, self._dispatcher.wake, self._engine.interrupt)
@@ -111,7 +111,7 @@ class Core:
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
-        """Stop driving within *grace* seconds, close the database; every run goes on elsewhere, or at a next start.
+        """Stop driving within *grace* seconds and close the database; runs go on at another worker or the next start.
 
         Pending notifications of ended runs get what is left of them.
         """
@@ -130,7 +130,7 @@ class Core:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether runs are being looked after."""
+        """Return whether the engine is working."""
         return self._work is not None and not self._work.done()
 
     async def ping(self) -> None:
@@ -138,14 +138,20 @@ class Core:
         await self._store.read(catalog.ping)
 
     async def figures(self) -> Figures:
-        """Return what is open over all processes."""
+        """Return the open runs and live workers of all processes."""
         now = self._store.clock.now()
         return await self._store.read(lambda connection: figures(connection, now))
 
     @property
-    def parts(self) -> tuple[Database, Bus | None]:
-        """What the core stands on, for those who watch it."""
-        return self._store.database, self._bus
+    def pool(self) -> Pooled | None:
+        """Return how busy the database's connections are; None where it counts none."""
+        database = self._store.database
+        return database if isinstance(database, Pooled) else None
+
+    @property
+    def flushing(self) -> Flushing | None:
+        """Return what was flushed to other processes; None where there are none."""
+        return self._bus if isinstance(self._bus, Flushing) else None
 
     async def open_session(
         self, *, agent: str, actor: Actor, metadata: dict[str, Any] | None = None, address: str | None = None
@@ -181,7 +187,7 @@ class Core:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionObject]:
-        """Return sessions, newest first; *actor* is the id of whoever opened them, *kinds* are their kinds."""
+        """Return sessions, newest first; *actor* is their opener's id, *kinds* are the openers' kinds."""
         before = cursor_key(cursor)
         return await self._store.read(
             lambda connection: sessions.listed(
@@ -197,11 +203,11 @@ class Core:
         )
 
     async def beyond(self, seen: Mapping[str, int]) -> set[str]:
-        """Return which sessions have more in their logs than up to the seq at which each was *seen*."""
+        """Return the sessions whose logs go beyond the seq up to which each was *seen*."""
         return await self._store.read(lambda connection: sessions.beyond(connection, seen))
 
     async def close_session(self, id: str) -> SessionObject:
-        """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
+        """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
         return await self.session(id)
 
@@ -267,7 +273,7 @@ class Core:
         return await self._store.read(lambda connection: readings.tree(connection, id))
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
-        """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
+        """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
         owner = self._dispatcher.owner
         done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish, owner=owner)
         await self._dispatcher.follow_up(done)
@@ -285,9 +291,9 @@ class Core:
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
-        """Let client calls of *run* end with *outputs*, all or none; it goes on once none of them is open.
+        """Complete client calls of *run* with *outputs*, all or none; it goes on once none of them is open.
 
-        *changes* are to what it may do from then on. Raises `NotFound`, `InvalidInput` for a call that it does not wait
+        *changes* apply to its controls from then on. Raises `NotFound`, `InvalidInput` for a call that it does not wait
         for or controls that cannot be followed, `AlreadyDecided` for a call that has ended.
         """
         await self._outputs.submit(run, outputs, changes)
@@ -296,11 +302,11 @@ class Core:
     async def correct(
         self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None = None, order: int | None = None
     ) -> int:
-        """Let an earlier message say *parts*, and return the seq of the fact that says so; raises `NotFound`.
+        """Replace the *parts* of an earlier message, and return the seq of the correction; raises `NotFound`.
 
-        *message* is its id, or the key that it was received with; the same *key* corrects once. What no step took is
-        replaced. A run that has taken it and goes on hears of it in its next step, else the next run tells of it. One
-        with an *order* below that of another which came before it is left: it was made earlier.
+        *message* is its id, or the key that it was received with; the same *key* corrects once. Where no step took the
+        message it is replaced; else the correction reaches the run's next step, or the next run. A correction with an
+        *order* below that of one that was received before it is ignored: it is older.
         """
         if not parts:
             raise InvalidInput("parts", "a correction says something; `retract` takes a message back.")
@@ -309,8 +315,8 @@ class Core:
     async def retract(self, session: str, message: str, *, by: Actor, key: str | None = None) -> int:
         """Note that *by* deleted a message, named as for `correct`, and return the fact's seq; raises `NotFound`.
 
-        What no step took is kept from the model, and a run that has nothing else to answer is cancelled; of what it has
-        seen a note tells it.
+        What no step took is kept from the model, and a run that has nothing else to answer is cancelled; a message that
+        the model has seen gets a note.
         """
         owner = self._dispatcher.owner
         done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner)
@@ -319,14 +325,14 @@ class Core:
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
-        """Have the next run tell the model of *context* before its message, and return the newest fact's seq.
+        """Add *context* before the next run's message, and return the newest fact's seq.
 
         The same *key* adds once. Raises `NotFound`, `SessionClosed`. For a message at hand there is `Inbound.context`.
         """
         return (await self._store.add_context(session, context, key=key)).seq
 
     async def feedback(self, run: str, *, by: Actor, rating: Rating, comment: str | None = None) -> Feedback:
-        """Keep what *by* thinks of a run, in the place of what they thought before; raises `NotFound`."""
+        """Store the feedback of *by* on a run, replacing their earlier one; raises `NotFound`."""
         now = self._store.clock.now()
         return await self._store.write(
             lambda connection: feedback.give(connection, run, by=by, rating=rating, comment=comment, now=now)
@@ -356,11 +362,11 @@ class Core:
         return await self.run(run)
 
     async def blob(self, id: str) -> tuple[str, bytes]:
-        """Return mime type and bytes of what is kept whole; raises `NotFound`."""
+        """Return mime type and bytes of a blob; raises `NotFound`."""
         return await self._store.get(id)
 
     def _finish(self, state: RunState) -> list[FactBody]:
-        """Return the facts that end a cancelled run which nobody drives."""
+        """Return the facts that end a cancelled run that has no driver."""
         assert state.cancelling is not None
         end = e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason)
         return list(finish(end, state, {}))

@@ -1,6 +1,7 @@
 """Approvals: questions to people about calls, and what they decide."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,7 +14,7 @@ from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
 from agent_core.domain.schemas import problems
-from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover
+from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover, NotFound
 from agent_core.hooks.chain import About
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.roster import cursor_key
@@ -125,6 +126,13 @@ class Approvals:
         await self._store.write(
             lambda connection: approvals.seen(connection, id, kind, now=now, surface=surface, place=place, by=by)
         )
+
+    async def note_opened(self, ids: Collection[str], *, surface: str, by: Actor) -> None:
+        """Put on record that *by* is shown the approvals *ids*: once each, and only while they are open."""
+        unseen = await self._store.read(lambda connection: approvals.unopened(connection, ids, surface=surface, by=by))
+        for id in unseen:
+            with suppress(NotFound):  # its session was deleted just now
+                await self.note(id, "opened", surface=surface, by=by)
 
     async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
         """Return lines of the record after *after*, in their order."""
