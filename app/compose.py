@@ -94,9 +94,10 @@ async def running_core(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A core at work; *look* is the look at the database that tells whether it can go on."""
+    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping."""
 
     core: Core
+    database: Database
     look: Look | None
 
 
@@ -133,7 +134,8 @@ async def running(
         await core.start()
         await _follow_files(core, definitions)
         await _warn(core, models, datetime.now(UTC).date())
-        yield Running(core, None if settings.postgres is None else look_at(parts.database, workers[0]))
+        look = None if settings.postgres is None else look_at(parts.database, workers[0])
+        yield Running(core, parts.database, look)
     finally:
         await _stop(core, grace)
         await fetch.close()

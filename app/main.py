@@ -21,7 +21,7 @@ from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.api.readers import Readers
-from app.compose import GRACE, create_app, create_watch, running
+from app.compose import GRACE, Running, create_app, create_watch, running
 from app.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
 from app.lock import known, owned
 from app.metrics import Metrics
@@ -101,7 +101,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
             # On Postgres each of many servers would hear by a socket of its own: there `parley slack` does.
-            _slack(settings, found.core, socket=settings.postgres is None) as slack,
+            _slack(settings, found, socket=settings.postgres is None) as slack,
         ):
             api_key, tokens = load_api_key(settings), Tokens(load_keys(settings).derive)
             app = create_app(
@@ -147,7 +147,7 @@ async def _listen(settings: Settings, tools: Sequence[Tool]) -> None:
         async with (
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind="both", tools=tools, grace=_grace(settings)) as found,
-            _slack(settings, found.core, socket=True),
+            _slack(settings, found, socket=True),
         ):
             signals.ask(asked.set)
             sys.stdout.write(f"Parley listens to Slack; Ctrl-C ends it.\nModel:   {model_line(settings)}\n")
@@ -158,14 +158,14 @@ async def _listen(settings: Settings, tools: Sequence[Tool]) -> None:
 
 
 @asynccontextmanager
-async def _slack(settings: Settings, core: Core, *, socket: bool) -> AsyncIterator[APIRouter | None]:
+async def _slack(settings: Settings, found: Running, *, socket: bool) -> AsyncIterator[APIRouter | None]:
     """Be in Slack, if the settings say so, and give the routes for what it sends; with *socket* by Socket Mode too."""
     if settings.slack_bot_token is None:
         yield None
         return
     from app.slack import running_slack  # noqa: PLC0415 - loaded only for it
 
-    async with running_slack(core, settings, socket=socket) as routes:
+    async with running_slack(found.core, found.database, settings, socket=socket) as routes:
         yield routes
 
 

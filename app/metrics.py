@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, get_args, runtime_checkable
+from typing import Any, get_args
 
 from agent_core import Core, Unavailable
 from agent_core.store.work.figures import Figures
@@ -13,24 +13,6 @@ from agent_core.tally import Histogram, Tally
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PATIENCE = 3.0
 """Seconds for the database to answer: those who collect metrics wait for ten or so."""
-
-
-@runtime_checkable
-class Pooled(Protocol):
-    """A database that tells how many transactions run, and how many wait for a connection."""
-
-    @property
-    def in_use(self) -> int: ...
-    @property
-    def waiting(self) -> int: ...
-
-
-@runtime_checkable
-class Flushing(Protocol):
-    """A bus that tells how long its flushes took, and of how many rows they were."""
-
-    flushes: Histogram
-    rows: int
 
 
 class Requests:
@@ -75,9 +57,10 @@ class Metrics:
         )
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from _http(self._requests)
-        database, bus = self._core.parts
-        yield from _database(database)
-        if isinstance(bus, Flushing):
+        if (pool := self._core.pool) is not None:
+            yield _gauge("parley_database_in_use", "Transactions that run in this process.", pool.in_use)
+            yield _gauge("parley_database_waiting", "Transactions that wait for their turn.", pool.waiting)
+        if (bus := self._core.flushing) is not None:
             yield _histogram("parley_bus_flush_seconds", "Flushes to the other processes.", bus.flushes)
             yield _counter("parley_bus_rows", "Rows of live text written for the other processes.", (), {(): bus.rows})
 
@@ -121,12 +104,6 @@ def _http(requests: Requests) -> Iterator[Any]:
     for route, histogram in requests.seconds.items():
         family.add_metric([route], _buckets(histogram), histogram.total)
     yield family
-
-
-def _database(database: object) -> Iterator[Any]:
-    if isinstance(database, Pooled):
-        yield _gauge("parley_database_in_use", "Transactions that run in this process.", database.in_use)
-        yield _gauge("parley_database_waiting", "Transactions that wait for their turn.", database.waiting)
 
 
 class _Families:

@@ -9,7 +9,7 @@ import structlog
 from fastapi import APIRouter
 from pydantic import SecretStr
 
-from agent_core import Clock, Core, SystemClock
+from agent_core import Clock, Core, Database, SystemClock
 from app.settings import Settings
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
@@ -51,18 +51,21 @@ class Places:
 
 @asynccontextmanager
 async def running_slack(
-    core: Core, settings: Settings, *, socket: bool, clock: Clock | None = None
+    core: Core, database: Database, settings: Settings, *, socket: bool, clock: Clock | None = None
 ) -> AsyncIterator[APIRouter]:
-    """Be in Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too."""
+    """Serve Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too.
+
+    *database* keeps what was delivered: the ledger and the rows of the cards.
+    """
     clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())
         api = SlackApi(_text(settings.slack_bot_token) or "", session=session, base_url=url)
         pacer = Pacer(clock)
         workspaces = Workspaces([api], pacer)
-        ledger, news = Ledger(core.parts[0], clock, "slack"), asyncio.Event()
+        ledger, news = Ledger(database, clock, "slack"), asyncio.Event()
         threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set)
-        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, news=news, resumed=threads.resumed)
+        cards = Cards(core, CardRows(database, clock), workspaces, clock, news=news, resumed=threads.resumed)
         receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
         listener = Listener(receiver, workspaces, signing_secret=_text(settings.slack_signing_secret), api_url=url)
         await threads.start(alone=settings.postgres is None)

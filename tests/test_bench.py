@@ -19,6 +19,7 @@ FIGURES = {
     "delta transit p50, 10 streams": 1,
     "delta transit p99, 10 streams": 1,
     "first text p50, 1 stream": 3,
+    "10 new sessions at once, first text": 2,
     "first text at 1 stored message": 1,
     "first text at 10 stored messages": 1,
     "first text at 20 stored messages, all in the window": 1,

@@ -156,6 +156,7 @@ class EventStream(Response):
         if (mine := self._mine) is None or not any(event.type in ASKING for event in batch):
             return [frame(event, show) for event in batch]
         await mine.learn(batch)
+        await mine.record(batch, show)
         return [frame(event, show, decides=mine.decides(event)) for event in batch]
 
 

@@ -118,7 +118,7 @@ async def follow(
     It ends with the session, when that is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
     newest fact, before the first batch. *near* says that few facts follow *after*.
     """
-    subscriber = store.subscribe(session)
+    subscriber = store.add_reader(session)
     try:
         reader = _Reader(store, session, after, store.peek if near else store.read)
         while not watch.done:
@@ -147,7 +147,7 @@ async def follow(
                 if batch := list(watch.see(events)):
                     yield batch
     finally:
-        store.unsubscribe(session, subscriber)
+        store.remove_reader(session, subscriber)
 
 
 def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]:

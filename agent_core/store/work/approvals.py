@@ -224,6 +224,13 @@ def seen(
         note(connection, asked, kind, now=now, actor=by, surface=surface, place=place)
 
 
+def unopened(connection: Connection, ids: Collection[str], *, surface: str, by: Actor) -> list[str]:
+    """Return those of *ids* that are open and that *by* has not opened on *surface*."""
+    query = select(APPROVAL.c.id).where(APPROVAL.c.id.in_(ids), APPROVAL.c.status == word("open"))
+    known = audit.having(connection, ids, "opened", actor=by, surface=surface, place=None)
+    return [id for id in connection.execute(query).scalars() if id not in known]
+
+
 def note(
     connection: Connection,
     approval: ApprovalObject,

@@ -145,12 +145,17 @@ async def rigged(
         if shown:
             share = pacer.use if not hasty else lambda _: None
             threads = Threads(
-                core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=share, rested=news.set
+                core,
+                Ledger(core._store.database, clock, "slack"),
+                workspaces.space,
+                clock,
+                share=share,
+                rested=news.set,
             )
             await threads.start(alone=True)
             stack.push_async_callback(threads.stop)
             places, resumed = Places(threads, workspaces), threads.resumed
-        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, news=news, resumed=resumed)
+        cards = Cards(core, CardRows(core._store.database, clock), workspaces, clock, news=news, resumed=resumed)
         if shown:
             await cards.start(alone=True)
             stack.push_async_callback(cards.stop)
