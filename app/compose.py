@@ -37,14 +37,14 @@ from app.api import agents, approvals, health, metrics, openapi, problems, runs,
 from app.api.deps import Services, operator
 from app.api.guard import Guard
 from app.api.problems import answers
-from app.api.readers import Readers
 from app.api.wire import TokenAnswer
-from app.keys import ApiKey, check_secret, load_keys
-from app.metrics import Metrics, Requests
-from app.migrate import check_migrated
 from app.models import Models, models_of, notice, warn_of_end
-from app.ready import Look, Ready, Starting, look_at
+from app.serving.metrics import Metrics, Requests
+from app.serving.readers import Readers
+from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings, check_model
+from app.storage.keys import ApiKey, check_secret, load_keys
+from app.storage.migrate import check_migrated
 from channels.web.identity import OPERATOR, SCOPES, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 

@@ -7,7 +7,7 @@ from fastapi import Depends, Header, Query, Request
 from pydantic import WithJsonSchema
 
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
-from app.api.readers import Readers
+from app.serving.readers import Readers
 from channels.web.identity import Principal, Tokens
 from channels.web.visible import ShowTools
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli_approvals import approvals
-from app.cli_printing import connect, row, short, show
+from app.cli.approvals import approvals
+from app.cli.printing import connect, row, short, show
 
 if TYPE_CHECKING:
-    from app.client import Client
+    from app.cli.client import Client
     from app.settings import Settings
 
 app = typer.Typer(
@@ -72,7 +72,7 @@ def migrate() -> None:
 
     logs.configure()
     settings = load_settings()
-    from app.migrate import migrate as run
+    from app.storage.migrate import migrate as run
 
     print(run(settings))
 
@@ -80,7 +80,7 @@ def migrate() -> None:
 @app.command()
 def doctor(*, offline: Annotated[bool, typer.Option("--offline", help="Ask no provider.")] = False) -> None:
     """Look at what this deployment stands on; the exit code is 1 when something fails."""
-    from app.doctor import doctor as run
+    from app.doctor.checks import doctor as run
 
     raise typer.Exit(0 if run(offline=offline) else 1)
 
@@ -94,7 +94,7 @@ def chat(
 ) -> None:
     """Talk to an agent in the terminal; the exit code tells whether every answer was completed."""
     from app import logs
-    from app.chat import chat as run
+    from app.cli.chat import chat as run
 
     logs.configure(level=logging.WARNING)  # how a core in this process comes and goes is not what was asked
     raise typer.Exit(run(agent=agent, session=session, message=message))
@@ -224,7 +224,7 @@ def _settings() -> "Settings":
 
 
 def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
-    from app.client import Refused
+    from app.cli.client import Refused
 
     try:
         return client.call("PATCH", f"/v1/agents/{definition['name']}", body=definition)

@@ -9,9 +9,9 @@ from sqlalchemy import text
 
 from agent_core import ConfigError
 from agent_core.store.work.shared import kept
-from app.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
-from app.postgres import connected
 from app.settings import Settings
+from app.storage.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
+from app.storage.postgres import connected
 from tests.app.processes import Shell
 
 

@@ -24,7 +24,7 @@ from agent_core import (
     SessionObject,
     SystemClock,
 )
-from app.remote import Remote, running_server
+from app.cli.remote import Remote, running_server
 from app.settings import Settings, load_settings
 from channels import relay
 from channels.base import Stop
@@ -220,8 +220,8 @@ async def _port(clock: Clock) -> AsyncIterator[Port]:
 async def _own_core(settings: Settings) -> AsyncIterator[Port]:
     """Give a core of this process: on SQLite the only one, on Postgres one of many."""
     # The runtime is not imported for a conversation over HTTP.
-    from app.compose import running_core  # noqa: PLC0415
-    from app.models import running_models  # noqa: PLC0415
+    from app.compose import running_core
+    from app.models import running_models
 
     with _alone(settings):
         async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
@@ -231,8 +231,8 @@ async def _own_core(settings: Settings) -> AsyncIterator[Port]:
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
     """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
-    from app.lock import owned  # noqa: PLC0415
-    from app.migrate import migrate  # noqa: PLC0415
+    from app.storage.lock import owned
+    from app.storage.migrate import migrate
 
     if settings.postgres is not None:
         yield

@@ -15,11 +15,11 @@ import pytest
 from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
 from agent_core.domain.failures import told
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
-from app.api.readers import Readers
-from app.chat import Lines, Port, answer, converse
+from app.cli.chat import Lines, Port, answer, converse
+from app.cli.remote import Remote
 from app.compose import create_app
-from app.keys import ApiKey
-from app.remote import Remote
+from app.serving.readers import Readers
+from app.storage.keys import ApiKey
 from channels.terminal import Terminal
 from tests.agent_core.asking import Till, asks
 from tests.app.conftest import KEY
@@ -27,7 +27,7 @@ from tests.app.served import served
 
 ANN = Actor("ann", "user", "Ann")
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 class Screen:

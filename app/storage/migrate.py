@@ -8,9 +8,9 @@ from sqlalchemy import Connection, inspect, text
 
 import migrations
 from agent_core import ConfigError
-from app.keys import prepare_data
-from app.lock import owned
 from app.settings import SQLITE, Settings
+from app.storage.keys import prepare_data
+from app.storage.lock import owned
 
 FOLDER = Path(migrations.__file__).parent
 ENGINE_SCHEMA = "dbos"
@@ -58,7 +58,7 @@ def check_migrated(settings: Settings) -> None:
 def revision(settings: Settings) -> str | None:
     """Return the database's revision, None for an empty one; raise ConfigError for what is no database."""
     if settings.postgres is not None:
-        from app.postgres import connected  # noqa: PLC0415 - the driver takes its time, and SQLite needs none
+        from app.storage.postgres import connected  # noqa: PLC0415 - the driver takes its time, and SQLite needs none
 
         with connected(settings.postgres) as connection:
             return revision_of(connection)
@@ -93,7 +93,7 @@ def _is_behind(settings: Settings) -> bool:
 
 def _migrate_postgres(settings: Settings, url: str) -> None:
     """Upgrade our tables and the engine's own, so that the processes need no right to make any."""
-    from app.postgres import driver_url, plain_failures  # noqa: PLC0415 - as above
+    from app.storage.postgres import driver_url, plain_failures  # noqa: PLC0415 - as above
 
     behind = _is_behind(settings)
     with plain_failures(url):

@@ -9,10 +9,10 @@ import psycopg
 from sqlalchemy import Connection, text
 
 from agent_core.store.work.workers import PROTOCOL, newer_runs
-from app.doctor import QUEUED, Finding, backlog, migrations
-from app.migrate import ENGINE_SCHEMA, revision_of
-from app.postgres import PATIENCE, connected, place_of
+from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.settings import Settings
+from app.storage.migrate import ENGINE_SCHEMA, revision_of
+from app.storage.postgres import PATIENCE, connected, place_of
 
 DEAD = 10.0
 """Seconds without a beat after which a worker counts as dead."""

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import text
 
 from agent_core import ConfigError
-from app.migrate import check_migrated, migrate, newest, revision
-from app.postgres import connected, plain_failures
 from app.settings import Settings
+from app.storage.migrate import check_migrated, migrate, newest, revision
+from app.storage.postgres import connected, plain_failures
 from tests.postgres import Server
 
 SECRET = "s" * 32

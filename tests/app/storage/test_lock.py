@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_core import ConfigError
-from app.client import Client, server_url
-from app.lock import is_owned, owned
-from app.remote import running_server
+from app.cli.client import Client, server_url
+from app.cli.remote import running_server
 from app.settings import Settings
+from app.storage.lock import is_owned, owned
 from tests.app.processes import Serving, Shell
 
 KEY = "the-key-of-the-operator"

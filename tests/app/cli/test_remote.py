@@ -10,10 +10,10 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.client import Refused
-from app.frames import Frames
-from app.lock import owned
-from app.remote import PAUSES, Remote, Unreachable, read_frame, running_server
+from app.cli.client import Refused
+from app.cli.frames import Frames
+from app.cli.remote import PAUSES, Remote, Unreachable, read_frame, running_server
+from app.storage.lock import owned
 
 ANN = Actor("ann", "user", "Ann")
 QUESTION = Inbound(parts=(Text("Hello"),), actor=ANN, key="key_1")

@@ -4,12 +4,12 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.client import Client
+    from app.cli.client import Client
 
 
 def connect() -> "Client":
     """Return a client of the server that the settings lead to."""
-    from app.client import Client
+    from app.cli.client import Client
     from app.settings import load_settings
 
     return Client(load_settings(serving=False))

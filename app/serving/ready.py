@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from sqlalchemy import Connection, Row, text
 
 from agent_core import Core, Database, Unavailable
-from app.api.readers import Readers
-from app.migrate import newest, revision_of
+from app.serving.readers import Readers
+from app.storage.migrate import newest, revision_of
 
 PATIENCE = 5
 """Seconds for the database to answer."""

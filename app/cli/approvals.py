@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli_printing import connect, line, row, short
+from app.cli.printing import connect, line, row, short
 
 approvals = typer.Typer(help="Questions to people about calls.", no_args_is_help=True)
 Wanted = Annotated[str, typer.Option(help="open, approved, denied, expired, cancelled, or any.")]

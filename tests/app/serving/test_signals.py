@@ -8,12 +8,12 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from app.signals import Signals
+from app.serving.signals import Signals
 from tests.app.processes import ROOT
 
 STUBBORN = """
 import asyncio
-from app.signals import Signals
+from app.serving.signals import Signals
 
 async def main():
     with Signals().taken() as signals:

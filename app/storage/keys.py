@@ -63,7 +63,7 @@ def check_secret(settings: Settings) -> None:
     if settings.postgres is None:
         return
     from agent_core.store.work.shared import keep  # noqa: PLC0415 - as below
-    from app.postgres import connected  # noqa: PLC0415 - as below
+    from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     mark = load_keys(settings).derive("fingerprint")
     with connected(settings.postgres) as connection:
@@ -104,7 +104,7 @@ def known_api_key(settings: Settings) -> ApiKey | None:
     if settings.postgres is None:
         return None
     from agent_core.store.work.shared import kept  # noqa: PLC0415 - as below
-    from app.postgres import connected  # noqa: PLC0415 - as below
+    from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
         digest = kept(connection, API_KEY_NAME)
@@ -113,7 +113,7 @@ def known_api_key(settings: Settings) -> ApiKey | None:
 
 def _shared(url: str, made: str) -> ApiKey:
     from agent_core.store.work.shared import keep  # noqa: PLC0415 - what Postgres needs is imported only for it
-    from app.postgres import connected  # noqa: PLC0415 - as above
+    from app.storage.postgres import connected  # noqa: PLC0415 - as above
 
     with connected(url) as connection:
         digest = keep(connection, API_KEY_NAME, _hash(made))

@@ -14,12 +14,12 @@ from agent_core import Core, SystemClock, Unavailable
 from agent_core.tally import OTHER, Tally
 from agent_core.testing import Answer, ScriptedProvider, fail, raw_call, say, step_of, usage
 from agent_core.tools.builtin import calculate
-from app import metrics as app_metrics
 from app.compose import create_app, create_watch
-from app.keys import ApiKey
-from app.metrics import Metrics
-from app.ready import Starting
+from app.serving import metrics as app_metrics
+from app.serving.metrics import Metrics
+from app.serving.ready import Starting
 from app.settings import Settings
+from app.storage.keys import ApiKey
 from channels.web.identity import Tokens
 from tests.app.conftest import KEY, Model, caller
 

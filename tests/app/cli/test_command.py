@@ -99,6 +99,6 @@ def test_ctrl_c_during_the_imports_exits_with_130(monkeypatch, capsys):
         def __getattr__(self, name):
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "app.cli", Interrupted("app.cli"))
+    monkeypatch.setitem(sys.modules, "app.cli.commands", Interrupted("app.cli.commands"))
     assert run(monkeypatch, "serve") == 130
     assert capsys.readouterr() == ("", "")

@@ -10,11 +10,11 @@ from sqlalchemy import text
 
 from agent_core import Core, Unavailable
 from agent_core.store.postgres.database import PostgresDatabase
-from app.api.readers import Readers
 from app.compose import create_watch
-from app.migrate import newest
-from app.postgres import connected
-from app.ready import Look, Ready, Starting, look_at
+from app.serving.readers import Readers
+from app.serving.ready import Look, Ready, Starting, look_at
+from app.storage.migrate import newest
+from app.storage.postgres import connected
 from tests.postgres import Server, postgres_server
 
 ALIVE = text(

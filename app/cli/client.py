@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 
 from agent_core import ConfigError, ParleyError
-from app.frames import Frames
-from app.keys import SECRET_FILE, load_keys
-from app.lock import is_owned
+from app.cli.frames import Frames
 from app.settings import SERVER_FILE, SQLITE, Settings
+from app.storage.keys import SECRET_FILE, load_keys
+from app.storage.lock import is_owned
 from channels.web.identity import Tokens
 
 

@@ -17,10 +17,11 @@ from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work import workers
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.models import FakeModels
-from app import doctor_postgres
-from app.doctor import Finding, backlog, doctor, examine, migrations
-from app.migrate import migrate
+from app.doctor import postgres as doctor_postgres
+from app.doctor.checks import doctor, examine
+from app.doctor.findings import Finding, backlog, migrations
 from app.settings import Settings
+from app.storage.migrate import migrate
 from tests.app.processes import Serving, Shell
 
 SECRET = "a secret of no less than 32 characters"

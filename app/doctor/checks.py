@@ -9,44 +9,21 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import httpx
 
 from agent_core import ConfigError
-from app.lock import is_owned
-from app.migrate import newest, revision
+from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.models import ANTHROPIC_URL, OPENAI_URL
 from app.settings import SERVER_FILE, Settings, check, load_settings
+from app.storage.lock import is_owned
+from app.storage.migrate import revision
 
-Level = Literal["ok", "warn", "fail"]
 GIGABYTE = 1_000_000_000
 LEAST_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
 PATIENCE = 10.0
 """Seconds for a provider to answer."""
 _REFUSED = (401, 403)
-QUEUED = """
-SELECT count(*) AS queued, min(event.time) FILTER (WHERE NOT EXISTS (
-    SELECT 1 FROM run AS active WHERE active.session = run.session AND active.parent IS NULL
-    AND active.status IN ('running', 'waiting', 'requires_action')
-)) AS oldest
-FROM run JOIN event ON event.session = run.session AND event.seq = run.first_seq WHERE run.status = 'queued'
-"""
-"""How many runs wait, and when the oldest came in that waits for somebody to drive it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found of one thing; *remedy* says what to do when it is not well."""
-
-    level: Level
-    about: str
-    told: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        line = f"{self.level:<5} {self.about:<12} {self.told}"
-        return f"{line}; {self.remedy}" if self.remedy else line
 
 
 def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
@@ -84,7 +61,7 @@ def _kept(settings: Settings) -> Iterator[Finding]:
     """Look at the database and what stands on it."""
     try:
         if settings.postgres is not None:
-            from app.doctor_postgres import postgres  # noqa: PLC0415 - the driver takes its time, SQLite needs none
+            from app.doctor.postgres import postgres  # noqa: PLC0415 - the driver takes its time, SQLite needs none
 
             yield from postgres(settings, settings.postgres)
         else:
@@ -120,30 +97,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as error:
         raise ConfigError(f"`{path}` cannot be read ({error}); restore it from a backup if it is damaged.") from None
-
-
-def migrations(found: str | None, *, exact: bool) -> Finding:
-    """Tell whether the database is at the newest revision; not *exact*, a later one will do."""
-    wanted = newest()
-    if found == wanted:
-        return Finding("ok", "migrations", f"revision {found}, the newest")
-    if found is not None and found > wanted:
-        level: Level = "fail" if exact else "warn"
-        return Finding(
-            level, "migrations", f"revision {found}, of a later Parley than this ({wanted})", "update this one"
-        )
-    return Finding("fail", "migrations", f"revision {found or 'none'}, not {wanted}", "run `parley migrate`")
-
-
-def backlog(queued: int, most: int, oldest: int | None, now: float) -> Finding:
-    """Tell how many runs wait, and for how long the oldest of those that could be driven has."""
-    waits = 0.0 if oldest is None else max(0.0, now - oldest / 1000)
-    told = f"{queued} of at most {most} runs wait" + (f", the oldest for {waits:.0f} s" if oldest is not None else "")
-    if queued >= most:
-        return Finding("fail", "backlog", told, "messages are refused with 429: start more workers")
-    if waits > 60:  # noqa: PLR2004 - a minute without an answer
-        return Finding("warn", "backlog", told, "start more workers, or look for an agent whose cap is too low")
-    return Finding("ok", "backlog", told)
 
 
 def _owner(settings: Settings, queued: int) -> Finding:

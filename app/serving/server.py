@@ -11,7 +11,7 @@ from uvicorn import Config
 from uvicorn import Server as Uvicorn
 
 from agent_core import ConfigError
-from app.api.readers import Readers
+from app.serving.readers import Readers
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
 GRACE = 2

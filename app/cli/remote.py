@@ -28,8 +28,8 @@ from agent_core import (
     text_of,
 )
 from agent_core.domain.events import LIVE, TERMINAL, RunWaiting
-from app.client import Refused, credential, detail_of, nobody, server_url
-from app.frames import Frame, Frames
+from app.cli.client import Refused, credential, detail_of, nobody, server_url
+from app.cli.frames import Frame, Frames
 from app.settings import Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
