@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 
 import structlog
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
@@ -34,7 +34,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
-from app.api.deps import Services, operator
+from app.api.deps import Services, known_query, operator
 from app.api.guard import Guard
 from app.api.problems import answers
 from app.api.wire import TokenAnswer
@@ -196,7 +196,14 @@ def create_app(
     what Slack sends.
     """
     readers = Readers() if readers is None else readers
-    app = FastAPI(title="Parley", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="Parley",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(known_query)],
+    )
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
     for routes in (runs, sessions, approvals, agents, health):  # as often as they are asked for: the first fit answers
@@ -224,7 +231,14 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
     Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
     """
-    app = FastAPI(title="Parley worker", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="Parley worker",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(known_query)],
+    )
     app.state.ready, app.state.api_key = ready, None
     app.include_router(health.router)
     app.include_router(metrics.router)
