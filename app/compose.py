@@ -38,7 +38,7 @@ from app.api.deps import Services, known_query, operator
 from app.api.guard import Guard
 from app.api.problems import answers
 from app.api.wire import TokenAnswer
-from app.models import Models, models_of, notice, warn_of_end
+from app.models import Models, models_of, notice, warn_of_model
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
@@ -155,7 +155,7 @@ async def _stop(core: Core, grace: float) -> None:
 
 async def _warn(core: Core, models: Models, today: date) -> None:
     """Log what the stored agents name and this process does not have, or will not have for long."""
-    warn_of_end(models.default, today)
+    warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
         _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     async for agent in _agents(core):
@@ -164,7 +164,7 @@ async def _warn(core: Core, models: Models, today: date) -> None:
                 told = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
                 _log.warning("hook.matches_nothing", **told, remedy="name a tool of the agent")
         for model in models_of(agent.definition):
-            warn_of_end(model, today, agent=agent.definition.name)
+            warn_of_model(model, today, agent=agent.definition.name)
             if model.partition(":")[0] not in models.providers:
                 remedy = "set its provider's key or name another model"
                 _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)

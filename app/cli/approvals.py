@@ -1,4 +1,4 @@
-"""`parley approvals`: questions to people about calls, from the command line."""
+"""`parley approvals`: list approvals, decide them, and print their record."""
 
 import json
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ import typer
 
 from app.cli.printing import connect, line, row, short
 
-approvals = typer.Typer(help="Questions to people about calls.", no_args_is_help=True)
+approvals = typer.Typer(help="Approvals: questions to people about calls.", no_args_is_help=True)
 Wanted = Annotated[str, typer.Option(help="open, approved, denied, expired, cancelled, or any.")]
 
 
@@ -20,7 +20,7 @@ def list_approvals(
     run: str | None = None,
     as_json: Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")] = False,
 ) -> None:
-    """List approvals, the oldest first: what may run, for whom, and until when somebody can decide."""
+    """List approvals, the oldest first: the call, who asked for it, and when the approval expires."""
     from channels.plain import exact, one_line
 
     wanted = None if status == "any" else status
@@ -38,13 +38,16 @@ def list_approvals(
 def decide(
     id: str,
     *,
-    approve: Annotated[bool, typer.Option("--approve/--deny", help="Whether the call may run.", show_default=False)],
-    reason: Annotated[str | None, typer.Option(help="Why; the agent is told.")] = None,
-    arguments: Annotated[str | None, typer.Option(help="Let it run with these instead: all of them, as JSON.")] = None,
+    approve: Annotated[bool, typer.Option("--approve", help="The call may run.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="The call may not run.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why; the agent gets to read it.")] = None,
+    arguments: Annotated[str | None, typer.Option(help="Run it with these instead: all of them, as JSON.")] = None,
     remember: Annotated[bool, typer.Option("--remember", help="For the rest of this conversation.")] = False,
     actor: Annotated[str | None, typer.Option("--as", help="Decide as the person with this id.")] = None,
 ) -> None:
-    """Say yes or no to a call; the last line is how the question stands."""
+    """Approve or deny a call; prints the status of the approval."""
+    if approve == deny:
+        raise typer.BadParameter("give either --approve or --deny.", param_hint="--approve/--deny")
     body = {
         "approved": approve,
         "reason": reason,
@@ -61,8 +64,8 @@ def decide(
 @approvals.command("audit")
 def audit(
     *,
-    after: Annotated[int, typer.Option(min=0, help="Begin behind the line with this seq.")] = 0,
-    approval: Annotated[str | None, typer.Option(help="Of this approval alone.")] = None,
+    after: Annotated[int, typer.Option(min=0, help="Start after the line with this seq.")] = 0,
+    approval: Annotated[str | None, typer.Option(help="Only this approval.")] = None,
 ) -> None:
     """Print the record of who was asked, where, and who decided what, as lines of JSON."""
     for entry in connect().lines("/v1/approvals/audit", after=after, approval=approval):

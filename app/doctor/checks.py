@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 
 from agent_core import ConfigError
+from app.agents import SUFFIXES, read_agent
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
-from app.models import ANTHROPIC_URL, OPENAI_URL
+from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.settings import SERVER_FILE, Settings, check, load_settings
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
@@ -45,6 +46,7 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         return
     yield _settings(settings)
     yield from _kept(settings)
+    yield from _models(settings)
     yield from _providers(settings, offline=offline)
 
 
@@ -55,6 +57,19 @@ def _settings(settings: Settings) -> Finding:
         return Finding("fail", "settings", str(error))
     where = "Postgres" if settings.postgres else "SQLite"
     return Finding("ok", "settings", f"{where}, agents in `{settings.agents}`, model {settings.default_model}")
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    """Report the models that PARLEY_MODEL and the files of PARLEY_AGENTS name and this version does not know."""
+    named = {settings.default_model}
+    files = sorted(settings.agents.iterdir()) if settings.agents.is_dir() else []
+    for path in (path for path in files if path.suffix in SUFFIXES):
+        try:
+            named.update(models_of(read_agent(path)))
+        except ConfigError as error:
+            yield Finding("fail", "agents", str(error))
+    for model in sorted(filter(is_unlisted, named)):
+        yield Finding("warn", "models", f"`{model}` is not among the models that this version knows", UNLISTED)
 
 
 def _kept(settings: Settings) -> Iterator[Finding]:

@@ -102,3 +102,10 @@ def test_ctrl_c_during_the_imports_exits_with_130(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "app.cli.commands", Interrupted("app.cli.commands"))
     assert run(monkeypatch, "serve") == 130
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("options", [(), ("--approve", "--deny")], ids=["neither", "both"])
+def test_a_decision_is_either_yes_or_no(monkeypatch, capsys, options):
+    """`approvals decide` with both options, or with neither, is a usage error: no server is asked."""
+    assert run(monkeypatch, "approvals", "decide", "apr_x", *options) == 2
+    assert "either --approve or --deny" in capsys.readouterr().err

@@ -85,6 +85,17 @@ async def test_a_running_server_is_looked_at_beside_it(serving: Serving):
     assert f"process {serving.process.pid} at {serving.url}" in engine
 
 
+def test_unlisted_models_are_warned_of(look: Examine, tmp_path: Path):
+    """A model that is not known is named, whether PARLEY_MODEL or an agent's file names it; known ones are not."""
+    key = {"ANTHROPIC_API_KEY": "k"}
+    assert "models" not in look(**key, PARLEY_MODEL="anthropic:claude-sonnet-5-5")
+    found = look(**key, PARLEY_MODEL="anthropic:claude-sonet-5")["models"]
+    assert (found.level, "`anthropic:claude-sonet-5`" in found.told) == ("warn", True)
+    (tmp_path / "a.yaml").write_text("name: a\ninstructions: b\nfallback_models: [openai:gpt-7-moon]", "utf-8")
+    found = look(**key, PARLEY_MODEL="demo")["models"]
+    assert (found.level, "`openai:gpt-7-moon`" in found.told) == ("warn", True)
+
+
 def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     """A migrated Postgres with a worker has nothing that fails, and a notification that arrives."""
     asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_1"))
