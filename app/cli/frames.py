@@ -1,11 +1,13 @@
-"""Server-sent events as our clients read them: bytes in, whole frames out."""
+"""Parley's own event streams as the commands read them: bytes in, whole frames out."""
 
 from dataclasses import dataclass
+
+from agent_core.net import sse
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event of a stream; *id* is the seq of a fact, *data* its JSON."""
+    """One event of a stream; *id* is the seq of a fact, None in a live event; *data* is JSON."""
 
     id: int | None
     type: str
@@ -13,20 +15,19 @@ class Frame:
 
 
 class Frames:
-    """Cuts a stream into frames. It is split as bytes: text may hold characters that Python calls line ends."""
+    """Cuts a stream into frames."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._stream = sse.Frames()
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that *chunk* completes; comments are passed over."""
-        *whole, self._rest = (self._rest + chunk).split(b"\n\n")
-        return [frame for text in whole if (frame := _read(text)) is not None]
+        """Return the frames that *chunk* completes, without comments; raises `EventTooLarge`."""
+        return [frame for event in self._stream.split(chunk) if (frame := _read(event)) is not None]
 
 
-def _read(text: bytes) -> Frame | None:
-    lines = (line for line in text.split(b"\n") if not line.startswith(b":"))
-    fields = {name: value for name, colon, value in (line.partition(b": ") for line in lines) if colon}
+def _read(event: bytes) -> Frame | None:
+    """Return the frame that the lines of *event* make up; None for a comment."""
+    fields = {name: value for name, colon, value in (line.partition(b": ") for line in event.split(b"\n")) if colon}
     if b"event" not in fields or b"data" not in fields:
         return None
     seq = int(fields[b"id"]) if b"id" in fields else None

@@ -1,4 +1,4 @@
-"""Server-sent events as bytes: network reads in, the data of whole events out."""
+"""Server-sent events as bytes: network reads in, whole events or their data out."""
 
 import re
 
@@ -16,7 +16,7 @@ class EventTooLarge(ValueError):
 
 
 class Frames:
-    """Cuts a stream of bytes into the data of its events; what is not whole yet waits."""
+    """Cuts a stream of bytes into its events; an incomplete one is kept until the rest of it is read."""
 
     __slots__ = ("_rest",)
 
@@ -25,22 +25,24 @@ class Frames:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the data of each event that *chunk* completes; raises `EventTooLarge`."""
+        found = [data for event in self.split(chunk) if (data := _data(event))]
+        # Most data has no escape at all.
+        return [_legible(data) if b"\\" in data and b"\\ud" in data.lower() else data for data in found]
+
+    def split(self, chunk: bytes) -> list[bytes]:
+        """Return each event that *chunk* completes, with all its lines; raises `EventTooLarge`."""
         if len(self._rest) > _LONG and b"\n" not in chunk and b"\r" not in chunk:
             return self._grow(chunk)
         whole = bytes(self._rest) + chunk if self._rest else chunk
+        held = b""
         if b"\r" in whole:
             whole, held = _plain(whole)
-        else:
-            held = b""
         events = whole.split(b"\n\n")
         rest = events.pop() + held
         if rest or self._rest:
             self._rest.clear()
             self._grow(rest)
-        found = [data for event in events if (data := _data(event))]
-        if b"\\" in whole and b"\\ud" in whole.lower():  # most reads have no escape at all
-            return [_legible(data) for data in found]
-        return found
+        return events
 
     def end(self) -> list[bytes]:
         """Return the data of a last event that no blank line ended: some servers end so.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.providers.frames import EventTooLarge, Frames
+from agent_core.net.sse import EventTooLarge, Frames
 
 STREAMS = {
     "plain": (b"data: one\n\ndata: two\n\n", [b"one", b"two"]),
@@ -72,10 +72,17 @@ def test_an_end_is_told_once():
 
 def test_an_event_without_end_is_refused(monkeypatch):
     """A server that never ends a line cannot fill the memory; many events of allowed size can pass."""
-    monkeypatch.setattr("agent_core.providers.frames.MAX_EVENT", 100)
+    monkeypatch.setattr("agent_core.net.sse.MAX_EVENT", 100)
     frames = Frames()
     for _ in range(50):
         assert frames.feed(b"data: " + b"x" * 60 + b"\n\n") == [b"x" * 60]
     frames.feed(b"data: " + b"x" * 60)
     with pytest.raises(EventTooLarge):
         frames.feed(b"x" * 60)
+
+
+def test_whole_events_keep_their_lines():
+    """An event is given with its name and its id, with plain line ends, once its last byte has come."""
+    frames = Frames()
+    assert frames.split(b"id: 7\r\nevent: x\r\ndata: o") == []
+    assert frames.split(b"ne\r\n\r\n: ping\n\n") == [b"id: 7\nevent: x\ndata: one", b": ping"]
