@@ -1,17 +1,19 @@
 """Metrics: what this process did, and what is open over all of them, in the text that Prometheus reads."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, get_args, runtime_checkable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from agent_core import Core, Unavailable
 from agent_core.store.work.figures import Figures
 from agent_core.store.work.workers import Kind
-from agent_core.tally import Histogram, Tally
+from agent_core.tally import Tally, histogram
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PATIENCE = 3.0
+TIMEOUT = 3.0
 """Seconds for the database to answer: those who collect metrics wait for ten or so."""
 
 
@@ -37,12 +39,18 @@ class Requests:
     """HTTP requests of this process by method, route and status, and the seconds to their first byte by route."""
 
     def __init__(self) -> None:
-        self.count: Counter[tuple[str, ...]] = Counter()
-        self.seconds: dict[str, Histogram] = {}
+        labels = ("method", "route", "status")
+        self._count = Counter("parley_http_requests", "HTTP requests that were answered.", labels, registry=None)
+        text = "From a request to the first byte of its answer."
+        self._seconds = histogram("parley_http_first_byte_seconds", text, labels=("route",))
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
-        self.count[method, route, str(status)] += 1
-        self.seconds.setdefault(route, Histogram()).note(seconds)
+        self._count.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give what was counted."""
+        yield from collected(self._count, self._seconds)
 
 
 class Metrics:
@@ -53,10 +61,8 @@ class Metrics:
 
     async def text(self) -> bytes:
         """Return everything in Prometheus's text format; while the database is away, what this process knows."""
-        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415
-
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 figures = await self._core.figures()
         except (Unavailable, TimeoutError):
             figures = None
@@ -69,16 +75,13 @@ class Metrics:
         tally = self._core.tally
         yield from _work(tally)
         yield from _models(tally)
-        yield _histogram("parley_append_seconds", "Transactions that append to a run's log.", tally.appends)
-        yield _histogram(
-            "parley_event_loop_late_seconds", "By how much timers of the event loop come late.", tally.late
-        )
+        yield from collected(tally.first_text, tally.seconds, tally.appends, tally.late)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
-        yield from _http(self._requests)
+        yield from self._requests.collect()
         database, bus = self._core.parts
         yield from _database(database)
         if isinstance(bus, Flushing):
-            yield _histogram("parley_bus_flush_seconds", "Flushes to the other processes.", bus.flushes)
+            yield from collected(bus.flushes)
             yield _counter("parley_bus_rows", "Rows of live text written for the other processes.", (), {(): bus.rows})
 
     def _shared(self, figures: Figures | None) -> Iterator[Any]:
@@ -101,8 +104,6 @@ def _work(tally: Tally) -> Iterator[Any]:
     yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), tally.ended)
     yield _counter("parley_runs_resumed", "Runs that were taken up again.", ("cause",), _keys(tally.resumed))
     yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), tally.calls)
-    yield _histogram("parley_first_text_seconds", "From the start of a run to its first text.", tally.first_text)
-    yield _histogram("parley_run_seconds", "Runs that one process drove from start to end.", tally.seconds)
 
 
 def _models(tally: Tally) -> Iterator[Any]:
@@ -112,15 +113,6 @@ def _models(tally: Tally) -> Iterator[Any]:
     yield _counter("parley_tokens", "Tokens, as providers bill them.", ("model", "kind"), tally.tokens)
     cost = {(model,): float(usd) for model, usd in tally.cost.items()}
     yield _counter("parley_cost_usd", "What models cost in US dollars, where a price is known.", ("model",), cost)
-
-
-def _http(requests: Requests) -> Iterator[Any]:
-    labels = ("method", "route", "status")
-    yield _counter("parley_http_requests", "HTTP requests that were answered.", labels, requests.count)
-    family = _histograms("parley_http_first_byte_seconds", "From a request to the first byte of its answer.", "route")
-    for route, histogram in requests.seconds.items():
-        family.add_metric([route], _buckets(histogram), histogram.total)
-    yield family
 
 
 def _database(database: object) -> Iterator[Any]:
@@ -144,14 +136,10 @@ def _keys(counts: Mapping[str, int]) -> dict[tuple[str, ...], float]:
 
 
 def _counter(name: str, text: str, labels: Sequence[str], counts: Mapping[Any, float]) -> Any:
-    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 - only whoever is asked for metrics needs it
-
     return _filled(CounterMetricFamily(name, text, labels=labels), counts)
 
 
 def _gauges(name: str, text: str, labels: Sequence[str], values: Mapping[Any, float]) -> Any:
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - as above
-
     return _filled(GaugeMetricFamily(name, text, labels=labels), values)
 
 
@@ -165,22 +153,10 @@ def _gauge(name: str, text: str, value: float) -> Any:
     return _gauges(name, text, (), {(): float(value)})
 
 
-def _histograms(name: str, text: str, *labels: str) -> Any:
-    from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415 - as above
-
-    return HistogramMetricFamily(name, text, labels=labels)
-
-
-def _histogram(name: str, text: str, histogram: Histogram) -> Any:
-    family = _histograms(name, text)
-    family.add_metric([], _buckets(histogram), histogram.total)
-    return family
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, int]]:
-    """Return how many values were at most each bound, the last of which is infinite."""
-    found, count = [], 0
-    for bound, number in zip((*histogram.bounds, "+Inf"), histogram.counts, strict=True):
-        count += number
-        found.append((str(bound), count))
-    return found
+def collected(*metrics: Counter | Histogram) -> Iterator[Metric]:
+    """Give the samples of *metrics* without the times at which they were created: we publish none of those."""
+    for metric in metrics:
+        for family in metric.collect():
+            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+            if family.samples or not family.name.endswith("_created"):
+                yield family

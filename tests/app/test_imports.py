@@ -25,7 +25,6 @@ UNUSED = {
     "dbos": "Postgres",
     "hypothesis": "tests",
     "jsonschema": "the first call of a tool",
-    "prometheus_client": "/metrics",
     "psycopg": "Postgres",
     "re2": "a rule with a pattern",
     "slack_bolt": "Slack",

@@ -69,6 +69,7 @@ async def test_a_run_is_counted_with_all_that_it_did(client: httpx.AsyncClient, 
     assert at(found, "parley_http_requests_total", method="POST", route=route, status="200") == 1
     assert at(found, "parley_http_first_byte_seconds_count", route=route) == 1
     assert at(found, "parley_database_up") == 1
+    assert not any(name.endswith("_created") for name, _ in found)
 
 
 async def test_what_is_open_is_told_as_it_is(client: httpx.AsyncClient, core: Core, model: Model):
@@ -179,7 +180,7 @@ async def test_a_database_that_hangs_holds_up_no_metrics(
 ):
     """What does not answer in time counts as away, and the process tells the rest."""
     monkeypatch.setattr(core, "figures", asyncio.Event().wait)
-    monkeypatch.setattr(app_metrics, "PATIENCE", 0.01)
+    monkeypatch.setattr(app_metrics, "TIMEOUT", 0.01)
     async with asyncio.timeout(30):
         assert at(await samples(client), "parley_database_up") == 0
 
