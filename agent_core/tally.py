@@ -1,10 +1,11 @@
-"""Tally: what this process has done since it started, counted from the facts that it committed. No I/O, no library."""
+"""Tally: what this process has done since it started, counted from the facts that it committed. No I/O."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Any
+
+from prometheus_client import Histogram
 
 from agent_core.clock import Clock
 from agent_core.domain import events as e
@@ -21,22 +22,9 @@ _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
-class Histogram:
-    """How many values were at most each of *bounds*, and what they come to together."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: Sequence[float] = _QUICK) -> None:
-        self.bounds, self.total = bounds, 0.0
-        self.counts = [0] * (len(bounds) + 1)
-
-    def note(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
+def histogram(name: str, text: str, bounds: Sequence[float] = _QUICK, labels: Sequence[str] = ()) -> Histogram:
+    """Return a histogram of seconds that no registry knows: `app.serving.metrics` exports its samples."""
+    return Histogram(name, text, labels, buckets=bounds, registry=None)
 
 
 class _Run:
@@ -70,8 +58,10 @@ class Tally:
         self.tokens: Counter[tuple[str, str]] = Counter()  # model, kind
         self.cost: dict[str, Decimal] = {}  # model
         self.calls: Counter[tuple[str, str]] = Counter()  # tool, outcome
-        self.first_text, self.seconds = Histogram(_SLOW), Histogram(_SLOW)
-        self.appends, self.late = Histogram(), Histogram()
+        self.first_text = histogram("parley_first_text_seconds", "From the start of a run to its first text.", _SLOW)
+        self.seconds = histogram("parley_run_seconds", "Runs that one process drove from start to end.", _SLOW)
+        self.appends = histogram("parley_append_seconds", "Transactions that append to a run's log.")
+        self.late = histogram("parley_event_loop_late_seconds", "By how much timers of the event loop come late.")
         self._on: dict[str, Callable[[Fact, Any], None]] = {
             e.MessageReceived.type: self._message,
             e.RunStarted.type: self._start,
@@ -106,7 +96,7 @@ class Tally:
         if known is not None and not known.has_text:
             known.has_text = True
             if known.started is not None:
-                self.first_text.note(max(0, self._clock.now() - known.started) / 1000)
+                self.first_text.observe(max(0, self._clock.now() - known.started) / 1000)
 
     def _followed(self, run: str | None, started: int | None = None) -> _Run:
         known = self._runs.get(run or "")
@@ -175,4 +165,4 @@ class Tally:
             case e.RunCancelled():
                 self.ended["cancelled", ""] += 1
         if run is not None and run.started is not None:
-            self.seconds.note(max(0, fact.time - run.started) / 1000)
+            self.seconds.observe(max(0, fact.time - run.started) / 1000)

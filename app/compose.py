@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 
 import structlog
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
@@ -34,17 +34,17 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
-from app.api.deps import Services, operator
+from app.api.deps import Services, known_query, operator
 from app.api.guard import Guard
 from app.api.problems import answers
-from app.api.readers import Readers
 from app.api.wire import TokenAnswer
-from app.keys import ApiKey, check_secret, load_keys
-from app.metrics import Metrics, Requests
-from app.migrate import check_migrated
-from app.models import Models, models_of, notice, warn_of_end
-from app.ready import Look, Ready, Starting, look_at
+from app.models import Models, models_of, notice, warn_of_model
+from app.serving.metrics import Metrics, Requests
+from app.serving.readers import Readers
+from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings, check_model
+from app.storage.keys import ApiKey, check_secret, load_keys
+from app.storage.migrate import check_migrated
 from channels.web.identity import OPERATOR, SCOPES, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
@@ -157,7 +157,7 @@ async def _stop(core: Core, grace: float) -> None:
 
 async def _warn(core: Core, models: Models, today: date) -> None:
     """Log what the stored agents name and this process does not have, or will not have for long."""
-    warn_of_end(models.default, today)
+    warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
         _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     async for agent in _agents(core):
@@ -166,7 +166,7 @@ async def _warn(core: Core, models: Models, today: date) -> None:
                 told = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
                 _log.warning("hook.matches_nothing", **told, remedy="name a tool of the agent")
         for model in models_of(agent.definition):
-            warn_of_end(model, today, agent=agent.definition.name)
+            warn_of_model(model, today, agent=agent.definition.name)
             if model.partition(":")[0] not in models.providers:
                 remedy = "set its provider's key or name another model"
                 _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)
@@ -198,7 +198,14 @@ def create_app(
     what Slack sends.
     """
     readers = Readers() if readers is None else readers
-    app = FastAPI(title="Parley", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="Parley",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(known_query)],
+    )
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
     for routes in (runs, sessions, approvals, agents, health):  # as often as they are asked for: the first fit answers
@@ -226,7 +233,14 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
     Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
     """
-    app = FastAPI(title="Parley worker", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="Parley worker",
+        version=VERSION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(known_query)],
+    )
     app.state.ready, app.state.api_key = ready, None
     app.include_router(health.router)
     app.include_router(metrics.router)

@@ -20,16 +20,16 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from app.api.readers import Readers
 from app.compose import GRACE, Running, create_app, create_watch, running
-from app.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
-from app.lock import known, owned
-from app.metrics import Metrics
 from app.models import running_models, why_demo
-from app.ready import Ready, Starting
-from app.server import Server, config, listening, url_of
+from app.serving.metrics import Metrics
+from app.serving.readers import Readers
+from app.serving.ready import Ready, Starting
+from app.serving.server import Server, config, listening, url_of
+from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
-from app.signals import Signals
+from app.storage.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
+from app.storage.lock import known, owned
 from channels.web.identity import Tokens
 
 LOOK_EVERY = 1.0

@@ -14,9 +14,9 @@ import aiohttp
 import httpx2
 import msgspec
 
+from agent_core.net.sse import EventTooLarge, Frames
 from agent_core.providers.base import Delta, Failed
 from agent_core.providers.failing import SECRET, failed, refused
-from agent_core.providers.frames import EventTooLarge, Frames
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -73,7 +73,7 @@ class Segments:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
         self._providers, self._toolbox, self._dispatcher = providers, toolbox, dispatcher
         self._log = DriverLog(store, dispatcher)
-        self.pressure = Pressure(store.tally.late.note)
+        self.pressure = Pressure(store.tally.late.observe)
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker

@@ -85,7 +85,7 @@ class Store:
 
         began = perf_counter()
         appended = await self.database.write(work, lambda done: self.publish(done.fresh))
-        self.tally.appends.note(perf_counter() - began)
+        self.tally.appends.observe(perf_counter() - began)
         if not appended.whole:
             raise NewerRun(run.id)
         return appended

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.exceptions import RequestValidationError
+from fastapi.params import Query as QueryParameter
+from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
-from app.api.readers import Readers
+from app.serving.readers import Readers
 from channels.web.identity import Principal, Tokens
 from channels.web.visible import ShowTools
 
@@ -43,6 +47,21 @@ async def operator(request: Request) -> Principal:
     if principal.visitor:
         raise Forbidden("A visitor's token does not open this; an operator's key does.")
     return principal
+
+
+async def known_query(request: Request) -> None:
+    """Refuse query parameters that the route does not take; pages and scripts, which no client describes, take any."""
+    route = request.scope.get("route")
+    if not request.query_params or not isinstance(route, APIRoute) or not route.include_in_schema:
+        return
+    known = {field.alias for field in get_flat_params(route.dependant) if isinstance(field.field_info, QueryParameter)}
+    if unknown := [name for name in request.query_params if name not in known]:
+        raise RequestValidationError(
+            [
+                {"type": "extra_forbidden", "loc": ("query", name), "msg": "there is no such query parameter."}
+                for name in unknown
+            ]
+        )
 
 
 Wired = Annotated[Services, Depends(services)]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from agent_core import ConfigError
-from app.cli import slack_manifest
+from app.cli.commands import slack_manifest
 from app.main import listen
 from app.settings import load_settings
 from channels.slack.testing import App, SlackStandIn

@@ -13,8 +13,8 @@ from statistics import median, quantiles
 from typing import TypeVar
 
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
-from app.migrate import migrate
 from app.settings import Settings
+from app.storage.migrate import migrate
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange

@@ -21,12 +21,12 @@ import pytest
 
 from agent_core import Actor, ApprovalDecided, ApprovalObject, Core, RunCancelled, RunCompleted
 from agent_core.testing import FakeClock
-from app import cli_approvals
-from app.api.readers import Readers
-from app.client import Client, Refused
+from app.cli import approvals as cli_approvals
+from app.cli.client import Client, Refused
 from app.compose import create_app
-from app.keys import ApiKey, Keys
+from app.serving.readers import Readers
 from app.settings import Settings
+from app.storage.keys import ApiKey, Keys
 from channels.slack.cards.blocks import APPROVE, DENY, EDIT
 from channels.slack.inbound.clicks import LATE, NOT_YOURS
 from channels.slack.testing import NotPossible, Shown, Team

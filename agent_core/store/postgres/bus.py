@@ -20,7 +20,7 @@ from agent_core.store.log import RunRef
 from agent_core.store.postgres.dsn import for_asyncpg
 from agent_core.store.postgres.incoming import Incoming
 from agent_core.store.postgres.outgoing import Batch, Outgoing
-from agent_core.tally import Histogram
+from agent_core.tally import histogram
 
 CHANNEL = "parley"
 NAMES = {"read": "parley-bus", "write": "parley-bus-write"}
@@ -126,7 +126,7 @@ class PostgresBus:
         self._incoming = Incoming(self._outgoing)
         self._told, self._heard, self._listening, self._ended = (asyncio.Event() for _ in range(4))
         self._outage = _Outage()
-        self.flushes, self.rows = Histogram(), 0
+        self.flushes, self.rows = histogram("parley_bus_flush_seconds", "Flushes to the other processes."), 0
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, hub: Hub, ring: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
@@ -221,7 +221,7 @@ class PostgresBus:
             batch = self._outgoing.take(self._hub)
             if not batch.is_empty:
                 await self._flush(connection, batch)
-                self.flushes.note(_now() - began)
+                self.flushes.observe(_now() - began)
                 self.rows += len(batch.rows)
             self._outage.end("write")
             if self._ended.is_set():

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from agent_core import Actor, Core, DeclaredTool, Hook, Web
 from agent_core.testing import Script, ScriptedProvider, by_step, call, say
 from app.compose import create_app
-from app.keys import ApiKey
 from app.settings import Settings
+from app.storage.keys import ApiKey
 from channels.web.identity import Tokens
 from channels.web.visible import ShowTools
 from tests.agent_core.asking import Till, asks

@@ -12,7 +12,7 @@ from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, fail
 from app.api.schemas import events_schema
 from app.compose import create_app
-from app.keys import ApiKey
+from app.storage.keys import ApiKey
 from channels.web.identity import Tokens
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames

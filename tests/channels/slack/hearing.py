@@ -11,8 +11,8 @@ from agent_core import Core, Definition, Hook, SessionObject, Slack, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
 from agent_core.tools.base import Tool
-from app.api.readers import Readers
-from app.server import Server, config, listening, url_of
+from app.serving.readers import Readers
+from app.serving.server import Server, config, listening, url_of
 from app.slack import Places
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
