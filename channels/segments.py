@@ -3,14 +3,16 @@
 A wait, the end of a run and rollover past `Limits.text` or `Limits.age` end a segment; the next text opens a new one.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from channels.base import Body, GrowingText, Limits, Piece, Run, ShownMessage
-from channels.fences import fence_at
 
 _LINE_END = "\n"
 _SPLITS = ("\n\n", _LINE_END, " ")
+_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +162,9 @@ def _fenced(whole: ShownMessage, part: ShownMessage, begin: int) -> ShownMessage
     if whole is part:
         return part
     text, end = part.text, begin + len(part.text)
-    if end < len(whole.text) and (inside := fence_at(whole.text[:end])) is not None:
+    if end < len(whole.text) and (inside := _fence_at(whole.text[:end])) is not None:
         text = f"{text.removesuffix(_LINE_END)}{_LINE_END}{inside.mark}"
-    if begin and (before := fence_at(whole.text[:begin])) is not None:
+    if begin and (before := _fence_at(whole.text[:begin])) is not None:
         text = f"{before.opening}{_LINE_END}{text}"
     return replace(part, parts=(Piece("text", GrowingText.of(text)),))
 
@@ -177,3 +179,26 @@ def _split(text: str, *, required: bool) -> int:
         if at > 0:
             return at + len(mark)
     return len(text) if required else 0
+
+
+# ---- code fences --------------------------------------------------------------------------------
+
+
+class _Fence(NamedTuple):
+    """An open code fence: the *mark* that closes it, and the line that opens it again."""
+
+    mark: str
+    opening: str
+
+
+def _fence_at(text: str) -> _Fence | None:
+    """Return the fence that is open at the end of *text*, as CommonMark reads it at the top level."""
+    fence: _Fence | None = None
+    for line in _FENCE.finditer(text):
+        mark, info = line["mark"], line["info"].strip()
+        if fence is None:
+            if mark[0] == "~" or "`" not in info:
+                fence = _Fence(mark, f"{mark}{info}")
+        elif mark[0] == fence.mark[0] and len(mark) >= len(fence.mark) and not info:
+            fence = None
+    return fence

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta
 from agent_core.domain import events as e
 from channels.base import Body, Call, Limits, ShownMessage
-from channels.relay import Segment, border, cut
+from channels.segments import Segment, border, cut
 from channels.view import EMPTY, view
 from tests.channels.logs import NAMES, Teller, event, expected, fold, golden
 

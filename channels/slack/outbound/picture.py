@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from channels.base import Body, Call, Run
+from channels.delivery import TooLong
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
 from channels.slack.outbound.text import flowing, neutral, safe
 from channels.slack.web_api import limits
@@ -13,6 +14,12 @@ Json = dict[str, Any]
 Status = Literal["in_progress", "complete", "error"]
 
 _GAP = "\n\n"
+_NOTHING = "…"
+_CUT = "\n\n(Slack does not take the rest of this.)"
+_LEAST = 64
+"""Code points of text that are not divided any more."""
+_FITS = 0.9
+"""The part of the room in a text that is used when one is divided: escaping is not spread evenly."""
 _STATUS: dict[str, Status] = {
     "requested": "in_progress",
     "running": "in_progress",
@@ -84,8 +91,8 @@ class Picture:
             return [block for made in payloads("", notice=self.notice, feedback=self.feedback) for block in made.blocks]
         return [feedback_row(self.feedback)] if self.feedback is not None else []
 
-    def payload(self, *, allow_mentions: bool) -> Payload | None:
-        """Return the whole as one message, None when there is nothing to show."""
+    def payload(self, *, allow_mentions: bool) -> Payload:
+        """Return the whole as one message, an ellipsis when there is nothing to show."""
         text = "".join(item.text for item in self.items if isinstance(item, Words)).strip()
         lines = [item.line() for item in self.items if isinstance(item, Task)]
         found = payloads(
@@ -97,7 +104,7 @@ class Picture:
             text_room=limits.TEXT_HARD.value,
         )
         if len(found) < 2:  # noqa: PLR2004 - one message
-            return found[0] if found else None
+            return found[0] if found else Payload((), _NOTHING)
         # More than one message holds, which our own limit of text rules out but for the oddest texts: words alone.
         return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
 
@@ -130,6 +137,16 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
         status="suspended" if waits else "active",
         run=run.id,
     )
+
+
+def update_text(payload: Payload, shown: Picture) -> str:
+    """Return the text of one update, which takes less than a post does; raises `TooLong` where only the text shows."""
+    most = limits.TEXT.value
+    if payload.blocks or len(payload.text) <= most:
+        return payload.text[:most]
+    if shown.length < _LEAST:  # it is not the answer that is long
+        return payload.text[: most - len(_CUT)] + _CUT
+    raise TooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
 
 
 def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:

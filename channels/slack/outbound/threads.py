@@ -8,12 +8,11 @@ from functools import partial
 
 import structlog
 
-from agent_core import Actor, Clock, Core, Event, NotFound, ParleyError, Unavailable
-from channels.base import Entry
+from agent_core import Clock, Core, Event, NotFound, ParleyError, Unavailable
+from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, LostPlace, Place
-from channels.relay import Relay
-from channels.slack.outbound.deliver import GaveUp, ThreadScreen
-from channels.slack.outbound.lifecycle import Sign
+from channels.slack.outbound.outbox import GaveUp, SlackOutbox
+from channels.slack.outbound.status import ThreadStatus
 from channels.slack.thread import Thread
 from channels.slack.web_api.workspaces import Workspace
 from channels.sweep import Sweep
@@ -32,53 +31,20 @@ _log = structlog.get_logger("parley.slack")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sheet:
-    """The ledger of one place."""
-
-    ledger: Ledger
-    place: Place
-
-    async def entries(self) -> list[Entry]:
-        return await self.ledger.entries(self.place)
-
-    async def put(self, *entries: Entry) -> None:
-        await self.ledger.put(self.place, *entries)
-
-
-@dataclass(frozen=True, slots=True)
 class _UntilIdle:
-    """The events of a session until nothing works in it any more; *news* is called when there are any."""
+    """The events of a session until no run of it is active; the first of them begin its *status*."""
 
     core: Core
-    news: Callable[[], None]
+    status: ThreadStatus
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        is_news = False
+        has_begun = False
         async with aclosing(self.core.follow(session, after=after, until_idle=True)) as batches:
             async for batch in batches:
-                if batch and not is_news:
-                    is_news = True
-                    self.news()
+                if batch and not has_begun:
+                    has_begun = True
+                    self.status.begin()
                 yield batch
-
-
-@dataclass(frozen=True, slots=True)
-class _Ears:
-    """Does what follows from what a screen learns."""
-
-    core: Core
-    sign: Sign
-
-    async def stopped(self, run: str) -> None:
-        """Stop the run: the event that says so may come later, or never."""
-        with suppress(NotFound):
-            await self.core.cancel(run, by=Actor("slack", "service"), reason="stopped in Slack")
-
-    def told(self, status: str) -> None:
-        self.sign.told(status)
-
-    def ended(self) -> None:
-        self.sign.begin()
 
 
 class Threads:
@@ -190,32 +156,24 @@ class Threads:
         """Show what there is until nothing works in the session; return the place if more is wanted by then."""
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
-        sheet = _Sheet(self._ledger, place)
-        sign = Sign(space, thread)
-        screen = ThreadScreen(space, thread, sheet, self._clock, _Ears(self._core, sign))
-        relay = Relay(
-            _UntilIdle(self._core, sign.begin),
-            screen,
-            self._clock,
-            session=place.session,
-            address=place.address,
-            sheet=sheet,
-        )
+        status = ThreadStatus(space, thread)
+        outbox = SlackOutbox(space, thread, self._ledger, place, self._clock, status=status, runs=self._core)
+        delivery = Delivery(_UntilIdle(self._core, status), outbox, self._clock, session=place.session)
         async with self._renewing(place):
             try:
-                await relay.run(after=place.shown)
-            except (GaveUp, NotFound) as error:  # the thread or the session is gone, or Slack takes nothing there
+                await delivery.run(after=place.shown)
+            except (GaveUp, NotFound) as error:  # the thread or the session is gone, or Slack refuses all messages
                 _log.warning("slack.given_up", session=place.session, reason=str(error))
             except BaseException:
-                await screen.settle(SETTLE)
-                await sign.drop()
+                await outbox.settle(SETTLE)
+                await status.drop()
                 raise
-            waits = any(run.status in ("waiting", "requires_action") for run in relay.body.runs)
-            await sign.end("suspended" if waits else "active")
-            if relay.body.seq <= place.shown and self._is_fresh(place):
+            waits = any(run.status in ("waiting", "requires_action") for run in delivery.body.runs)
+            await status.end("suspended" if waits else "active")
+            if delivery.body.seq <= place.shown and self._is_fresh(place):
                 await self._clock.sleep(1.0)
                 return await self._ledger.again(place)
-            seq = max(relay.body.seq, place.shown)
+            seq = max(delivery.body.seq, place.shown)
             return await self._ledger.rest(place, None if waits else seq, seen=seq)
 
     def _is_fresh(self, place: Place) -> bool:

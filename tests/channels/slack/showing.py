@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import aiohttp
 import pytest
@@ -12,10 +12,10 @@ import pytest
 from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
-from channels.base import Body, Entry, NotShown, Ref
+from channels.base import Body, Entry, NotShown
+from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, Place
-from channels.relay import Relay
-from channels.slack.outbound.deliver import ThreadScreen
+from channels.slack.outbound.outbox import SlackOutbox
 from channels.slack.testing import App, SlackStandIn
 from channels.slack.testing import Workspace as Team
 from channels.slack.thread import Thread
@@ -104,44 +104,32 @@ def typical() -> Log:
     return log
 
 
-@dataclass
-class Dying:
-    """A sheet of the ledger at whose *at*-th write the process dies, before or after it; 0: it lives."""
+class DyingLedger(Ledger):
+    """A ledger at whose *at*-th write of rows the process dies, before or after it; 0: it lives."""
 
-    ledger: Ledger
-    place: Place
     at: int = 0
     side: Side = "before"
     writes: int = 0
 
-    async def entries(self) -> list[Entry]:
-        return await self.ledger.entries(self.place)
-
-    async def put(self, *entries: Entry) -> None:
+    async def put(self, place: Place, *entries: Entry) -> None:
         self.writes += 1
         if self.writes == self.at and self.side == "before":
             raise Died
-        await self.ledger.put(self.place, *entries)
+        await super().put(place, *entries)
         if self.writes == self.at:
             raise Died
 
 
-class Watched:
-    """A screen that tells how often it was asked to show something, and heard the answer."""
+class CountingOutbox(SlackOutbox):
+    """An outbox that counts the pictures it was asked to show, once each was shown or refused."""
 
-    def __init__(self, screen: ThreadScreen) -> None:
-        self.screen, self.level = screen, Level()
-        self.limits = screen.limits
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self.level = Level()
 
-    async def post(self, address: str, body: Body, entry: Entry, /) -> Ref:
+    async def show(self, entry: Entry, body: Body, /) -> None:
         try:
-            return await self.screen.post(address, body, entry)
-        finally:
-            self.level.set(self.level.value + 1)
-
-    async def edit(self, ref: Ref, body: Body, entry: Entry, /) -> None:
-        try:
-            await self.screen.edit(ref, body, entry)
+            await super().show(entry, body)
         finally:
             self.level.set(self.level.value + 1)
 
@@ -151,7 +139,7 @@ class Steps:
     """The events of a log: each batch once the one before was shown, or all at once to who comes *late*."""
 
     log: Log
-    watched: Watched
+    outbox: CountingOutbox
     late: bool
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
@@ -162,7 +150,7 @@ class Steps:
         for n, batch in enumerate(self.log.batches[1:]):
             yield batch
             if n + 2 < len(self.log.batches):
-                await self.watched.level.reached(n + 1)
+                await self.outbox.level.reached(n + 1)
 
 
 @dataclass
@@ -176,8 +164,6 @@ class Showing:
     http: aiohttp.ClientSession
     thread: Thread
     stops: list[str] = field(default_factory=list[str])
-    ends: int = 0
-    statuses: list[str] = field(default_factory=list[str])
     space: Workspace | None = None
 
     def workspace(self) -> Workspace:
@@ -188,20 +174,20 @@ class Showing:
     async def live(self, log: Log, *, at: int = 0, side: Side = "before", late: bool = False) -> int | None:
         """Show *log* and return how often the ledger was written; None when the process died."""
         database = self.open_database()
-        ledger = Ledger(database, self.clock, "slack")
+        ledger = DyingLedger(database, self.clock, "slack")
+        ledger.at, ledger.side = at, side
         try:
             place = await ledger.claim_again(self.session)
             assert place is not None, "another process has it"
-            sheet = Dying(ledger, place, at, side)
-            watched = Watched(ThreadScreen(self.workspace(), self.thread, sheet, self.clock, self))
-            relay = Relay(Steps(log, watched, late), watched, self.clock, session=self.session, address="", sheet=sheet)
+            outbox = CountingOutbox(self.workspace(), self.thread, ledger, place, self.clock, status=self, runs=self)
+            delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
             try:
                 async with asyncio.timeout(30), ticking(self.clock):
-                    await relay.run(after=place.shown)
+                    await delivery.run(after=place.shown)
             except Died:
                 return None
-            assert await ledger.rest(place, relay.body.seq) is None
-            return sheet.writes
+            assert await ledger.rest(place, delivery.body.seq) is None
+            return ledger.writes
         finally:
             await database.close()
 
@@ -213,14 +199,14 @@ class Showing:
         assert await self.live(log, late=True) is not None
         return True
 
-    def ended(self) -> None:
-        self.ends += 1
+    def begin(self) -> None:
+        """Set no status: the tests of this file read messages only."""
 
-    async def stopped(self, run: str) -> None:
+    def note(self, status: str) -> None:
+        """Ignore *status*, as above."""
+
+    async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> None:
         self.stops.append(run)
-
-    def told(self, status: str) -> None:
-        self.statuses.append(status)
 
     @property
     def text(self) -> str:

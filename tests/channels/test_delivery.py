@@ -11,7 +11,8 @@ from agent_core import Actor, Decider, Decision, Fact, NotFound, Text, TextDelta
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.base import Limits, NotShown, Stop
-from channels.relay import Deferred, Relay, Segment, border, cut
+from channels.delivery import Deferred, Delivery, NullOutbox
+from channels.segments import Segment, border, cut
 from channels.view import EMPTY
 from tests.channels.logs import NAMES, Teller, expected, fold, golden
 from tests.channels.toy import Feed, Toy
@@ -25,7 +26,8 @@ class Stage:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.feed, self.toy, self.clock, self.tell = Feed(), Toy(limits), FakeClock(), Teller()
-        self.relay = Relay(self.feed, self.toy, self.clock, session="ses_1", address="toy:1")
+        outbox = NullOutbox(self.toy, "toy:1")
+        self.delivery = Delivery(self.feed, outbox, self.clock, session="ses_1")
         self._offsets: dict[str, int] = {}
 
     def ask(self, *bodies, run: str = "run_1") -> None:
@@ -65,7 +67,7 @@ async def stage() -> AsyncIterator[Open]:
 
     async def make(limits: Limits | None = None) -> Stage:
         made = Stage(limits)
-        tasks.append(asyncio.create_task(made.relay.run()))
+        tasks.append(asyncio.create_task(made.delivery.run()))
         return made
 
     yield make
@@ -77,7 +79,7 @@ async def stage() -> AsyncIterator[Open]:
 async def whole(stage: Stage) -> None:
     """Run a stage's relay from the first event to the last."""
     stage.feed.end()
-    await stage.relay.run()
+    await stage.delivery.run()
 
 
 async def test_the_first_text_is_shown_at_once(stage: Open):
@@ -156,7 +158,7 @@ async def test_a_wait_ends_a_segment():
     call = e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1)
     made.ask(made.said("May I?", stop="tools"), call, e.ToolPending(call="call_1", on="approval"))
     made.ask(e.RunWaiting(on=("approval",)))
-    running = asyncio.create_task(made.relay.run())
+    running = asyncio.create_task(made.delivery.run())
     await made.toy.times(1)
     bought = e.ToolCompleted(call="call_1", outcome="done", parts=(), truncated=False)
     made.ask(e.RunResumed(epoch=2, cause="approval"), bought, made.step("msg_3"))
@@ -253,7 +255,7 @@ async def test_a_relay_ends_with_the_error_of_its_port():
     made.say("a")
     made.feed.end(NotFound("session", "ses_1"))
     with pytest.raises(NotFound):
-        await made.relay.run(after=3)
+        await made.delivery.run(after=3)
     assert made.toy.now == {"m1": "a"}
     assert made.feed.after == 3
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
-from channels.slack.outbound.deliver import GaveUp
+from channels.slack.outbound.outbox import GaveUp
 from channels.slack.testing import Fault
 from tests.channels.slack.showing import Log, Open, Showing, typical, words
 
