@@ -16,7 +16,7 @@ _log = structlog.get_logger("parley.slack")
 
 @dataclass(slots=True)
 class Workspace:
-    """A workspace as this process knows it: *user* and *bot* are the app's ids, *missing* what was logged as missing."""
+    """A workspace as this process knows it: *user* and *bot* are the app's ids, *missing* what it was warned of."""
 
     team: str
     user: str

@@ -72,14 +72,20 @@ WRONG = (
     Wrong(Fault("deaf_socket", on="socket")),
 )
 Case = tuple[Wrong, ...]
+UNCERTAIN_APPEND: Case = (
+    Wrong(Fault("server_error", on="chat.appendStream", effect=True)),
+    Wrong(Fault("ratelimited", on="chat.stopStream", seconds=2)),
+)
+"""Two calls of one message: the append may not be repeated while the stream cannot be ended."""
 
 
 def cases(*, whole: bool) -> Iterator[Case]:
-    """Give each wrong alone, and pairs: all of them, or one with each wrong."""
+    """Yield each wrong alone, and pairs: all of them, or one with each wrong and the uncertain append."""
     yield from ((wrong,) for wrong in WRONG)
     if whole:
         yield from combinations_with_replacement(WRONG, 2)
         return
+    yield UNCERTAIN_APPEND
     heard = [wrong for wrong in WRONG if wrong.with_event or wrong.is_deaf]
     said = [wrong for wrong in WRONG if wrong not in heard]
     yield from ((wrong, heard[n % (len(heard) - 1)]) for n, wrong in enumerate(said))

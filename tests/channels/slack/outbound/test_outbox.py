@@ -73,6 +73,18 @@ async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
     assert at > 10
 
 
+@pytest.mark.parametrize("end", ["ratelimited", "request_lost"])
+async def test_an_uncertain_append_is_not_repeated_while_its_stream_cannot_be_ended(showing: Open, end):
+    """An append without an answer is followed by a stop and an update, however often the stop has to be retried."""
+    shown = await showing()
+    shown.stand_in.fault(Fault("server_error", on="chat.appendStream", effect=True))
+    shown.stand_in.fault(Fault(end, on="chat.stopStream", times=3))
+    assert await shown.live(typical())
+    assert is_right(shown)
+    assert len(shown.stand_in.called("chat.appendStream", "T0001")) == 1
+    assert len(shown.stand_in.called("chat.stopStream", "T0001")) == 4
+
+
 async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
     """Posts that are made and not answered, in a thread that cannot be read: at most one more, which says so."""
     shown = await showing()
