@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from channels.slack.outbound.text import escape, neutral, safe, unmasked
-from channels.slack.outbound.text_plain import Plain, plain
+from channels.slack.outbound.text import Plain, escape, neutral, plain, safe, unmasked
 from channels.slack.outbound.text_split import by_lines, pieces
 from channels.slack.web_api import limits
 

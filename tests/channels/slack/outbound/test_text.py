@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from channels.slack.outbound.text import BREAK, clean, escape, flowing, neutral, parsed, safe, unescape
-from channels.slack.outbound.text_plain import plain
+from channels.slack.outbound.text import BREAK, clean, escape, flowing, neutral, parsed, plain, safe, unescape
 from channels.slack.outbound.text_split import pieces
 
 # What Slack would obey: a mention, a date, a link whose label hides its address.
