@@ -47,7 +47,7 @@ class Sweep:
             try:
                 await self._look()
                 away = False
-            except ParleyError as error:  # the database is away, or Slack does not say who we are
+            except ParleyError as error:  # the database or Slack is unavailable
                 if not away:
                     _log.warning("slack.sweep_failed", sweep=self._name, error=str(error))
                 away = True

@@ -44,7 +44,7 @@ def fold(events: Sequence[Event], body: Body = EMPTY) -> Body:
 
 
 class Teller:
-    """Tells a session's events one by one, with the envelope filled in."""
+    """Makes a session's events one by one, with the envelope filled in."""
 
     def __init__(self, session: str = "ses_1") -> None:
         self._session = session

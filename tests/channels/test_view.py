@@ -23,19 +23,19 @@ def summary(body: Body) -> dict[str, Any]:
         {"role": said.role, "text": said.text, **({"partial": True} if said.partial else {})} for said in body.messages
     ]
     asked = {call.question.id: call.question for said in body.messages for call in said.calls if call.question}
-    told = {name: [each.status, each.arguments, each.by and each.by.id] for name, each in asked.items()}
-    approvals = {"approvals": told} if told else {}
+    known = {name: [each.status, each.arguments, each.by and each.by.id] for name, each in asked.items()}
+    approvals = {"approvals": known} if known else {}
     return {"transcript": transcript, "runs": {run.id: run.status for run in body.runs}, **approvals}
 
 
 def settled(body: Body) -> Body:
-    """Return *body* without what only the way to it tells: the last try that wrote, and where *past* ends."""
+    """Return *body* without what depends on the path to it: the last attempt that wrote, and where *past* ends."""
     plain = tuple(replace(said, epoch=0, attempt=0) for said in body.past + body.recent)
     return replace(body, past=plain, recent=())
 
 
 def joined(events: list[Event], at: int, body: Body) -> list[Event]:
-    """Return what a reader who knows *body* is told when it joins after event *at*.
+    """Return the events that a reader with *body* receives when it joins after event *at*.
 
     These are the facts that it lacks, each part of the open message as one delta from offset 0, then the rest.
     """
@@ -75,14 +75,14 @@ def test_a_golden_log_folds_to_what_every_fold_agrees_on(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_facts_alone_give_the_same_picture(name):
-    """A reader who comes after the end, and so misses every live event, sees the same."""
+    """A reader that joins after the end, without any live event, has the same picture."""
     facts = [each for each in golden(name) if isinstance(each, Fact)]
     assert settled(fold(facts)) == settled(fold(golden(name)))
 
 
 @given(data=st.data(), name=st.sampled_from(NAMES))
 def test_a_log_read_in_two_goes_is_the_log(data, name):
-    """Wherever a reader leaves and wherever it joins again, it ends with the picture of one who never left."""
+    """Wherever a reader leaves and rejoins, it ends with the picture of one that never left."""
     events = golden(name)
     join = data.draw(st.integers(0, len(events)))
     leave = data.draw(st.integers(0, join))
@@ -92,7 +92,7 @@ def test_a_log_read_in_two_goes_is_the_log(data, name):
 
 @given(data=st.data(), name=st.sampled_from(NAMES))
 def test_overlapping_reads_are_harmless(data, name):
-    """A fact that is told twice, and what was told between, changes nothing."""
+    """A duplicate fact, and the events between, change nothing."""
     events = golden(name)
     start, end = sorted((data.draw(st.integers(0, len(events))), data.draw(st.integers(0, len(events)))))
     again = [each for each in events[start:end] if isinstance(each, Fact)]
@@ -123,7 +123,7 @@ def test_growing_a_long_text_copies_none_of_it():
 
 
 def test_a_newer_try_clears_what_an_older_one_wrote():
-    """A higher epoch or attempt starts the message afresh, and the older one is not heard any more."""
+    """A higher epoch or attempt starts the message afresh, and deltas of the older one are ignored."""
     tell = Teller()
     body = fold([tell(started()), tell(delta("half a th", 0)), tell(delta("Whole.", 0, attempt=2))])
     assert last(body).text == "Whole."
@@ -155,7 +155,7 @@ def test_a_call_of_a_message_that_tells_of_none_stands_below_it():
 
 
 def test_a_message_waits_until_a_step_takes_it():
-    """A queued and a steered message stand last until their step, then where it took them."""
+    """A queued and a steered message are last until their step, then where it took them."""
     for name in ("queued", "steered"):
         events = golden(name)
         at = next(n for n, each in enumerate(events) if each.type == "message.received" and n > 2)
@@ -177,7 +177,7 @@ def test_a_message_whose_run_ended_before_a_step_is_not_lost():
 
 @pytest.mark.parametrize("name", ["stopped_queue", "stopped_adopted"])
 def test_after_a_stop_nothing_waits(name):
-    """What a Stop clears stands behind what was taken, be it queued, joined to the run, or left to a run that waits."""
+    """Messages that a Stop clears follow those that were taken: queued, added to the run, or left to a waiting run."""
     body = fold(golden(name))
     assert not body.waiting
     assert body.active is None
@@ -186,7 +186,7 @@ def test_after_a_stop_nothing_waits(name):
 
 
 def test_what_is_cancelled_in_the_queue_ends_no_message_of_the_run_at_work():
-    """The run at work goes on in its message, which says nothing of those that were cancelled behind it."""
+    """The active run continues in its message, which does not show those that were cancelled in the queue."""
     events = golden("stopped_queue")
     at = next(n for n, each in enumerate(events) if each.type == "run.cancelling" and each.run == "run_1")
     body = fold(events[:at])
@@ -196,7 +196,7 @@ def test_what_is_cancelled_in_the_queue_ends_no_message_of_the_run_at_work():
     assert [run.id for run in cut(body, Segment()).runs] == ["run_1"]
 
 
-def test_of_runs_that_are_cancelled_in_the_queue_the_last_tells():
+def test_of_several_runs_cancelled_in_the_queue_the_last_has_a_border():
     """Where none is at work, as many as are cancelled give one message that says so."""
     tell, start = Teller(), []
     for n in (1, 2):
@@ -224,7 +224,7 @@ def test_a_deleted_message_is_gone_or_empty():
 
 
 def test_a_wait_and_an_end_draw_a_border():
-    """What follows a wait or the end of a run stands in a message of its own."""
+    """Text after a wait or the end of a run is in a message of its own."""
     tell = Teller()
     body = fold([tell(received("one")), tell(e.RunQueued()), tell(started(takes=(1,)))])
     waiting = view(body, tell(e.RunWaiting(on=("client",))))
@@ -250,7 +250,7 @@ def test_the_active_run_is_the_one_that_works():
     assert (only_queued.active.id, only_queued.active.active) == ("run_1", False)
 
 
-def test_cancelling_is_told_before_the_end():
+def test_cancelling_is_shown_before_the_end():
     """Between the Stop and the end of its run a Body says so."""
     events = golden("cancel")
     at = next(n for n, each in enumerate(events) if each.type == "run.cancelling")
@@ -258,7 +258,7 @@ def test_cancelling_is_told_before_the_end():
     assert not fold(events).runs[0].cancelling
 
 
-def test_an_imported_message_stands_where_it_was_told():
+def test_an_imported_message_is_shown_in_order():
     """A message of the history that a run brought along is shown as it is."""
     tell = Teller()
     said = e.MessageCompleted(message="msg_0", role="user", parts=(Text("Before."),), stop="done")
@@ -266,7 +266,7 @@ def test_an_imported_message_stands_where_it_was_told():
 
 
 def test_reasoning_and_calls_hold_their_place_and_are_not_text():
-    """Parts other than text keep the index of the text behind them and show nothing."""
+    """Parts other than text keep the index of the text after them and show nothing."""
     tell = Teller()
     thought = e.ReasoningDelta(message="msg_2", part=0, epoch=1, attempt=1, offset=0, text="Hm.")
     body = fold([tell(thought), tell(delta("Yes.", 0, part=2))])
@@ -275,7 +275,7 @@ def test_reasoning_and_calls_hold_their_place_and_are_not_text():
 
 
 def test_what_is_unknown_is_passed_over():
-    """An event of a later version, of a child run, or of a call nobody knows changes at most `seq`."""
+    """An event of a later version, of a child run, or of an unknown call changes at most `seq`."""
     tell = Teller()
     frame = {"session": "ses_1", "run": "run_1", "parent_run": None, "time": "2026-01-05T09:00:00.001Z"}
     later = event({**frame, "seq": 7, "type": "poem.recited", "data": {"lines": 3}})
@@ -293,8 +293,8 @@ def test_a_fact_without_a_run_changes_no_run():
     assert body == Body(seq=2)
 
 
-def test_a_late_word_about_an_old_message_is_heard():
-    """What is told of a message that changes no more by the rule still does: a call's end, a border, a correction."""
+def test_a_late_event_changes_an_old_message():
+    """A message of *past* can still change: the end of a call, a border, a correction."""
     tell = Teller()
     asked = e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1)
     first = e.MessageCompleted(message="msg_2", role="assistant", parts=(Text("One."),), stop="tools")

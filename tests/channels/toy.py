@@ -1,4 +1,4 @@
-"""A toy channel: it remembers what it was asked to show, and refuses when told to."""
+"""A toy channel: it records what it was asked to show, and refuses on request."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a message of Slack shows of an answer: its texts and the use of tools in order, and how it ended; pure."""
+"""What a message of Slack shows of an answer: its texts and tool calls in order, and how it ended; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The use of a tool: *details* are its latest progress, *output* is how it ended if not well."""
+    """A tool call: *details* are its latest progress, *output* is how it ended unless it succeeded."""
 
     key: str
     title: str
@@ -49,7 +49,7 @@ class Task:
     output: str = ""
 
     def chunk(self, before: "Task | None") -> Json:
-        """Return the task as a chunk of a stream that shows it as it was *before*: Slack adds what is said again."""
+        """Return the task as a chunk of a stream that shows it as it was *before*: Slack appends repeated fields."""
         given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
         if self.details and (before is None or before.details != self.details):
             given["details"] = self.details
@@ -68,9 +68,9 @@ Item = Words | Task
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One message: its *items* in order, a *notice* below them, and the run to ask about, if it ended well.
+    """One message: its *items* in order, a *notice* below them, and the run to ask *feedback* on, if it succeeded.
 
-    *status* is that of Slack's session once a *closed* message stands; *run* is the one that it shows.
+    *status* is that of Slack's session after a *closed* message; *run* is the one that it shows.
     """
 
     items: tuple[Item, ...]
@@ -86,7 +86,7 @@ class Picture:
         return sum(len(item.text) for item in self.items if isinstance(item, Words))
 
     def rows(self) -> list[Json]:
-        """Return the blocks that stand below a stream."""
+        """Return the blocks below a stream."""
         if self.notice:
             return [block for made in payloads("", notice=self.notice, feedback=self.feedback) for block in made.blocks]
         return [feedback_row(self.feedback)] if self.feedback is not None else []
@@ -112,11 +112,11 @@ class Picture:
 def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
     """Return what a message shows of *body*."""
     items: list[Item] = []
-    said = [each for each in body.recent if each.role == "assistant"]
+    messages = [each for each in body.recent if each.role == "assistant"]
     run = body.runs[-1] if body.runs else None
     text_before = False
     continues = False
-    for each in said:
+    for each in messages:
         grows = each.open and not body.closed
         text = (flowing if grows else safe)(each.text, allow_mentions=allow_mentions)
         if text.strip():
@@ -127,7 +127,7 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
     if run is None or not any(each.border for each in body.recent):
         return Picture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
-    answered = run.status == "completed" and bool(said) and not said[-1].calls
+    answered = run.status == "completed" and bool(messages) and not messages[-1].calls
     waits = run.status in ("waiting", "requires_action")
     return Picture(
         tuple(items),

@@ -1,9 +1,9 @@
 """Text on its way to Slack and from it: nothing that a model, a tool or a name wrote notifies people or forges syntax.
 
 Markdown goes out through `safe`, while it still grows through `flowing`; other words through `neutral`, and `escape`
-where the target is mrkdwn. What is added is a sign without width behind the character that would begin a marker, so
-no word is lost. What is done to a place depends only on a little of what follows it: so a text that grows, cut where
-`flowing` cuts it, begins with what was sent before.
+where the target is mrkdwn. A character without width is added after the one that would begin a marker, so no word is
+lost. A change depends only on a few characters that follow, so a growing text, cut where `flowing` cuts it, begins with
+what was sent before.
 """
 
 import re
@@ -18,7 +18,7 @@ from markdown_it.token import Token
 
 BREAK = "\u200b"
 NESTING = 40
-"""How deep blocks may nest; the parser leaves out what lies deeper, and then a text is taken literally."""
+"""The maximal depth of blocks; the parser drops deeper ones, so such a text is taken literally."""
 
 _AHEAD = 512  # characters in which a link's address shows what it is; a longer one is taken for the worst
 _LINE_END = re.compile(r"\r\n?")
@@ -68,7 +68,7 @@ def clean(text: str) -> str:
 
 
 def neutral(text: str, *, allow_mentions: bool = False) -> str:
-    """Return *text* so that in Markdown and mrkdwn alike it notifies nobody and is no syntax of Slack's own.
+    """Return *text* so that in Markdown and mrkdwn it mentions no one and contains no syntax of Slack's own.
 
     With *allow_mentions* a mention of one user passes, never one of many.
     """
@@ -83,7 +83,7 @@ def safe(markdown: str, *, allow_mentions: bool = False) -> str:
 def flowing(markdown: str, *, allow_mentions: bool = False) -> str:
     """Return as much of `safe(markdown)` as may be shown while *markdown* still grows.
 
-    What is returned for a longer text begins with it, or is a beginning of it: send what lies behind the sent.
+    Of two results for a growing text one is a prefix of the other, so the difference can be appended.
     """
     return safe(markdown[: sendable(markdown)], allow_mentions=allow_mentions)
 
@@ -94,7 +94,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str, names: Mapping[str, str] | None = None) -> str:
-    """Return the words of inbound mrkdwn; *names* tells how users, channels and groups are called, by id."""
+    """Return the words of inbound mrkdwn; *names* maps ids of users, channels and groups to names."""
     words = _INBOUND.sub(partial(_readable, names or {}), text)
     for entity, sign in _ENTITIES:
         words = words.replace(entity, sign)
@@ -133,7 +133,7 @@ def code_lines(markdown: str) -> set[int]:
 
 
 def _with_host(found: re.Match[str]) -> str:
-    if found["url"] is None:  # the address is on the next line, out of sight of a text that grows: no link
+    if found["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
         return f"]\\{found['late']}"
     host = host_of(unescapeAll(found["url"]).replace(BREAK, ""))
     label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
@@ -154,7 +154,7 @@ def host_of(url: str) -> str:
 
 # ---- text that still grows --------------------------------------------------------------------------
 
-_HOLD = 400  # characters that an open marker may hold back; a sign that stands alone does not stop the text
+_HOLD = 400  # characters that an open marker may hold back; a lone marker does not stop the text
 _TRIES = 16
 _BLOCK_BEGUN = re.compile(r"[\s>#*+\-=_\d.)]*(?:[`~]+[^`]*)?$|[ \t>*+\-\d.)]*\[[^\]]*\]?:?$")
 _FENCE_BEGUN = re.compile(r"[\s>*+\-\d.)]*(?:[`~]|$)")
@@ -207,7 +207,7 @@ def settled_in(line: str) -> int:
 
 
 def _signs(line: str) -> Iterator[tuple[str, int]]:
-    """Give the signs of *line* that may open or close something."""
+    """Yield the markers of *line* that may open or close something."""
     for found in _INLINE.finditer(line):
         match found.lastgroup:
             case "code" | "open":
@@ -243,7 +243,7 @@ def plain(markdown: str) -> list[Plain]:
 
 @dataclass(slots=True)
 class _Twin:
-    """Reads tokens; *_margin* is what stands before a line: of each open list item and quote, first and then."""
+    """Reads tokens; *_margin* holds the prefixes of the first line and of the rest, per open list item and quote."""
 
     _blocks: list[Plain] = field(default_factory=list[Plain])
     _lines: list[str] = field(default_factory=list[str])

@@ -28,16 +28,16 @@ from tests.conftest import Fresh, OpenDatabase
 ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
 SOON = 61.0
-"""Seconds that somebody of ours may wait."""
+"""The longest wait of the code under test, in seconds."""
 Side = Literal["before", "after"]
 
 
 class Died(BaseException):
-    """The process is gone, in the middle of what it did."""
+    """The process was killed in the middle of its work."""
 
 
 class Log:
-    """What happens in a session, as batches that come one after the other, and as facts for who comes later."""
+    """The events of a session, in batches, and as facts for a later reader."""
 
     def __init__(self) -> None:
         self.tell = Teller()
@@ -136,7 +136,7 @@ class CountingOutbox(SlackOutbox):
 
 @dataclass
 class Steps:
-    """The events of a log: each batch once the one before was shown, or all at once to who comes *late*."""
+    """The events of a log: each batch once the one before was shown, or all at once to a *late* reader."""
 
     log: Log
     outbox: CountingOutbox
@@ -177,7 +177,7 @@ class Showing:
         ledger = DyingLedger(database, self.clock, "slack")
         ledger.at, ledger.side = at, side
         try:
-            place = await ledger.claim_again(self.session)
+            place = await ledger.claim_session(self.session)
             assert place is not None, "another process has it"
             outbox = CountingOutbox(self.workspace(), self.thread, ledger, place, self.clock, status=self, runs=self)
             delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
@@ -192,7 +192,7 @@ class Showing:
             await database.close()
 
     async def killed_and_taken_over(self, log: Log, at: int, side: Side) -> bool:
-        """Show *log* by a process that dies at a write, and then by another one; tell whether the first one died."""
+        """Show *log* by a process that dies at a write, and then by another one; return whether the first one died."""
         if await self.live(log, at=at, side=side) is not None:
             return False
         self.clock.advance(LEASE / 1000 + 1)
@@ -210,7 +210,7 @@ class Showing:
 
     @property
     def text(self) -> str:
-        """What a person reads of the answer, message by message."""
+        """The visible text of the answer, message by message."""
         return "\n---\n".join(each.text for each in self.answers)
 
     @property
@@ -250,9 +250,9 @@ async def showing(fresh: Fresh) -> AsyncIterator[Open]:
 
 @asynccontextmanager
 async def ticking(clock: FakeClock) -> AsyncIterator[None]:
-    """Let nobody wait for what comes soon: time goes to the next deadline whenever somebody sleeps.
+    """Advance the clock to the next deadline whenever a task sleeps, if it is near.
 
-    What is further off is the stand-in's: deliveries of events that are tried again.
+    Deadlines further off are the stand-in's: retries of event deliveries.
     """
 
     async def tick() -> None:
@@ -261,7 +261,7 @@ async def ticking(clock: FakeClock) -> AsyncIterator[None]:
             if clock.ahead <= SOON:
                 await clock.advance_to_next()
             else:
-                await asyncio.sleep(0)  # nobody tells when somebody lies down to sleep for less
+                await asyncio.sleep(0)  # there is no event for a task that begins a shorter sleep
 
     task = asyncio.create_task(tick())
     try:

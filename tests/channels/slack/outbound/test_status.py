@@ -1,4 +1,4 @@
-"""The sign above a thread: whatever meets what, it does not stay on `processing`."""
+"""The status of a thread: in whatever order calls arrive, it does not stay on `processing`."""
 
 import asyncio
 from typing import Any
@@ -38,8 +38,8 @@ def sign(api: Any, *, loading: tuple[str, ...] = (), pacer: Pacer | None = None)
     return ThreadStatus(space, Thread("T0001", "CGENERAL", "1.0", "UANN", "T0001", loading=loading))
 
 
-async def test_processing_that_is_on_its_way_when_a_stream_ends_is_ended_anew():
-    """Slack may take the two in any order; so the end is said once more behind them."""
+async def test_a_pending_processing_is_overridden_after_a_stream_ended():
+    """Slack may execute the two in any order, so the end is sent once more after them."""
     api = Slow()
     made = sign(api)
     made.begin()
@@ -50,8 +50,8 @@ async def test_processing_that_is_on_its_way_when_a_stream_ends_is_ended_anew():
     assert api.said == ["processing", "active"]
 
 
-async def test_what_a_stream_said_last_is_not_said_again():
-    """An end costs no call of its own when the stream has told it, and nothing is said of what never began."""
+async def test_a_status_set_by_a_stream_is_not_set_again():
+    """No call is made for an end that the stream has set, nor for a status that never began."""
     api = Slow()
     api.go.set()
     made = sign(api)
@@ -63,8 +63,8 @@ async def test_what_a_stream_said_last_is_not_said_again():
     assert api.said == ["processing"]
 
 
-async def test_words_for_working_that_are_on_their_way_when_a_stream_ends_are_ended_anew():
-    """Slack sets `processing` with them, too: the end is said once more behind them."""
+async def test_pending_loading_texts_are_overridden_after_a_stream_ended():
+    """Slack sets `processing` with them, too, so the end is sent once more after them."""
     api = Slow()
     api.go.set()
     made = sign(api, loading=("Looking",))
