@@ -43,7 +43,7 @@ def fold(events: Sequence[Event], body: Body = EMPTY) -> Body:
     return body
 
 
-class Teller:
+class Emitter:
     """Makes a session's events one by one, with the envelope filled in."""
 
     def __init__(self, session: str = "ses_1") -> None:

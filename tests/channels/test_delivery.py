@@ -14,7 +14,7 @@ from channels.base import Limits, NotShown, Stop
 from channels.delivery import Deferred, Delivery, NullOutbox
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY
-from tests.channels.logs import NAMES, Teller, expected, fold, golden
+from tests.channels.logs import NAMES, Emitter, expected, fold, golden
 from tests.channels.toy import Feed, Toy
 
 ANN = Actor("ann", "user")
@@ -25,17 +25,17 @@ class Stage:
     """A delivery between a feed and a toy channel, on a clock moved by hand."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.feed, self.toy, self.clock, self.tell = Feed(), Toy(limits), FakeClock(), Teller()
+        self.feed, self.toy, self.clock, self.emit = Feed(), Toy(limits), FakeClock(), Emitter()
         outbox = NullOutbox(self.toy, "toy:1")
         self.delivery = Delivery(self.feed, outbox, self.clock, session="ses_1")
         self._offsets: dict[str, int] = {}
 
     def ask(self, *bodies, run: str = "run_1") -> None:
-        self.feed.push(*(self.tell(body, run) for body in bodies))
+        self.feed.push(*(self.emit(body, run) for body in bodies))
 
     def start(self, message: str = "msg_2", run: str = "run_1") -> None:
         asked = e.MessageReceived(message=f"{message}?", actor=ANN, parts=(Text("?"),))
-        taken = self.tell(asked, run)
+        taken = self.emit(asked, run)
         assert isinstance(taken, Fact)
         self.feed.push(taken)
         self.ask(e.RunQueued(), e.RunStarted(epoch=1), self.step(message, taken.seq), run=run)
@@ -274,13 +274,13 @@ async def test_a_golden_log_is_shown_whole_after_a_restart(name):
 @given(data=st.data(), text=st.text(alphabet="ab \n", max_size=60), limit=st.integers(1, 15))
 def test_segments_give_the_text_without_loss(data, text, limit):
     """However a text grows, its segments fit the limit, keep their borders, and joined are the text."""
-    tell, limits, body, segments = Teller(), Limits(1.0, limit), EMPTY, [Segment()]
+    emit, limits, body, segments = Emitter(), Limits(1.0, limit), EMPTY, [Segment()]
     shown = 0
     while shown < len(text):
         size = data.draw(st.integers(1, len(text)))
         delta = TextDelta(message="m", part=0, epoch=1, attempt=1, offset=shown, text=text[shown : shown + size])
         shown += size
-        body = fold([tell(delta)], body)
+        body = fold([emit(delta)], body)
         while (end := border(body, segments[-1], limits)) is not None:
             segments[-1:] = [Segment(segments[-1].start, end), Segment(end)]
     pictures = ["".join(said.text for said in cut(body, segment).recent) for segment in segments]

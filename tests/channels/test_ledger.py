@@ -109,7 +109,9 @@ async def test_a_waiting_place_keeps_its_messages(ledger: Ledger, session: str):
     assert [entry.ref for entry in await ledger.entries(woken)] == ["17.1"]
 
 
-async def test_released_places_can_be_claimed_at_once(database: Database, clock: FakeClock, ledger: Ledger, session: str):
+async def test_released_places_can_be_claimed_at_once(
+    database: Database, clock: FakeClock, ledger: Ledger, session: str
+):
     """After an orderly stop no process waits for the lease to expire."""
     await ledger.want(session, "slack:1", {})
     assert await ledger.claim()
@@ -117,7 +119,9 @@ async def test_released_places_can_be_claimed_at_once(database: Database, clock:
     assert await Ledger(database, clock, "slack").claim(session)
 
 
-async def test_a_process_that_is_alone_expires_all_leases(database: Database, clock: FakeClock, ledger: Ledger, session: str):
+async def test_a_process_that_is_alone_expires_all_leases(
+    database: Database, clock: FakeClock, ledger: Ledger, session: str
+):
     """Where there is one process at a time, the next one claims at once what a killed one owned."""
     await ledger.want(session, "slack:1", {})
     assert await ledger.claim()

@@ -186,7 +186,7 @@ class Story:
         for message, text in texts.items():
             delta = cast("TextDelta", last[message].body)
             body = TextDelta(message=message, part=0, epoch=delta.epoch, attempt=delta.attempt, offset=0, text=text)
-            yield self.log.tell(body)
+            yield self.log.emit(body)
 
 
 @dataclass

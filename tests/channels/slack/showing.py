@@ -22,7 +22,7 @@ from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace
-from tests.channels.logs import Teller
+from tests.channels.logs import Emitter
 from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("ann", "user")
@@ -40,18 +40,18 @@ class Log:
     """The events of a session, in batches, and as facts for a later reader."""
 
     def __init__(self) -> None:
-        self.tell = Teller()
+        self.emit = Emitter()
         self.batches: list[list[Event]] = []
         self._offsets: dict[tuple[str, int], int] = {}
 
     def add(self, *bodies: e.Body) -> None:
-        self.batches.append([self.tell(body) for body in bodies])
+        self.batches.append([self.emit(body) for body in bodies])
 
     def ask(self, text: str) -> None:
-        asked = self.tell(e.MessageReceived(message="msg_1", actor=ANN, parts=(Text(text),)))
+        asked = self.emit(e.MessageReceived(message="msg_1", actor=ANN, parts=(Text(text),)))
         assert isinstance(asked, Fact)
         started = e.StepStarted(n=1, attempt=1, message="msg_2", takes=(asked.seq,), snapshot="sha256:1")
-        self.batches.append([asked, *(self.tell(body) for body in (e.RunQueued(), e.RunStarted(epoch=1), started))])
+        self.batches.append([asked, *(self.emit(body) for body in (e.RunQueued(), e.RunStarted(epoch=1), started))])
 
     def say(self, *pieces: str, message: str = "msg_2", epoch: int = 1) -> None:
         for piece in pieces:

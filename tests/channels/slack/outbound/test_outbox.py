@@ -44,7 +44,7 @@ async def test_each_progress_text_of_a_tool_is_shown_once(showing: Open):
     shown = await showing()
     log = typical()
     reported = ("row 1", "row 1", "row 2 of <!channel>")
-    log.batches[4:4] = [[log.tell(e.ToolProgress(call="call_1", text=text))] for text in dict.fromkeys(reported)]
+    log.batches[4:4] = [[log.emit(e.ToolProgress(call="call_1", text=text))] for text in dict.fromkeys(reported)]
     assert await shown.live(log)
     sent = [chunk for call in shown.stand_in.called("chat.appendStream", "T0001") for chunk in call.arguments["chunks"]]
     details = [chunk["details"] for chunk in sent if "details" in chunk]
@@ -163,7 +163,7 @@ async def test_a_long_tool_does_not_keep_a_stream_beyond_its_age(showing: Open):
     """While a tool runs for minutes its stream is ended in time, and the answer continues in a new one."""
     shown = await showing()
     log = typical()
-    working = [[log.tell(e.ToolProgress(call="call_1", text=f"row {n}"))] for n in range(9)]
+    working = [[log.emit(e.ToolProgress(call="call_1", text=f"row {n}"))] for n in range(9)]
     log.batches[4:4] = working
     assert await shown.live(_Slowly(log, shown.clock, seconds=32.0))
     codes = [(call.answer or {}).get("error") for call in shown.stand_in.calls]

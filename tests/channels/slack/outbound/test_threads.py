@@ -116,9 +116,7 @@ async def test_a_question_is_answered_in_its_thread(open_database: OpenDatabase,
         assert one.threads._showing == {}
 
 
-async def test_an_answer_of_a_killed_process_is_shown_by_another(
-    open_database: OpenDatabase, stand_in: SlackStandIn
-):
+async def test_an_answer_of_a_killed_process_is_shown_by_another(open_database: OpenDatabase, stand_in: SlackStandIn):
     """Killed after a message was received and before anything was shown: the next process answers it, once."""
     async with process(open_database, stand_in, lambda _: (pause(asyncio.Event()),)) as one:
         await one.threads._sweep.stop()

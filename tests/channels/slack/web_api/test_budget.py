@@ -143,7 +143,7 @@ Calls = st.lists(st.tuples(st.integers(0, 9_000), st.sampled_from(["C1", "C2"]))
 
 @given(Calls)
 def test_whatever_is_asked_the_rates_hold(asked: list[tuple[int, str]]):
-    """No window of a minute has more calls than the rate, no channel two in a second, and after each wait the call is allowed."""
+    """No window has more calls than the rate, no channel two posts a second, and after its wait a call is allowed."""
     rate, now = 7, 0
     budget = Budget(rate=lambda _: rate)
     taken: deque[tuple[int, str]] = deque()
