@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
-from channels.base import Body, Entry, Limits, Question, Ref, Stop
+from channels.base import Body, Limits, Question, Ref, Stop
 from channels.plain import asked, end_of, ended, harmless, keys, one_line, read_arguments
 
 ADDRESS = "terminal:1"
@@ -47,14 +47,14 @@ class Terminal:
             return vote
         return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key")) if text else None
 
-    async def post(self, address: str, body: Body, _entry: Entry) -> Ref:
+    async def post(self, address: str, body: Body) -> Ref:
         if self._live and self._ref:
             self._write("\n")
         self._ref, self._plain, self._closed = Ref(f"{address}:{new_id('msg')}"), "", False
         self._show(body)
         return self._ref
 
-    async def edit(self, ref: Ref, body: Body, _entry: Entry) -> None:
+    async def edit(self, ref: Ref, body: Body) -> None:
         if ref == self._ref:  # what was printed above it cannot be reached any more
             self._show(body)
 

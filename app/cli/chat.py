@@ -26,9 +26,8 @@ from agent_core import (
 )
 from app.cli.remote import Remote, running_server
 from app.settings import Settings, load_settings
-from channels import relay
 from channels.base import Stop
-from channels.relay import Relay
+from channels.delivery import Delivery, EventSource, NullOutbox
 from channels.terminal import ADDRESS, Terminal
 
 HELP = "(/stop or Ctrl-C stops the answer, /new begins anew, /quit or Ctrl-D leaves)"
@@ -44,7 +43,7 @@ class Desk(Protocol):
     async def decide(self, decision: Decision, /) -> object: ...
 
 
-class Port(relay.Port, Protocol):
+class Port(EventSource, Protocol):
     """What a conversation needs of the core, in this process or over HTTP."""
 
     @property
@@ -93,7 +92,7 @@ async def answer(port: Port, terminal: Terminal, clock: Clock, session: str, lin
         raise InvalidInput("message", "there is nothing to answer in it; write a few words.")
     terminal.typed(line)
     run = (await port.receive(session, inbound)).run
-    answering = Relay(_OneRun(port, run), terminal, clock, session=session, address=ADDRESS)
+    answering = Delivery(_OneRun(port, run), NullOutbox(terminal, ADDRESS), clock, session=session)
     showing = asyncio.create_task(answering.run())
     try:
         await asyncio.shield(showing)
@@ -113,7 +112,7 @@ async def converse(
 ) -> None:
     """Show *session* and post what is typed, until the lines end; `/new` goes on in a new session."""
     while True:
-        showing = Relay(port, terminal, clock, session=session, address=ADDRESS)
+        showing = Delivery(port, NullOutbox(terminal, ADDRESS), clock, session=session)
         tasks = (
             asyncio.create_task(_obey(port, terminal, lines, showing, session)),
             asyncio.create_task(showing.run()),
@@ -131,7 +130,7 @@ async def converse(
         terminal.tell(f"(a new conversation: {session})")
 
 
-async def _obey(port: Port, terminal: Terminal, lines: AsyncIterator[str], showing: Relay, session: str) -> bool:
+async def _obey(port: Port, terminal: Terminal, lines: AsyncIterator[str], showing: Delivery, session: str) -> bool:
     """Do what each line asks for; tell whether a new session is wanted after the last one."""
     async for line in lines:
         if line.strip() in ("/quit", "/new"):
@@ -156,7 +155,7 @@ async def _obey(port: Port, terminal: Terminal, lines: AsyncIterator[str], showi
 
 
 class _OneRun:
-    """The events of one run, where a relay looks for those of its session."""
+    """The events of one run, as the source of a delivery."""
 
     def __init__(self, port: Port, run: str) -> None:
         self._port, self._run = port, run

@@ -1,4 +1,4 @@
-"""How a relay shows a session: its pace, its segments, its borders."""
+"""How a delivery shows a session: its pace, its segments, its borders."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,9 +11,10 @@ from agent_core import Actor, Decider, Decision, Fact, NotFound, Text, TextDelta
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.base import Limits, NotShown, Stop
-from channels.relay import Deferred, Relay, Segment, border, cut
+from channels.delivery import Deferred, Delivery, NullOutbox
+from channels.segments import Segment, border, cut
 from channels.view import EMPTY
-from tests.channels.logs import NAMES, Teller, expected, fold, golden
+from tests.channels.logs import NAMES, Emitter, expected, fold, golden
 from tests.channels.toy import Feed, Toy
 
 ANN = Actor("ann", "user")
@@ -21,19 +22,20 @@ USAGE = e.Usage(None, None, None, None, None, None)
 
 
 class Stage:
-    """A relay between a feed and a toy channel, on a clock moved by hand."""
+    """A delivery between a feed and a toy channel, on a clock moved by hand."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.feed, self.toy, self.clock, self.tell = Feed(), Toy(limits), FakeClock(), Teller()
-        self.relay = Relay(self.feed, self.toy, self.clock, session="ses_1", address="toy:1")
+        self.feed, self.toy, self.clock, self.emit = Feed(), Toy(limits), FakeClock(), Emitter()
+        outbox = NullOutbox(self.toy, "toy:1")
+        self.delivery = Delivery(self.feed, outbox, self.clock, session="ses_1")
         self._offsets: dict[str, int] = {}
 
     def ask(self, *bodies, run: str = "run_1") -> None:
-        self.feed.push(*(self.tell(body, run) for body in bodies))
+        self.feed.push(*(self.emit(body, run) for body in bodies))
 
     def start(self, message: str = "msg_2", run: str = "run_1") -> None:
         asked = e.MessageReceived(message=f"{message}?", actor=ANN, parts=(Text("?"),))
-        taken = self.tell(asked, run)
+        taken = self.emit(asked, run)
         assert isinstance(taken, Fact)
         self.feed.push(taken)
         self.ask(e.RunQueued(), e.RunStarted(epoch=1), self.step(message, taken.seq), run=run)
@@ -60,12 +62,12 @@ Open = Callable[..., Awaitable[Stage]]
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Open]:
-    """Open a stage whose relay runs; it is ended with the test."""
+    """Open a stage with a running delivery; it is cancelled with the test."""
     tasks: list[asyncio.Task[None]] = []
 
     async def make(limits: Limits | None = None) -> Stage:
         made = Stage(limits)
-        tasks.append(asyncio.create_task(made.relay.run()))
+        tasks.append(asyncio.create_task(made.delivery.run()))
         return made
 
     yield make
@@ -75,13 +77,13 @@ async def stage() -> AsyncIterator[Open]:
 
 
 async def whole(stage: Stage) -> None:
-    """Run a stage's relay from the first event to the last."""
+    """Run a stage's delivery from the first event to the last."""
     stage.feed.end()
-    await stage.relay.run()
+    await stage.delivery.run()
 
 
 async def test_the_first_text_is_shown_at_once(stage: Open):
-    """Nothing is posted for a run that has not spoken, and its first text does not wait."""
+    """Nothing is posted for a run without text, and its first text is posted at once."""
     made = await stage()
     made.start()
     made.say("Hel")
@@ -105,7 +107,7 @@ async def test_edits_are_coalesced_to_the_pace_of_the_place(stage: Open):
     assert [each.text for each in made.toy.shown] == ["a", "abcdef"]
 
 
-async def test_after_a_silence_an_edit_waits_for_nothing(stage: Open):
+async def test_after_a_pause_an_edit_is_immediate(stage: Open):
     """Text that comes later than `edit_every` after the last edit is shown as it comes."""
     made = await stage()
     made.start()
@@ -129,7 +131,7 @@ async def test_the_end_is_shown_at_once(stage: Open):
     assert [(each.text, each.closed) for each in made.toy.shown] == [("a", False), ("abc", True)]
 
 
-async def test_the_last_state_is_shown_before_a_relay_returns():
+async def test_the_last_state_is_shown_before_a_delivery_returns():
     """When the events end, what was not shown yet is."""
     made = Stage()
     made.start()
@@ -150,13 +152,13 @@ async def test_each_run_is_answered_in_a_message_of_its_own():
 
 
 async def test_a_wait_ends_a_segment():
-    """What is said after a wait stands in a new message, while the call above it still changes."""
+    """Text after a wait is shown in a new message, while the call above it still changes."""
     made = Stage()
     made.start()
     call = e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1)
     made.ask(made.said("May I?", stop="tools"), call, e.ToolPending(call="call_1", on="approval"))
     made.ask(e.RunWaiting(on=("approval",)))
-    running = asyncio.create_task(made.relay.run())
+    running = asyncio.create_task(made.delivery.run())
     await made.toy.times(1)
     bought = e.ToolCompleted(call="call_1", outcome="done", parts=(), truncated=False)
     made.ask(e.RunResumed(epoch=2, cause="approval"), bought, made.step("msg_3"))
@@ -183,7 +185,7 @@ async def test_a_stop_ends_a_segment():
     assert (stopped.body.recent[-1].partial, stopped.body.runs[0].status) == (True, "cancelled")
 
 
-async def test_a_failure_without_a_word_is_shown():
+async def test_a_failure_without_text_is_shown():
     """A run that failed or was refused before it said anything still gets its message; one that ended well does not."""
     made = Stage()
     made.start()
@@ -219,8 +221,8 @@ async def test_a_border_once_shown_stays(stage: Open):
     assert made.toy.now == {"m1": "one two th", "m2": "ree"}
 
 
-async def test_a_lost_edit_heals_with_the_next(stage: Open):
-    """What the place refused is shown once it takes it, no earlier than it asked for."""
+async def test_a_refused_edit_is_repaired_by_the_next(stage: Open):
+    """A refused picture is retried no earlier than the refusal asks."""
     made = await stage()
     made.toy.refusals.append(NotShown("Slow down.", retry_after=5.0))
     made.start()
@@ -233,8 +235,8 @@ async def test_a_lost_edit_heals_with_the_next(stage: Open):
     assert [(each.verb, each.text, each.closed) for each in made.toy.shown] == [("post", "abc", True)]
 
 
-async def test_an_end_does_not_wait_where_edits_do(stage: Open):
-    """An edit that lets others go first waits for its time, but no longer than until its run ends."""
+async def test_the_end_of_a_run_does_not_wait_for_a_deferred_edit(stage: Open):
+    """A deferred edit is retried after its time, but at once when its run ends."""
     made = await stage()
     made.toy.refusals.append(Deferred("Others edit.", retry_after=5.0))
     made.start()
@@ -246,21 +248,21 @@ async def test_an_end_does_not_wait_where_edits_do(stage: Open):
     assert [(each.verb, each.text, each.closed) for each in made.toy.shown] == [("post", "abc", True)]
 
 
-async def test_a_relay_ends_with_the_error_of_its_port():
-    """What the port raises comes out of `run`, after what came before it was shown."""
+async def test_a_delivery_raises_the_error_of_its_source():
+    """`run` raises what the source raised, after the events before it were shown."""
     made = Stage()
     made.start()
     made.say("a")
     made.feed.end(NotFound("session", "ses_1"))
     with pytest.raises(NotFound):
-        await made.relay.run(after=3)
+        await made.delivery.run(after=3)
     assert made.toy.now == {"m1": "a"}
     assert made.feed.after == 3
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_golden_log_is_shown_whole_after_a_restart(name):
-    """A relay that begins after the end posts each message once, and together they are the transcript."""
+    """A delivery that starts after the end posts each message once, and together they are the transcript."""
     made = Stage(Limits(edit_every=1.0, text=20))
     made.feed.push(*golden(name))
     await whole(made)
@@ -272,13 +274,13 @@ async def test_a_golden_log_is_shown_whole_after_a_restart(name):
 @given(data=st.data(), text=st.text(alphabet="ab \n", max_size=60), limit=st.integers(1, 15))
 def test_segments_give_the_text_without_loss(data, text, limit):
     """However a text grows, its segments fit the limit, keep their borders, and joined are the text."""
-    tell, limits, body, segments = Teller(), Limits(1.0, limit), EMPTY, [Segment()]
+    emit, limits, body, segments = Emitter(), Limits(1.0, limit), EMPTY, [Segment()]
     shown = 0
     while shown < len(text):
         size = data.draw(st.integers(1, len(text)))
         delta = TextDelta(message="m", part=0, epoch=1, attempt=1, offset=shown, text=text[shown : shown + size])
         shown += size
-        body = fold([tell(delta)], body)
+        body = fold([emit(delta)], body)
         while (end := border(body, segments[-1], limits)) is not None:
             segments[-1:] = [Segment(segments[-1].start, end), Segment(end)]
     pictures = ["".join(said.text for said in cut(body, segment).recent) for segment in segments]
@@ -287,7 +289,7 @@ def test_segments_give_the_text_without_loss(data, text, limit):
 
 
 def test_a_toy_channel_fits_the_seam():
-    """Four members make a channel: limits, parse, post and edit; parse tells text, buttons and noise apart."""
+    """Four members make a channel: limits, parse, post and edit; parse distinguishes text, buttons and noise."""
     toy = Toy()
     asked = toy.parse({"from": "ann", "text": "Hi", "id": "1"})
     assert asked is not None

@@ -1,4 +1,4 @@
-"""lifecycle: what Slack's session of a thread says of it: processing, active or suspended."""
+"""status: the status of a thread's session in Slack: processing, active or suspended."""
 
 import asyncio
 from contextlib import suppress
@@ -13,40 +13,40 @@ from channels.slack.web_api.workspaces import Workspace
 METHOD = "agents.sessions.setStatus"
 LOADING = "assistant.threads.setStatus"
 TRIES = 5
-"""Times that an end is told before Slack's own hour has to end it."""
+"""Attempts to set a final status; after them it expires in Slack after an hour."""
 _log = structlog.get_logger("parley.slack")
 
 
-class Sign:
-    """The status of one thread while an answer is shown. An answer does not fail because its sign does."""
+class ThreadStatus:
+    """The status of one thread while an answer is shown. No answer fails because its status cannot be set."""
 
     def __init__(self, space: Workspace, thread: Thread) -> None:
         self._space, self._thread = space, thread
-        self._place: asyncio.Task[None] | None = None
+        self._admission: asyncio.Task[None] | None = None
         self._setting: asyncio.Task[None] | None = None
-        self._said: str | None = None
+        self._known: str | None = None
         self._begun = False
 
     @property
     def _is_active(self) -> bool:
-        return self._said == "active"
+        return self._known == "active"
 
-    def told(self, status: str) -> None:
-        """Note that a stream has set the status by itself."""
-        self._said, self._begun = status, True
+    def note(self, status: str) -> None:
+        """Record that a stream has set *status* by itself."""
+        self._known, self._begun = status, True
 
     def begin(self) -> None:
-        """Say `processing` as soon as the workspace's budget allows it; nobody waits for that."""
+        """Set `processing` in the background, as soon as the workspace's budget allows it."""
         self._begun = True
         if self._setting is not None and not self._setting.done():
             return
-        self._place = asyncio.create_task(self._admit(Lane.FIRST))
-        self._setting = asyncio.create_task(self._set_when(self._place))
+        self._admission = asyncio.create_task(self._admit(Lane.FIRST))
+        self._setting = asyncio.create_task(self._set_when(self._admission))
 
     async def end(self, status: str) -> None:
-        """Say how things stand when all is shown, unless a stream said it last; nothing older comes behind it."""
+        """Set the final *status* once all is shown, unless a stream has set it; no older call follows it."""
         await self.drop()
-        if status == self._said or not self._begun:
+        if status == self._known or not self._begun:
             return
         for n in range(TRIES):
             await self._admit(Lane.LIFECYCLE)
@@ -54,22 +54,22 @@ class Sign:
                 return
 
     async def drop(self) -> None:
-        """Give up what waits; what is on its way comes to its end."""
-        if self._place is not None and self._setting is not None:
-            self._place.cancel()
+        """Cancel a call that waits for admission, and wait for one that was sent."""
+        if self._admission is not None and self._setting is not None:
+            self._admission.cancel()
             await asyncio.gather(self._setting, return_exceptions=True)
 
-    async def _set_when(self, place: asyncio.Task[None]) -> None:
+    async def _set_when(self, admission: asyncio.Task[None]) -> None:
         with suppress(asyncio.CancelledError):
-            await place
-            self._said = None
+            await admission
+            self._known = None
             await self._set("processing", title=self._thread.title)
             if not self._is_active:
                 await self._load()
-            self._said = None  # whether these or what a stream said meanwhile came first nobody knows
+            self._known = None  # a stream may have set a status meanwhile, and which call came first is unknown
 
     async def _load(self) -> None:
-        """Show the agent's own words for that it works; where Slack has no place or time for them nothing is lost."""
+        """Show the agent's loading texts, unless Slack refuses them or the budget is nearly spent."""
         space, thread = self._space, self._thread
         if not thread.loading or space.pacer.nearly_spent(LOADING, space.team):
             return
@@ -86,7 +86,7 @@ class Sign:
         await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.address)
 
     async def _set(self, status: str, *, title: str | None = None, again: float = 1.0) -> bool:
-        """Tell whether that is done, or not to be done at all: else all wait for as long as Slack says, or *again*."""
+        """Return whether *status* is set or never can be; else block the method for Slack's Retry-After or *again*."""
         space, thread = self._space, self._thread
         try:
             warning = await space.api.set_status(thread.channel, thread.root, status, title=title)

@@ -1,4 +1,4 @@
-"""How a thread shows an answer: streamed, and each word of it exactly once whatever happens meanwhile."""
+"""How a thread shows an answer: streamed, and each word exactly once whatever fails."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
-from channels.slack.outbound.deliver import GaveUp
+from channels.slack.outbound.outbox import GaveUp
 from channels.slack.testing import Fault
 from tests.channels.slack.showing import Log, Open, Showing, typical, words
 
@@ -17,12 +17,12 @@ WHOLE = words("Let me look at the figures. There are three of them: one two thre
 
 
 def is_right(shown: Showing) -> bool:
-    """Tell whether the thread has the whole answer once, no message still streams, and its tool is done."""
+    """Return whether the thread has the whole answer once, no message still streams, and its tool is done."""
     said = [word for word in words(shown.text) if word not in ("1", "2", "3", "count", "rows")]
     return said == WHOLE and not any(each.streaming for each in shown.answers)
 
 
-async def test_an_answer_streams_with_its_tools_and_ends_with_the_question_how_it_was(showing: Open):
+async def test_an_answer_streams_with_its_tools_and_ends_with_feedback_buttons(showing: Open):
     """Text and tool come by appends to one stream, which ends with feedback buttons and the session active."""
     shown = await showing()
     assert await shown.live(typical())
@@ -39,12 +39,12 @@ async def test_an_answer_streams_with_its_tools_and_ends_with_the_question_how_i
     assert session.status == "active"
 
 
-async def test_what_a_tool_tells_of_its_progress_is_shown_once_each(showing: Open):
-    """The progress of a tool stands in its task, each text sent once, and pings nobody."""
+async def test_each_progress_text_of_a_tool_is_shown_once(showing: Open):
+    """The progress of a tool is shown in its task, each text sent once, and mentions no one."""
     shown = await showing()
     log = typical()
-    told = ("row 1", "row 1", "row 2 of <!channel>")
-    log.batches[4:4] = [[log.tell(e.ToolProgress(call="call_1", text=text))] for text in dict.fromkeys(told)]
+    reported = ("row 1", "row 1", "row 2 of <!channel>")
+    log.batches[4:4] = [[log.emit(e.ToolProgress(call="call_1", text=text))] for text in dict.fromkeys(reported)]
     assert await shown.live(log)
     sent = [chunk for call in shown.stand_in.called("chat.appendStream", "T0001") for chunk in call.arguments["chunks"]]
     details = [chunk["details"] for chunk in sent if "details" in chunk]
@@ -63,7 +63,7 @@ async def test_a_finished_answer_is_one_post(showing: Open):
 
 @pytest.mark.parametrize("side", ["before", "after"])
 async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
-    """A process that dies at any write of the ledger leaves a thread that the next one brings to the same end."""
+    """A process that dies at any write of the ledger leaves a thread that the next one completes."""
     for at in count(1):
         shown = await showing()
         if not await shown.killed_and_taken_over(typical(), at, side):
@@ -73,8 +73,20 @@ async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
     assert at > 10
 
 
+@pytest.mark.parametrize("end", ["ratelimited", "request_lost"])
+async def test_an_uncertain_append_is_not_repeated_while_its_stream_cannot_be_ended(showing: Open, end):
+    """An append without an answer is followed by a stop and an update, however often the stop has to be retried."""
+    shown = await showing()
+    shown.stand_in.fault(Fault("server_error", on="chat.appendStream", effect=True))
+    shown.stand_in.fault(Fault(end, on="chat.stopStream", times=3))
+    assert await shown.live(typical())
+    assert is_right(shown)
+    assert len(shown.stand_in.called("chat.appendStream", "T0001")) == 1
+    assert len(shown.stand_in.called("chat.stopStream", "T0001")) == 4
+
+
 async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
-    """Posts that are made and not answered, in a thread that cannot be read: at most one more, which says so."""
+    """Posts without an answer, in a thread that cannot be read: at most one more, with a warning."""
     shown = await showing()
     posts = partial(shown.stand_in.called, "chat.postMessage", "T0001")
     reads = partial(shown.stand_in.called, "conversations.replies", "T0001")
@@ -86,8 +98,8 @@ async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
     assert "not certain" in shown.answers[-1].text
 
 
-async def test_a_thread_that_may_not_be_read_is_not_waited_for_for_ever(showing: Open):
-    """Without the scope to look, an answer whose post was lost comes with a line that says so; the log says so once."""
+async def test_a_thread_that_may_not_be_read_is_given_up_after_five_searches(showing: Open):
+    """Without the scope to read, an answer whose post was lost has a warning; the remedy is logged once."""
     shown = await showing()
     shown.stand_in.fault(Fault("request_lost", on="chat.postMessage"))
     shown.stand_in.fault(Fault("refused", on="conversations.replies", code="missing_scope", times=None))
@@ -96,12 +108,12 @@ async def test_a_thread_that_may_not_be_read_is_not_waited_for_for_ever(showing:
     (answer,) = shown.answers
     assert "not certain" in answer.text
     assert len(shown.stand_in.called("conversations.replies", "T0001")) == 5
-    (told,) = [each for each in logs if each["event"] == "slack.unauthorised"]
-    assert "missing_scope" in told["remedy"]
+    (logged,) = [each for each in logs if each["event"] == "slack.unauthorised"]
+    assert "missing_scope" in logged["remedy"]
 
 
-async def test_a_root_of_ours_is_not_taken_for_an_answer(showing: Open):
-    """The question of a slash command, which the app has posted, stays as it is when a stream's start is unsure."""
+async def test_a_root_posted_by_the_app_is_not_taken_for_an_answer(showing: Open):
+    """The question of a slash command, which the app has posted, stays as it is when a stream's start is uncertain."""
     shown = await showing()
     root = await shown.workspace().api.post("CGENERAL", "Ann asks: How many?")
     shown.thread = replace(shown.thread, root=root)
@@ -113,14 +125,14 @@ async def test_a_root_of_ours_is_not_taken_for_an_answer(showing: Open):
 
 
 async def test_a_recipient_whom_slack_does_not_find_is_answered_by_a_post(showing: Open):
-    """A stream needs a recipient, a post does not: nobody goes without an answer for that."""
+    """A stream needs a recipient, a post does not: an unknown recipient is answered by a post."""
     shown = await showing()
     shown.stand_in.fault(Fault("refused", on="chat.startStream", code="user_not_found", times=None))
     assert await shown.live(typical())
     assert is_right(shown)
 
 
-async def test_whoever_deletes_the_answer_stops_the_run(showing: Open):
+async def test_deleting_the_answer_stops_the_run(showing: Open):
     """A message that was deleted while it grew is not written again, and its run is stopped."""
     shown = await showing()
     shown.stand_in.fault(Fault("refused", on="chat.appendStream", code="message_not_found", times=None))
@@ -129,7 +141,7 @@ async def test_whoever_deletes_the_answer_stops_the_run(showing: Open):
 
 
 async def test_a_stream_that_a_person_stopped_stops_its_own_run(showing: Open):
-    """Whenever the stop is heard of, it is of the run whose stream it was: the words stay, once, and no other ends."""
+    """A stop that is noticed late cancels the run of that stream and no other; the words stay, once."""
     shown = await showing()
     shown.stand_in.fault(Fault("refused", on="chat.stopStream", code="stopped_by_user", times=None))
     assert await shown.live(typical())
@@ -137,8 +149,8 @@ async def test_a_stream_that_a_person_stopped_stops_its_own_run(showing: Open):
     assert is_right(shown)
 
 
-async def test_what_slack_refuses_for_good_is_given_up(showing: Open):
-    """A place where nothing may be posted is left after a few tries, not asked for ever."""
+async def test_a_message_that_slack_always_refuses_is_given_up(showing: Open):
+    """A place where nothing may be posted is given up after a few attempts."""
     shown = await showing()
     code = "restricted_action_read_only_channel"
     shown.stand_in.fault(Fault("refused", on="chat.postMessage", code=code, times=None))
@@ -148,10 +160,10 @@ async def test_what_slack_refuses_for_good_is_given_up(showing: Open):
 
 
 async def test_a_long_tool_does_not_keep_a_stream_beyond_its_age(showing: Open):
-    """While a tool works for minutes its stream is ended in time, and the answer goes on in a fresh one."""
+    """While a tool runs for minutes its stream is ended in time, and the answer continues in a new one."""
     shown = await showing()
     log = typical()
-    working = [[log.tell(e.ToolProgress(call="call_1", text=f"row {n}"))] for n in range(9)]
+    working = [[log.emit(e.ToolProgress(call="call_1", text=f"row {n}"))] for n in range(9)]
     log.batches[4:4] = working
     assert await shown.live(_Slowly(log, shown.clock, seconds=32.0))
     codes = [(call.answer or {}).get("error") for call in shown.stand_in.calls]
@@ -177,7 +189,7 @@ async def test_a_long_answer_goes_on_in_further_messages(showing: Open):
 
 
 async def test_a_code_fence_that_is_cut_is_closed_and_opened_again(showing: Open):
-    """Code that goes over the border of two messages is code in both."""
+    """Code across the border of two messages is code in both."""
     shown = await showing()
     log = Log()
     log.ask("Code")
@@ -192,8 +204,8 @@ async def test_a_code_fence_that_is_cut_is_closed_and_opened_again(showing: Open
     assert [word for word in words(shown.text) if word != "python"] == [w for w in words(whole) if w != "python"]
 
 
-async def test_a_stream_that_grows_old_is_followed_by_a_fresh_one(showing: Open):
-    """A run of six minutes is shown by streams none of which is told to go on when Slack has given it up."""
+async def test_an_old_stream_is_followed_by_a_new_one(showing: Open):
+    """A run of six minutes is shown by streams, none of which gets an append after Slack has expired it."""
     shown = await showing()
     log = Log()
     log.ask("Slowly")

@@ -1,10 +1,10 @@
-"""The sign above a thread: whatever meets what, it does not stay on `processing`."""
+"""The status of a thread: in whatever order calls arrive, it does not stay on `processing`."""
 
 import asyncio
 from typing import Any
 
 from agent_core.testing import FakeClock
-from channels.slack.outbound.lifecycle import LOADING, Sign
+from channels.slack.outbound.status import LOADING, ThreadStatus
 from channels.slack.thread import Thread
 from channels.slack.web_api.failures import Limited
 from channels.slack.web_api.pace import Pacer
@@ -33,44 +33,44 @@ class Slow:
             raise self.failure
 
 
-def sign(api: Any, *, loading: tuple[str, ...] = (), pacer: Pacer | None = None) -> Sign:
+def sign(api: Any, *, loading: tuple[str, ...] = (), pacer: Pacer | None = None) -> ThreadStatus:
     space = Workspace("T0001", "UPARLEY", "BPARLEY", api, pacer or Pacer(FakeClock()))
-    return Sign(space, Thread("T0001", "CGENERAL", "1.0", "UANN", "T0001", loading=loading))
+    return ThreadStatus(space, Thread("T0001", "CGENERAL", "1.0", "UANN", "T0001", loading=loading))
 
 
-async def test_processing_that_is_on_its_way_when_a_stream_ends_is_ended_anew():
-    """Slack may take the two in any order; so the end is said once more behind them."""
+async def test_a_pending_processing_is_overridden_after_a_stream_ended():
+    """Slack may execute the two in any order, so the end is sent once more after them."""
     api = Slow()
     made = sign(api)
     made.begin()
     await api.asked.wait()
-    made.told("active")  # the stream ends meanwhile
+    made.note("active")  # the stream ends meanwhile
     api.go.set()
     await made.end("active")
     assert api.said == ["processing", "active"]
 
 
-async def test_what_a_stream_said_last_is_not_said_again():
-    """An end costs no call of its own when the stream has told it, and nothing is said of what never began."""
+async def test_a_status_set_by_a_stream_is_not_set_again():
+    """No call is made for an end that the stream has set, nor for a status that never began."""
     api = Slow()
     api.go.set()
     made = sign(api)
     await made.end("active")
     made.begin()
     await api.asked.wait()
-    made.told("active")
+    made.note("active")
     await made.end("active")
     assert api.said == ["processing"]
 
 
-async def test_words_for_working_that_are_on_their_way_when_a_stream_ends_are_ended_anew():
-    """Slack sets `processing` with them, too: the end is said once more behind them."""
+async def test_pending_loading_texts_are_overridden_after_a_stream_ended():
+    """Slack sets `processing` with them, too, so the end is sent once more after them."""
     api = Slow()
     api.go.set()
     made = sign(api, loading=("Looking",))
     made.begin()
     await api.loading.wait()
-    made.told("active")  # the stream ends meanwhile
+    made.note("active")  # the stream ends meanwhile
     api.loaded.set()
     await made.end("active")
     assert api.said == ["processing", "Looking", "active"]
@@ -82,7 +82,7 @@ async def test_words_for_working_are_left_out_when_the_answer_is_over_before_the
     made = sign(api, loading=("Looking",))
     made.begin()
     await api.asked.wait()
-    made.told("active")
+    made.note("active")
     api.go.set()
     await made.end("active")
     assert api.said == ["processing", "active"]
