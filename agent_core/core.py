@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.domain import events as e
+from agent_core.domain.channels import ChannelPort
 from agent_core.domain.events import Event, FactBody
 from agent_core.domain.inbound import Context, Inbound
 from agent_core.domain.messages import Actor, Part
@@ -70,20 +71,21 @@ class Core:
         bus: Bus | None = None,
         resolvers: Resolver | None = None,
         secrets: Secrets | None = None,
+        channels: Sequence[ChannelPort] = (),
         max_backlog: int | None = None,
     ) -> None:
         """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
 
-        *rulers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
-        *secrets* seal what agents keep of others; without them an agent can have no webhook.
-
-        While *max_backlog* runs wait, over all processes, messages that need one more are refused.
+        Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
+        that agents may configure. Beyond *max_backlog* waiting runs, over all processes, messages are refused.
         """
         clock = clock or SystemClock()
         self._providers, self._bus = providers, bus
         self.tally = Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
+        self.agents = Roster(
+            self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets, channels=channels
+        )
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
         self._segments = Segments(
             self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from agent_core import Definition, Page
+from agent_core.domain.agents import gathered
 from app.api.bodies import AgentBody, AgentChanges
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.problems import answers
@@ -26,7 +27,7 @@ async def list_agents(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = 
 @router.post("", status_code=201, responses=answers(Agent, *BAD, 409, status=201))
 async def create_agent(wired: Wired, _: Operator, body: AgentBody) -> Response:
     """Make an agent."""
-    made = msgspec.convert(body.model_dump(), Definition)
+    made = msgspec.convert(gathered(body.model_dump(exclude_unset=True)), Definition)
     return answer(agent_wire(await wired.core.agents.create(made)), 201)
 
 

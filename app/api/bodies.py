@@ -148,6 +148,10 @@ class WebBody(Body):
     show_tools: Literal["none", "names", "full"] = "names"
 
 
+# The settings of channels by name: those that have no field of their own, or all of them.
+ChannelsBody = Annotated[dict[Id, dict[str, Any]], Field(max_length=50)]
+
+
 class SlackBody(Body):
     """Where in Slack an agent answers, and how."""
 
@@ -198,6 +202,7 @@ class AgentBody(Body):
     controls: ControlsBody = ControlsBody()
     web: WebBody = WebBody()
     slack: SlackBody = SlackBody()
+    channels: ChannelsBody = Field(default_factory=dict)
 
 
 class AgentChanges(Body):
@@ -213,6 +218,7 @@ class AgentChanges(Body):
     controls: ControlsBody = ControlsBody()
     web: WebBody = WebBody()
     slack: SlackBody = SlackBody()
+    channels: ChannelsBody = Field(default_factory=dict)
 
 
 class SessionBody(Body):

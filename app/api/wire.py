@@ -29,12 +29,14 @@ from agent_core import (
     RunStatus,
     SessionObject,
     SessionStatus,
-    Slack,
     Usage,
-    Web,
 )
 from agent_core import Feedback as FeedbackObject
 from agent_core.domain.controls import without_context
+from channels.slack import settings as slack
+from channels.slack.settings import Slack
+from channels.web import settings as web
+from channels.web.settings import Web
 from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
 
 
@@ -123,7 +125,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent at its newest version."""
+    """An agent at its newest version; *channels* are the settings of those that have no field of their own."""
 
     id: str
     name: str
@@ -138,6 +140,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     controls: Controls
     web: Web
     slack: Slack
+    channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,6 +239,9 @@ class Health(msgspec.Struct, frozen=True):
     status: Literal["ok"]
 
 
+_OWN_FIELDS = frozenset({web.NAME, slack.NAME})
+
+
 def agent_wire(agent: AgentObject) -> Agent:
     """Return *agent* with its definition's fields spread out."""
     made = agent.definition
@@ -251,8 +257,9 @@ def agent_wire(agent: AgentObject) -> Agent:
         hooks=made.hooks,
         limits=made.limits,
         controls=without_context(made.controls),
-        web=made.web,
-        slack=made.slack,
+        web=web.settings_of(made),
+        slack=slack.settings_of(made),
+        channels={name: given for name, given in made.channels.items() if name not in _OWN_FIELDS} or msgspec.UNSET,
     )
 
 

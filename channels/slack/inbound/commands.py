@@ -12,6 +12,7 @@ from channels.slack.inbound.intake import Commanded, Pointed, words
 from channels.slack.inbound.mentions import CLOSED, NOBODY, Mentions, actor, asked_by, refusal
 from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
 from channels.slack.outbound.text import escape, neutral
+from channels.slack.settings import settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -64,8 +65,8 @@ async def commanded(asking: Mentions, home: Installation, asked: Commanded, cloc
     agent = await asking.agent(None, where)
     if agent is None:
         return NOBODY.format(channel=asked.channel)
-    person = await asking.who(home, asked.user, agent.definition.slack, until)
-    if (told := refusal(person, agent.definition.slack)) is not None:
+    person = await asking.who(home, asked.user, settings_of(agent.definition), until)
+    if (told := refusal(person, settings_of(agent.definition))) is not None:
         return told
     thread, by = asked_by(where, person, agent, question), actor(home, person.id, person.name)
     put = _Question(asked, thread, question, by, clock.now())
@@ -102,8 +103,8 @@ async def pointed(asking: Mentions, home: Installation, asked: Pointed) -> str |
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
         return NOBODY.format(channel=thread.channel)
-    person = await asking.who(home, thread.user, agent.definition.slack, until)
-    if (told := refusal(person, agent.definition.slack)) is not None:
+    person = await asking.who(home, thread.user, settings_of(agent.definition), until)
+    if (told := refusal(person, settings_of(agent.definition))) is not None:
         return told
     async with asking.order(thread, until):
         session = await asking.core.find_session(thread.address)

@@ -21,11 +21,10 @@ from agent_core import (
     NotFound,
     ParleyError,
     SessionObject,
-    Slack,
-    route,
 )
 from channels.slack.inbound.context import Look, Watermark, look, mentioned_in, stands
 from channels.slack.inbound.people import People, Person
+from channels.slack.settings import Slack, route, settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -183,7 +182,7 @@ def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> 
     """Return *thread* with who is answered, who answers, and *words* as the title of its session."""
     title = " ".join(words.split())[: limits.SESSION_TITLE.value] or None
     team = thread.user_team if person.kind == "unknown" else person.team
-    slack, name = agent.definition.slack, agent.definition.name
+    slack, name = settings_of(agent.definition), agent.definition.name
     about = replace(thread, user_team=team, title=title, agent=name)
     return replace(about, allow_mentions=slack.allow_mentions, loading=slack.loading)
 

@@ -39,6 +39,7 @@ from channels.slack.inbound.mentions import (
 )
 from channels.slack.inbound.people import People, Person
 from channels.slack.inbound.recent import Deduplicator, Newest
+from channels.slack.settings import settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -134,12 +135,12 @@ class Receiver:
         if agent is None:
             self._whisper(home, said, NOBODY.format(channel=thread.channel), scope=thread.channel)
             return
-        if not (said.addressed or agent.definition.slack.follow_up):
+        if not (said.addressed or settings_of(agent.definition).follow_up):
             return
-        person = await self._asking.who(home, thread.user, agent.definition.slack, until)
+        person = await self._asking.who(home, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
-        if (words := refusal(person, agent.definition.slack)) is not None:
+        if (words := refusal(person, settings_of(agent.definition))) is not None:
             self._whisper(home, said, words, scope="")
             return
         late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME

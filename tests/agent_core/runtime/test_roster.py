@@ -16,7 +16,6 @@ from agent_core import (
     NotFound,
     SessionOpen,
     StepStarted,
-    Web,
     text_of,
 )
 from agent_core.store.work import catalog
@@ -52,9 +51,9 @@ async def names(core: Core) -> list[str]:
 
 async def test_an_agent_is_found_by_id_and_by_name(core: Core):
     """A new agent is version 1, made by the API, and answers to its id and to its name."""
-    made = await core.agents.create(named("anna", tools=("look",), web=Web(show_tools="full")))
+    made = await core.agents.create(named("anna", tools=("look",), channels={"web": {"show_tools": "full"}}))
     assert (made.version, made.source) == (1, "api")
-    assert made.definition == named("anna", tools=("look",), web=Web(show_tools="full"))
+    assert made.definition == named("anna", tools=("look",), channels={"web": {"show_tools": "full"}})
     assert await core.agents.get(made.id) == await core.agents.get("anna") == made
     with pytest.raises(NotFound, match="agent"):
         await core.agents.get("nobody")
