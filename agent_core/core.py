@@ -80,16 +80,14 @@ class Core:
         that agents may configure. Beyond *max_backlog* waiting runs, over all processes, messages are refused.
         """
         clock = clock or SystemClock()
-        self._providers, self._bus = providers, bus
-        self.tally = Tally(clock, tools)
+        self._providers, self._bus, self.tally = providers, bus, Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(
             self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets, channels=channels
         )
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
-        self._segments = Segments(
-            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock)
-        )
+        resolvers = resolvers or HookResolvers(clock)
+        self._segments = Segments(self._store, self._cache, self.agents, providers, tools, resolvers)
         self.approvals = Approvals(self._store)
         self._outputs = Outputs(self._store, self._cache, self._segments)
         self._ends = Ends(self._store, self._cache, self._segments)

@@ -59,7 +59,7 @@ POLICY = {
 SAYS = {
     "approved": "Approved",
     "denied": "Denied",
-    "expired": "Nobody decided in time",
+    "expired": "Not decided in time",
     "cancelled": "Not asked any more",
 }
 WON, REFUSED, UNKNOWN, UNSEEN = "won", "refused", "unknown", "unseen"

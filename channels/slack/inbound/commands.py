@@ -10,6 +10,7 @@ from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClose
 from channels.slack.inbound.context import Watermark, at, tell
 from channels.slack.inbound.intake import Commanded, Pointed, words
 from channels.slack.inbound.mentions import CLOSED, NOBODY, Mentions, actor, asked_by, refusal
+from channels.slack.inbound.queued import WAITS, say_queued
 from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
 from channels.slack.outbound.text import escape, neutral
 from channels.slack.settings import settings_of
@@ -97,8 +98,8 @@ async def _asked(asking: Mentions, put: _Question, root: str) -> None:
     await asking.ask(replace(put.thread, root=root), None, inbound)
 
 
-async def pointed(asking: Mentions, home: Installation, asked: Pointed) -> str | None:
-    """Have an agent say something about a message, in its thread; return what only the asker is told."""
+async def pointed(asking: Mentions, home: Installation, asked: Pointed, begin: Begin) -> str | None:
+    """Ask an agent about a message, in its thread; return what only the asker reads. *begin* runs what follows."""
     until, thread = asking.until(), asked.thread
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
@@ -124,9 +125,11 @@ async def pointed(asking: Mentions, home: Installation, asked: Pointed) -> str |
             metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
         )
         try:
-            await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
+            receipt = await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
         except SessionClosed:
             return CLOSED
+    if session is not None and session.status in WAITS and not receipt.repeated:
+        begin(say_queued(asking.core, home, thread, receipt))
     return None
 
 

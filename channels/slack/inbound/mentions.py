@@ -20,6 +20,7 @@ from agent_core import (
     Inbound,
     NotFound,
     ParleyError,
+    Receipt,
     SessionObject,
 )
 from channels.slack.inbound.context import Look, Watermark, look, mentioned_in, stands
@@ -158,8 +159,8 @@ class Mentions:
             if held:
                 order.release()
 
-    async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> None:
-        """Take *inbound* in. That it is to be shown is noted before, so that a kill in between loses nothing.
+    async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> Receipt:
+        """Receive *inbound*. That it is to be shown is noted before, so that a kill in between loses nothing.
 
         Raises what `Core.receive` raises.
         """
@@ -167,8 +168,9 @@ class Mentions:
             name, address = thread.agent or "", thread.address
             session = await self.core.open_session(agent=name, actor=inbound.actor, address=address)
         await self.shows.want(session.id, thread)
-        await self.core.receive(session.id, inbound)
+        receipt = await self.core.receive(session.id, inbound)
         self.shows.show(session.id)
+        return receipt
 
 
 def refusal(person: Person, slack: Slack) -> str | None:

@@ -173,7 +173,7 @@ async def test_nobody_in_time_and_a_stop_end_a_question(make_core):
         first = await desk.ask()
         clock.advance(301)
         await desk.settled()
-        assert "Nobody decided in time, 2026-01-01 00:05 UTC: so the call was denied." in desk.text()
+        assert "Not decided in time, 2026-01-01 00:05 UTC: so the call was denied." in desk.text()
         await desk.ask()
         assert desk.root != first
         await desk.team.stops("UANN", "CGENERAL", desk.root)
