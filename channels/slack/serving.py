@@ -1,7 +1,7 @@
 """serving: everything that a process needs to serve Slack, built from its settings."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -69,7 +69,7 @@ class Places:
 @asynccontextmanager
 async def running_slack(
     core: Core, settings: SlackProcess, *, socket: bool, clock: Clock | None = None
-) -> AsyncIterator[APIRouter]:
+) -> AsyncGenerator[APIRouter]:
     """Serve Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too."""
     clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
     async with AsyncExitStack() as stack:
@@ -94,7 +94,7 @@ async def running_slack(
 
 
 @asynccontextmanager
-async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncIterator[None]:
+async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncGenerator[None]:
     """Ask Slack for our own identity, so that a wrong token is logged at the start and not with the first message."""
     meeting = asyncio.create_task(_meet(workspaces, clock))
     try:

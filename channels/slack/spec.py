@@ -1,7 +1,7 @@
 """The Slack channel as it is registered; what serves it is imported once it is served."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def responder(id: str) -> Responder:
 
 
 @asynccontextmanager
-async def serve(core: Core, settings: "SlackProcess", /, *, socket: bool) -> AsyncIterator["APIRouter | None"]:
+async def serve(core: Core, settings: "SlackProcess", /, *, socket: bool) -> AsyncGenerator["APIRouter | None"]:
     """Serve Slack, if there is a bot token, and give the routes for its requests."""
     if settings.slack_bot_token is None:
         yield None

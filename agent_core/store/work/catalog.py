@@ -213,7 +213,9 @@ def _read(stored: bytes) -> Definition:
     """
     given: dict[str, Any] = msgspec.json.decode(stored)
     fields = _known(given, Definition)
-    channels = {name: value for name, value in given.items() if name not in fields and isinstance(value, dict)}
+    channels: dict[str, Any] = {
+        name: value for name, value in given.items() if name not in fields and isinstance(value, dict)
+    }
     return msgspec.convert({**fields, "channels": channels}, Definition)
 
 
