@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.window import Encode
 from agent_core.domain import events as e
+from agent_core.domain.channels import ChannelPort
 from agent_core.domain.events import Event, FactBody
 from agent_core.domain.inbound import Context, Inbound
 from agent_core.domain.messages import Actor, Part
@@ -70,20 +71,20 @@ class Core:
         bus: Bus | None = None,
         resolvers: Resolver | None = None,
         secrets: Secrets | None = None,
+        channels: Sequence[ChannelPort] = (),
         max_backlog: int | None = None,
     ) -> None:
         """*engine* builds what drives the runs; *bus* connects the processes of one database.
 
-        *resolvers* ask the hooks that need no people; by default there are rules, and no webhook can be reached.
-        *secrets* seal the secrets of webhooks; without them an agent can have none.
-
-        While *max_backlog* runs are queued, over all processes, messages that need one more are refused.
+        Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
+        that agents may configure. Beyond *max_backlog* queued runs, over all processes, messages are refused.
         """
         clock = clock or SystemClock()
-        self._providers, self._bus = providers, bus
-        self.tally = Tally(clock, tools)
+        self._providers, self._bus, self.tally = providers, bus, Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
+        self.agents = Roster(
+            self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets, channels=channels
+        )
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
         self._dispatcher = Dispatcher(bus)
         resolvers = resolvers or HookResolvers(clock)

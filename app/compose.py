@@ -1,7 +1,7 @@
 """Build everything: the application from a core, and the core from the settings."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
     AgentObject,
+    Channels,
     Clock,
     ConfigError,
     Core,
@@ -45,14 +46,23 @@ from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings, check_model
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
+from channels.slack.spec import SLACK
+from channels.spec import ChannelSpec
+from channels.terminal import TERMINAL
 from channels.web.identity import OPERATOR, SCOPES, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
+from channels.web.spec import WEB
 
 VERSION = "0.1.0"
 GRACE = 2.0
 """Seconds for what is driven to end where no other process would take it over: it goes on at the next start."""
 SHARED_MAX_RUNS = 100
 """Runs of a process where others can take what is beyond: with more of them the slowest words come late."""
+CHANNELS: tuple[ChannelSpec[Settings], ...] = (
+    SLACK,
+    WEB,
+    TERMINAL,
+)
 _log = structlog.get_logger("parley.start")
 
 
@@ -107,7 +117,8 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Do as `running_core`; at the end what is driven gets *grace* seconds."""
     toolbox = {tool.spec.name: tool for tool in tools}
-    definitions = load_agents(settings.agents, tools=toolbox, check=partial(check_model, settings))
+    channels = Channels(CHANNELS)
+    definitions = load_agents(settings.agents, tools=toolbox, channels=channels, check=partial(check_model, settings))
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
@@ -127,6 +138,7 @@ async def running(
         bus=parts.bus,
         resolvers=HookResolvers(SystemClock(), fetch, secrets),
         secrets=secrets,
+        channels=CHANNELS,
         max_backlog=settings.max_backlog,
     )
     structlog.contextvars.bind_contextvars(worker=workers[0])
@@ -139,6 +151,25 @@ async def running(
     finally:
         await _stop(core, grace)
         await fetch.close()
+
+
+@asynccontextmanager
+async def serving_channels(
+    core: Core,
+    database: Database,
+    settings: Settings,
+    *,
+    socket: bool,
+    channels: Sequence[ChannelSpec[Settings]] = CHANNELS,
+) -> AsyncIterator[list[APIRouter]]:
+    """Serve *channels* while the block lasts, and give their routes; with *socket* they open connections too."""
+    async with AsyncExitStack() as stack:
+        served = [
+            await stack.enter_async_context(channel.serve(core, database, settings, socket=socket))
+            for channel in channels
+            if channel.serve is not None
+        ]
+        yield [routes for routes in served if routes is not None]
 
 
 async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
@@ -190,12 +221,12 @@ def create_app(
     readers: Readers | None = None,
     look: Look | None = None,
     demo_agent: str = "assistant",
-    slack: APIRouter | None = None,
+    channels: Sequence[APIRouter] = (),
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the open demo page; *look* tells what is wrong with the database; *slack* are the routes for
-    what Slack sends.
+    *demo_agent* answers on the open demo page; *look* reports what is wrong with the database; *channels* are the
+    routes that `serving_channels` gave.
     """
     readers = Readers() if readers is None else readers
     app = FastAPI(
@@ -216,8 +247,8 @@ def create_app(
     )
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
-    if slack is not None:
-        app.include_router(slack)
+    for routes in channels:
+        app.include_router(routes)
     if settings.demo:
         app.include_router(demo_router(core, tokens, Demo(demo_agent, partial(notice, settings)), described=described))
     problems.install(app)

@@ -1,5 +1,6 @@
 """The terminal channel, the worked example of the seam: parse a typed line, show a picture as text that only grows."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -8,8 +9,11 @@ from msgspec.structs import replace
 from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
 from channels.base import Body, Limits, Question, Ref, Stop
 from channels.plain import asked, end_of, ended, harmless, keys, one_line, read_arguments
+from channels.spec import ChannelSpec
 
 ADDRESS = "terminal:1"
+TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(r"terminal:(?P<n>\d+)"))
+"""`parley chat` serves it, a command of its own."""
 _OPEN = ("requested", "running", "waiting")
 
 

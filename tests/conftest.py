@@ -20,6 +20,7 @@ from agent_core.store.database import Database
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
+from app.compose import CHANNELS
 from tests.postgres import ROOT, Server, alembic_config, postgres_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
@@ -116,7 +117,7 @@ async def make_core(open_database: OpenDatabase) -> AsyncIterator[MakeCore]:
             providers={provider.name: provider},
             tools={tool.spec.name: tool for tool in tools},
             default_model=provider.name,
-            **{"secrets": SECRETS, **options},
+            **{"secrets": SECRETS, "channels": CHANNELS, **options},
         )
         cores.append(core)
         await core.start()

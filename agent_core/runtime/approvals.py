@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.approvals import Decision, may_respond, told
+from agent_core.domain.approvals import Decision, described, may_respond
 from agent_core.domain.events import Fact
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor
@@ -114,7 +114,7 @@ class Approvals:
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
         if ruled.refused:
-            who = told(ruled.approval.responders)
+            who = described(ruled.approval.responders)
             raise NotAnApprover(f"`{decision.by.actor.id}` may not decide of this; it is for: {who}.")
         return ruled.approval
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
-from agent_core.domain import places
-from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
+from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec, gathered, spread
+from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.hooks import Hook, chain
@@ -49,19 +49,21 @@ class Roster:
         default_model: str,
         clock: Clock,
         secrets: Secrets | None = None,
+        channels: Sequence[ChannelPort] = (),
     ) -> None:
         self._store, self._toolbox, self._providers = store, toolbox, providers
         self._default_model, self._clock, self._secrets = default_model, clock, secrets
+        self._channels = Channels(channels)
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
         after = cursor_key(cursor) or 0
         found = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
-        return replace(found, items=tuple(map(_shown, found.items)))
+        return replace(found, items=tuple(map(self._shown, found.items)))
 
     async def get(self, name: str) -> AgentObject:
         """Return the agent with this id or name; raises `NotFound`."""
-        return _shown((await self.find(name)).object)
+        return self._shown((await self.find(name)).object)
 
     async def find(self, name: str) -> StoredAgent:
         """Return the agent as it is kept, its secrets sealed; raises `NotFound`."""
@@ -70,7 +72,11 @@ class Roster:
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
         now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition)
-        return _shown(await self._store.write(lambda connection: catalog.create(connection, sealed, now=now)))
+        return self._shown(
+            await self._store.write(
+                lambda connection: catalog.create(connection, sealed, channels=self._channels, now=now)
+            )
+        )
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
         """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
@@ -85,9 +91,9 @@ class Roster:
             agent = catalog.editable(catalog.find(connection, name))
             # Whoever came in between is built upon; what was looked at is not what this would be then.
             wanted = sealed if agent == seen else self._changed(agent, changes)
-            return catalog.update_definition(connection, agent, wanted, now=now)
+            return catalog.update_definition(connection, agent, wanted, channels=self._channels, now=now)
 
-        return _shown(await self._store.write(work))
+        return self._shown(await self._store.write(work))
 
     async def delete(self, name: str) -> None:
         """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
@@ -98,7 +104,9 @@ class Roster:
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
         """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
         now, sealed = self._clock.now(), [self._sealed(definition) for definition in definitions]
-        await self._store.write(lambda connection: catalog.sync_files(connection, sealed, now=now))
+        await self._store.write(
+            lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
+        )
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
@@ -127,7 +135,7 @@ class Roster:
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         self._check_tools(definition)
-        check_hooks(definition.hooks)
+        check_hooks(definition.hooks, self._channels)
         check_matchers(definition)
         if definition.model is not None:
             self._check_model("model", definition.model)
@@ -141,7 +149,6 @@ class Roster:
         self.check_controls(
             definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
         )
-        places.check(definition.slack)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
         """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
@@ -183,9 +190,12 @@ class Roster:
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any]) -> Definition:
         """Return *agent* with *changes*, once checked, as it is kept."""
-        merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
+        stored = self._channels.known(agent.object.definition)
+        # `channels` says all of them; the settings of one channel, beside the fields, change that one.
+        base = replace(stored, channels={}) if "channels" in changes else stored
+        merged = _merged(spread(base), changes)
         try:
-            wanted = msgspec.convert(merged, Definition)
+            wanted = msgspec.convert(gathered(merged), Definition)
         except msgspec.ValidationError as error:
             raise InvalidInput("agent", str(error)) from error
         return self._sealed(wanted, agent.object.definition.hooks)
@@ -194,12 +204,18 @@ class Roster:
         """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
         self.check(wanted)
+        wanted = self._channels.checked(wanted)
         check_secrets(wanted.hooks, kept)
         if all(hook.type != "http" for hook in wanted.hooks):
             return wanted
         if self._secrets is None:
             raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
         return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
+
+    def _shown(self, agent: AgentObject) -> AgentObject:
+        """Return *agent* without its secrets and without settings of channels that this process does not know."""
+        known = self._channels.known(agent.definition)
+        return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
 
     def _able(self, model: str) -> Abilities:
         provider = self._providers.get(model.partition(":")[0])
@@ -252,13 +268,6 @@ class Roster:
             )
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
-
-
-def _shown(agent: AgentObject) -> AgentObject:
-    """Return *agent* without its secrets."""
-    if not agent.definition.hooks:
-        return agent
-    return replace(agent, definition=replace(agent.definition, hooks=sealing.masked(agent.definition.hooks)))
 
 
 def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:

@@ -7,12 +7,15 @@ import msgspec
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
-from agent_core import Actor, Controls, DeclaredTool, Definition, Hook, Limits, Message, Slack, Text
+from agent_core import Actor, Controls, DeclaredTool, Definition, Hook, Limits, Message, Text
+from agent_core.domain.agents import gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.hooks.check import MAX_HOOKS
+from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, Body, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
+from channels.slack.settings import Slack
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
@@ -114,6 +117,10 @@ SLACK = {
 }
 
 
+# The settings of channels by name: those that have no field of their own, or all of them.
+ChannelsBody = Annotated[dict[Id, dict[str, Any]], Field(max_length=50)]
+
+
 class SlackBody(body_of(Slack, SLACK)):
     """Where in Slack an agent answers, and how."""
 
@@ -134,7 +141,7 @@ class HookBody(body_of(Hook, HOOK)):
 
 
 # What HTTP takes of an agent's fields where that is less than their types say. A field that is not here is taken as it
-# is defined in `Definition`.
+# is defined in `AgentFields`.
 AGENT = {
     "name": AgentName,
     "instructions": Instructions,
@@ -145,14 +152,19 @@ AGENT = {
     "limits": LimitsBody,
     "controls": ControlsBody,
     "slack": SlackBody,
+    "channels": ChannelsBody,
 }
 
 
-class AgentBody(body_of(Definition, AGENT)):
+class AgentBody(body_of(AgentFields, AGENT)):
     """A new agent."""
 
+    def value(self) -> Definition:
+        """Return the definition; settings beside the fields are those of the channel with that name."""
+        return msgspec.convert(gathered(self.model_dump(exclude_unset=True)), Definition)
 
-class AgentChanges(body_of(Definition, AGENT, partial=True)):
+
+class AgentChanges(body_of(AgentFields, AGENT, partial=True)):
     """What a new version of an agent changes; a field that is absent stays."""
 
 

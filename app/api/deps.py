@@ -13,6 +13,7 @@ from pydantic import WithJsonSchema
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
 from app.serving.readers import Readers
 from channels.web.identity import Principal, Tokens
+from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
 
 # The greatest number that a database keeps as a sequence number.
@@ -73,7 +74,7 @@ async def show_of(wired: Wired, principal: Caller) -> ShowTools | None:
     """Return what the caller may see of tools; None is an operator, who sees everything."""
     if principal.agent is None:
         return None
-    return (await wired.core.agents.get(principal.agent)).definition.web.show_tools
+    return settings_of((await wired.core.agents.get(principal.agent)).definition).show_tools
 
 
 async def limit_of(limit: Annotated[int, Query(ge=1, le=100)] = 50) -> int:

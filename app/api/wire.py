@@ -12,7 +12,6 @@ from agent_core import (
     AgentObject,
     ApprovalObject,
     AuditEntry,
-    Definition,
     MessageObject,
     Page,
     Part,
@@ -23,7 +22,10 @@ from agent_core import (
 from agent_core import Feedback as FeedbackObject
 from agent_core.domain.controls import without_context
 from agent_core.domain.objects import Vote as VoteObject
+from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
+from channels.slack import settings as slack
+from channels.web import settings as web
 from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
 
 
@@ -69,8 +71,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
 
 
-class Agent(wire_of(AgentObject, Definition, without=("definition",)), frozen=True, kw_only=True):
-    """An agent at its newest version."""
+class Agent(wire_of(AgentObject, AgentFields, without=("definition", "channels")), frozen=True, kw_only=True):
+    """An agent at its newest version; *channels* are the settings of those that have no field of their own."""
+
+    channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Session(wire_of(SessionObject), frozen=True, kw_only=True):
@@ -127,10 +131,20 @@ class Health(msgspec.Struct, frozen=True):
     status: Literal["ok"]
 
 
+_OWN_FIELDS = frozenset({web.NAME, slack.NAME})
+
+
 def agent_wire(agent: AgentObject) -> Agent:
     """Return *agent* with its definition's fields spread out."""
-    fields = asdict(agent.definition)
-    return _copy(agent, Agent, **{**fields, "controls": without_context(agent.definition.controls)})
+    made = agent.definition
+    others = {name: given for name, given in made.channels.items() if name not in _OWN_FIELDS}
+    more = {
+        "controls": without_context(made.controls),
+        "web": web.settings_of(made),
+        "slack": slack.settings_of(made),
+        "channels": others or msgspec.UNSET,
+    }
+    return _copy(agent, Agent, **{**asdict(made), **more})
 
 
 def session_wire(session: SessionObject, show: ShowTools | None = None) -> Session | dict[str, Any]:

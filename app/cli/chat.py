@@ -28,6 +28,7 @@ from app.cli.remote import Remote, running_server
 from app.settings import Settings, load_settings
 from channels.base import Stop
 from channels.delivery import Delivery, EventSource, NullOutbox
+from channels.plain import queued
 from channels.terminal import ADDRESS, Terminal
 
 HELP = "(/stop or Ctrl-C stops the answer, /new begins anew, /quit or Ctrl-D leaves)"
@@ -91,7 +92,10 @@ async def answer(port: Port, terminal: Terminal, clock: Clock, session: str, lin
     if not isinstance(inbound, Inbound):
         raise InvalidInput("message", "there is nothing to answer in it; write a few words.")
     terminal.typed(line)
+    waits = (await port.session(session)).status in ("waiting", "requires_action")
     run = (await port.receive(session, inbound)).run
+    if waits:
+        terminal.tell("(queued: answered when this conversation goes on; it waits for an approval or a client call)")
     answering = Delivery(_OneRun(port, run), NullOutbox(terminal, ADDRESS), clock, session=session)
     showing = asyncio.create_task(answering.run())
     try:
@@ -147,6 +151,8 @@ async def _obey(port: Port, terminal: Terminal, lines: AsyncIterator[str], showi
                 case Inbound() as inbound:
                     terminal.typed(line)
                     await port.receive(session, inbound)
+                    if (words := queued(showing.body)) is not None:
+                        terminal.tell(words)
                 case None:
                     terminal.tell("")
         except ParleyError as error:

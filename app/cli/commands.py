@@ -188,7 +188,7 @@ def listen_to_slack(context: typer.Context) -> None:
     settings = _settings()
     from app.main import listen as run
 
-    run(settings)
+    run(settings, channel="slack")
 
 
 @slack.command("manifest")

@@ -52,7 +52,7 @@ def test_what_is_wrong_is_named_and_not_shown(bare, name):
 def test_socket_mode_alone_needs_its_token(bare):
     """`parley slack` without an app token says what to set."""
     with pytest.raises(ConfigError, match=APP_TOKEN):
-        listen(load_settings())
+        listen(load_settings(), channel="slack")
 
 
 def test_the_manifest_is_for_the_settings_in_force(bare, capsys):

@@ -129,7 +129,7 @@ async def test_a_waiting_call_says_so():
     waits = picture("", call, closed=True, run=run)
     bought = picture("", replace(call, status="done"), closed=True)
     assert await paper.pictures(waits, bought) == (
-        "· buy … waiting\n(waits for somebody to decide or to finish a call)\n\n↻\n· buy … done\n"
+        "· buy … waiting\n(waits for a decision or for the result of a call)\n\n↻\n· buy … done\n"
     )
 
 
@@ -160,9 +160,9 @@ async def test_a_question_is_shown_whole():
     assert shown == (
         'Paying.\n· pay … asks\n? May it pay? (apr_1)\n  It is final.\n  pay\n    amount: 5\n    to: "ann"\n'
         f'{until}\n  y allows it · n [why] denies it · e {{"amount": 5, "to": "ann"}} allows it so · '
-        "a allows the tool for the rest of this conversation\n(waits for somebody to decide or to finish a call)\n"
+        "a allows the tool for the rest of this conversation\n(waits for a decision or for the result of a call)\n"
     )
-    assert "  for whoever asked, operators, until 2026-01-05" in until
+    assert "  for the person who asked, operators, until 2026-01-05" in until
     decided = replace(ASKED, status="approved", by=ANN)
     assert (await Paper(live=True).pictures(waits, asking(decided, "done"))).startswith(
         f"{shown}\n↻\n· pay … approved by ann, done\n"
@@ -193,7 +193,7 @@ async def test_a_quorum_counts_on_the_screen():
     """Of several who must agree it is told how many did."""
     two = replace(ASKED, quorum=2, responders=("not_asker", "actor:cfo", "slack:S1"))
     shown = await Paper(live=True).pictures(asking(two), asking(replace(two, yes=1)))
-    assert "for not whoever asked, cfo, slack:S1, until" in shown
+    assert "for not the person who asked, cfo, slack:S1, until" in shown
     assert "; 0 of 2 said yes\n" in shown
     assert "; 1 of 2 said yes\n" in shown
 

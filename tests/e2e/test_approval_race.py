@@ -59,7 +59,7 @@ POLICY = {
 SAYS = {
     "approved": "Approved",
     "denied": "Denied",
-    "expired": "Nobody decided in time",
+    "expired": "Not decided in time",
     "cancelled": "Not asked any more",
 }
 WON, REFUSED, UNKNOWN, UNSEEN = "won", "refused", "unknown", "unseen"
@@ -274,7 +274,7 @@ async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyP
     async with asking(make_core, clock=clock, **POLICY) as desk, AsyncExitStack() as stack:
         given = Settings(_env_file=None, data=folder, agents=folder)  # type: ignore[call-arg]
         key, routes = ApiKey(sha256(KEY.encode()).digest()), desk.rig.listener.router()
-        app = create_app(desk.rig.core, given, tokens=tokens, api_key=key, readers=readers, slack=routes)
+        app = create_app(desk.rig.core, given, tokens=tokens, api_key=key, readers=readers, channels=[routes])
         url = await stack.enter_async_context(served(app, readers))
         desk.rig.stand_in.deliver_to(url)
         client = Client(Settings(_env_file=None, data=folder, agents=folder, url=url, api_key=KEY))  # type: ignore[call-arg]

@@ -159,11 +159,13 @@ def _note(
 
 def _check(seen: ApprovalObject, decision: Decision) -> None:
     if decision.arguments is not None and not decision.approved:
-        raise InvalidInput("arguments", "corrected arguments go with a yes; leave them out, or approve.")
+        raise InvalidInput("arguments", "a denial takes no corrected arguments; leave them out, or approve.")
     if decision.arguments is not None and not seen.edit:
-        raise InvalidInput("arguments", "this call may not be corrected; approve or deny it as it is.")
-    if decision.remember and not (seen.remember and decision.approved):
-        raise InvalidInput("remember", "this tool is asked about each time; approve this call alone.")
+        raise InvalidInput("arguments", "this call cannot be corrected; approve or deny it as it is.")
+    if decision.remember and not decision.approved:
+        raise InvalidInput("remember", "only an approval can be remembered; leave it out to deny this call.")
+    if decision.remember and not seen.remember:
+        raise InvalidInput("remember", "approvals of this tool cannot be remembered; approve this call alone.")
 
 
 def _voted(held: Held, decision: Decision, now: int) -> Held:

@@ -220,6 +220,7 @@ async def test_what_is_no_decision_is_refused(shop: Open):
         ({"approved": True, "arguments": {"amount": 3}}, 422, "arguments"),
         ({"approved": False, "arguments": {"amount": 3}}, 422, "arguments"),
         ({"approved": True, "remember": True}, 422, "remember"),
+        ({"approved": False, "remember": True}, 422, "remember"),
         ({"approved": True, "surface": "slack"}, 422, "surface"),
         ({"approved": True, "actor": ""}, 422, "actor"),
         ({"approved": True, "arguments": {"note": "x" * 100_000}}, 413, "arguments"),

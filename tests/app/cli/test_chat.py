@@ -278,7 +278,7 @@ async def test_somebody_else_must_decide(till, screen, typist):
     shop = await till(responders=["operators", "not_asker"])
     typist.type("y")
     await screen.shows("! ")
-    await screen.shows("not whoever asked")
+    await screen.shows("not the person who asked")
     assert shop.paid == []
     assert [each.kind for each in await shop.core.approvals.audit()] == ["requested", "refused"]
 
@@ -292,9 +292,10 @@ async def test_the_terminals_key_is_an_operators(till, screen, typist):
 
 
 async def test_words_during_a_question_are_a_message(till, screen, typist):
-    """What is no answer to the question is said: it waits its turn, and the question stays open."""
+    """A line that is no answer to the question is queued, which is said with what is waited for; it stays open."""
     shop = await till()
     typist.type("What is it for?")
+    await screen.shows("(queued: answered when this conversation goes on; it waits for an approval of pay by ")
     typist.type("y")
     await screen.shows("approved by Ann, done\n")
     assert shop.paid[:1] == [5]
@@ -307,8 +308,21 @@ async def test_a_question_leaves_a_single_answer_unfinished(make_core, screen):
     definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
     core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
     assert not await answer(core, screen.terminal, SystemClock(), await opened(core), "Pay")
-    assert "(waits for somebody to decide" in screen.text
+    assert "(waits for a decision" in screen.text
     assert "? May pay run? (apr_" in screen.text
+
+
+async def test_a_single_message_to_a_waiting_conversation_is_queued(make_core, screen):
+    """One message to a conversation that waits prints at once that it is queued."""
+    tools = Till().tools()
+    definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
+    core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
+    session = await opened(core)
+    await answer(core, screen.terminal, SystemClock(), session, "Pay")
+    asking = asyncio.create_task(answer(core, screen.terminal, SystemClock(), session, "And now?"))
+    await screen.shows("(queued: answered when this conversation goes on")
+    asking.cancel()
+    await asyncio.wait((asking,))
 
 
 async def test_lines_come_from_a_descriptor_and_from_signals():

@@ -38,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
         (("serve", "--web-only"), "serve", {"web_only": True}),
         (("worker",), "work", {"health_port": None}),
         (("worker", "--health-port", "9000"), "work", {"health_port": 9000}),
-        (("slack",), "listen", {}),
+        (("slack",), "listen", {"channel": "slack"}),
     ],
 )
 def test_a_command_starts_its_process(started, monkeypatch, words, process, options):

@@ -1,16 +1,16 @@
-"""Slack: everything that a process needs to be in it, built from the settings."""
+"""serving: everything that a process needs to serve Slack, built from its settings."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 from fastapi import APIRouter
 from pydantic import SecretStr
 
 from agent_core import Clock, Core, Database, SystemClock
-from app.settings import Settings
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
 from channels.slack.cards.rows import CardRows
@@ -26,13 +26,30 @@ from channels.slack.web_api.pace import Lane, Pacer
 from channels.slack.web_api.workspaces import Workspaces
 
 AGAIN = 15.0
-"""Seconds between two tries to learn who we are."""
+"""Seconds between two tries to learn our own identity."""
 _log = structlog.get_logger("parley.slack")
+
+
+class SlackProcess(Protocol):
+    """What Slack reads of the settings of the process; without a *slack_bot_token* it is not served."""
+
+    @property
+    def slack_bot_token(self) -> SecretStr | None: ...
+    @property
+    def slack_signing_secret(self) -> SecretStr | None: ...
+    @property
+    def slack_app_token(self) -> SecretStr | None: ...
+    @property
+    def slack_api_url(self) -> str: ...
+    @property
+    def postgres(self) -> str | None:
+        """The database that several processes share, None when this process is alone on its own."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where answers are shown: threads, and above the Messages tab what one may ask."""
+    """Where answers are shown: threads, and suggested prompts above the Messages tab."""
 
     threads: Threads
     workspaces: Workspaces
@@ -43,7 +60,7 @@ class Places:
     def show(self, session: str) -> None:
         self.threads.show(session)
 
-    async def home(self, team: str, user: str, channel: str) -> None:  # noqa: ARG002 - everybody is suggested the same
+    async def home(self, team: str, user: str, channel: str) -> None:  # noqa: ARG002 - every user gets the same prompts
         space = await self.workspaces.space(team)
         await space.pacer.admit("assistant.threads.setSuggestedPrompts", team, channel, Lane.EDIT)
         await space.api.set_prompts(channel, PROMPTS)
@@ -51,11 +68,11 @@ class Places:
 
 @asynccontextmanager
 async def running_slack(
-    core: Core, database: Database, settings: Settings, *, socket: bool, clock: Clock | None = None
-) -> AsyncIterator[APIRouter]:
+    core: Core, database: Database, settings: SlackProcess, *, socket: bool, clock: Clock | None = None
+) -> AsyncGenerator[APIRouter]:
     """Serve Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too.
 
-    *database* keeps what was delivered: the ledger and the rows of the cards.
+    *database* keeps the delivery ledger and the rows of the cards.
     """
     clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
     async with AsyncExitStack() as stack:
@@ -80,8 +97,8 @@ async def running_slack(
 
 
 @asynccontextmanager
-async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncIterator[None]:
-    """Learn who we are in Slack, so that a wrong token is told of at the start and not with the first message."""
+async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncGenerator[None]:
+    """Ask Slack for our own identity, so that a wrong token is logged at the start and not with the first message."""
     meeting = asyncio.create_task(_meet(workspaces, clock))
     try:
         yield
@@ -91,15 +108,15 @@ async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncIterator[None]:
 
 
 async def _meet(workspaces: Workspaces, clock: Clock) -> None:
-    """Ask until Slack says it: whoever has a message in hand cannot wait for it as long as this."""
-    told: str | None = None
+    """Ask until Slack answers; a message being received cannot wait that long."""
+    logged: str | None = None
     while True:
         try:
             await workspaces.meet()
         except SlackFailure as error:
-            if str(error) != told:
-                told = str(error)
-                _log.error("slack.not_met", error=told)
+            if str(error) != logged:
+                logged = str(error)
+                _log.error("slack.not_met", error=logged)
             await clock.sleep(AGAIN)
         else:
             return
