@@ -4,6 +4,7 @@ A *fact* is in the log and has a `seq`; a *live* event is shown to whoever watch
 The body of an event is one of the structs below; `Fact` and `Live` are its envelopes.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -13,7 +14,9 @@ from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, Appr
 from agent_core.domain.messages import Actor, CallOutcome, Native, Part, Usage
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
-StopReason = Literal["end_turn", "max_steps", "stop_condition", "no_executor", "budget", "refused", "blocked"]
+StopReason = Literal[
+    "end_turn", "max_steps", "max_tokens", "stop_condition", "no_executor", "budget", "refused", "blocked"
+]
 FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
 WaitingOn = Literal["approval", "client", "run"]
 
@@ -309,10 +312,11 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(cl
 class Fact:
     """A fact of a session's log: envelope and body; the body is decoded from `raw` when first asked for.
 
-    *raw* is the body's JSON as the table holds it; *time* is milliseconds since the epoch.
+    *raw* is the body's JSON as the table holds it; *time* is milliseconds since the epoch. *tool* is for counters, not in
+    the log: the tool whose call the fact ends, where its writer had to look that up.
     """
 
-    __slots__ = ("_body", "frames", "parent_run", "raw", "run", "seq", "session", "time", "type")
+    __slots__ = ("_body", "frames", "parent_run", "raw", "run", "seq", "session", "time", "tool", "type")
 
     def __init__(
         self,
@@ -330,6 +334,7 @@ class Fact:
         self.run, self.parent_run, self.time, self.raw = run, parent_run, time, raw
         self._body = body
         self.frames: dict[str, bytes] = {}
+        self.tool: str | None = None
 
     live: ClassVar[bool] = False
 
@@ -366,3 +371,10 @@ class Live:
 
 
 Event = Fact | Live
+
+
+def note_tools(facts: Iterable[Fact], tools: Mapping[str, str]) -> None:
+    """Note which tool each `tool.completed` among *facts* is of; *tools* are names by call."""
+    for fact in facts:
+        if isinstance(fact.body, ToolCompleted):
+            fact.tool = tools.get(fact.body.call)

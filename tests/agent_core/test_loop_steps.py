@@ -211,10 +211,10 @@ async def test_a_cut_answer_is_continued(make_core: MakeCore):
 
 
 async def test_a_fourth_cut_ends_the_run(make_core: MakeCore):
-    """An answer is continued up to three times; if it is cut once more the run ends with what there is."""
+    """An answer is continued up to three times; cut once more, the run ends with what there is as `max_tokens`."""
     stage = await set_stage(make_core, lambda _: (say("more "), finish("length")))
     run = await stage.play()
-    assert (run.status, run.stop_reason, run.text) == ("completed", "end_turn", "more " * 4)
+    assert (run.status, run.stop_reason, run.text) == ("completed", "max_tokens", "more " * 4)
     assert stage.provider.calls == 4
 
 
@@ -232,7 +232,7 @@ async def test_a_continuation_counts_as_a_step(make_core: MakeCore):
     """A continuation after a cut answer uses up one of the run's steps."""
     stage = await set_stage(make_core, lambda _: (say("more "), finish("length")))
     run = await stage.play(max_steps=2)
-    assert (run.steps, run.text, run.stop_reason) == (2, "more more ", "end_turn")
+    assert (run.steps, run.text, run.stop_reason) == (2, "more more ", "max_tokens")
 
 
 async def test_usage_is_summed(make_core: MakeCore):

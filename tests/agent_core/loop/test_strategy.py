@@ -192,7 +192,26 @@ def test_a_cut_answer_is_continued_three_times():
         facts += [started(n, takes=(1,) if n == 1 else ()), said(n, Text("…"), stop="length"), closed(n)]
         move = asked(*facts)
         assert (move.n, move.attempt, move.note) == (n + 1, 1, CONTINUE_NOTE)
-    assert isinstance(after(*facts, started(4), said(4, Text("…"), stop="length"), closed(4)), Finish)
+    move = after(*facts, started(4), said(4, Text("…"), stop="length"), closed(4))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunCompleted)
+    assert move.end.stop_reason == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("tools", "most", "reason"),
+    [((), 1, "max_tokens"), ((), 2, "max_tokens"), ((LOOK,), 1, "max_tokens"), ((LOOK,), 2, "max_steps")],
+    ids=["single step", "no tools", "single step with tools", "tools withheld"],
+)
+def test_cut_answer_at_the_last_step_ends_as_max_tokens_unless_tools_were_withheld(tools, most, reason):
+    """A cut answer with no step left ends as `max_tokens`; `max_steps` is for an agent whose tools were withheld."""
+    facts = [*opened()]
+    for n in range(1, most + 1):
+        facts += [started(n, takes=(1,) if n == 1 else ()), said(n, Text("…"), stop="length"), closed(n)]
+    move = after(*facts, agent=make_agent(*tools, controls=Controls(max_steps=most)))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunCompleted)
+    assert move.end.stop_reason == reason
 
 
 def test_a_provider_that_pauses_its_answer_is_asked_to_go_on():
