@@ -26,7 +26,7 @@ MAX_OUTPUTS = 100
 
 
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a client call: its *output*, text or any JSON, or an *error* that the model is told."""
+    """The result of a client call: its *output*, text or any JSON, or an *error* for the model."""
 
     call: str
     output: Any = None
@@ -34,10 +34,10 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What whoever resumes a run changes of what it may do.
+    """Changes to the controls of a run that is resumed.
 
     *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all that come. The
-    *tool_context*, in the place of the one that the run brought, is handed to its tools and shown to nobody.
+    *tool_context* replaces the run's own; it is passed to the tools and never shown.
     """
 
     next: Override | None = None
@@ -57,7 +57,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> Sequence[e.FactBody]:
-        """What the log tells of them."""
+        """The facts that record them."""
         defaults = self.defaults
         if self.rules is not None:
             defaults = replace(defaults or Defaults(), step_rules=self.rules)
