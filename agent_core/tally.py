@@ -1,7 +1,7 @@
-"""Tally: what this process has done since it started, counted from the facts that it committed. No I/O."""
+"""Tally: counters of this process since its start, from the facts that it committed. No I/O."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,10 +13,11 @@ from agent_core.domain.events import Fact
 from agent_core.domain.failures import KINDS
 
 OTHER = "other"
-"""Stands for every name beyond those that are known: names from outside must not fill the memory of who reads this."""
+"""The label of every name that is not known: names from outside must not fill the memory of the metrics server."""
 _MODELS = 50
+_DECLARED_TOOLS = 50
 _FOLLOWED = 10_000
-"""Runs and calls that are followed at once; of the oldest beyond that it is not known any more how they began."""
+"""Runs that are followed at once; the oldest beyond that are forgotten."""
 _CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -28,7 +29,7 @@ def histogram(name: str, text: str, bounds: Sequence[float] = _QUICK, labels: Se
 
 
 class _Run:
-    """What is remembered of a run while this process drives it; *started* is in milliseconds, None if elsewhere."""
+    """A run that this process drives: *started* in milliseconds, None if elsewhere; *calls* are labels by open call."""
 
     __slots__ = ("calls", "has_failed", "has_text", "model", "started")
 
@@ -41,14 +42,15 @@ class _Run:
 class Tally:
     """Counts facts as they are committed here, so that over all processes each is counted once.
 
-    *tools* are the names that are counted by themselves. Counters are keyed by their labels in the order of their names
-    in the comments.
+    *tools* are the tools of this process. Tools that agents declare get labels of their own too, up to a bound.
+    Counters are keyed by their labels, in the order of the comments.
     """
 
     def __init__(self, clock: Clock, tools: Collection[str] = ()) -> None:
         self._clock, self._tools = clock, frozenset(tools)
         self._runs: dict[str, _Run] = {}
         self._models: set[str] = set()
+        self._declared: set[str] = set()
         self.messages = self.started = 0
         self.ended: Counter[tuple[str, str]] = Counter()  # status, reason
         self.resumed: Counter[str] = Counter()  # cause
@@ -69,29 +71,35 @@ class Tally:
             e.StepStarted.type: self._step,
             e.StepFailed.type: self._failure,
             e.StepCompleted.type: self._completed,
-            e.ToolRequested.type: self._wish,
+            e.ToolRequested.type: self._requested,
+            e.ToolPending.type: self._pending,
             e.ToolCompleted.type: self._result,
             **{cls.type: self._end for cls in (*e.TERMINAL, e.RunWaiting)},
         }
 
     def facts(self, facts: Sequence[Fact]) -> None:
-        """Count *facts*, which were committed here just now."""
+        """Count *facts*, which this process has just committed."""
         for fact in facts:
             count = self._on.get(fact.type)
             if count is not None:
                 count(fact, fact.body)
 
-    def taken_up(self, run: str, model: str | None) -> None:
-        """Learn of a run that began elsewhere which *model* answers it: its facts may not say so again."""
+    def resumed_run(self, run: str, model: str | None, tools: Mapping[str, str] | None = None) -> None:
+        """Note what is known of a run that waited or began elsewhere, since its facts do not repeat it.
+
+        *model* is the one of its newest step, *tools* the names of its agent's tools by open call.
+        """
         if model:
             self._followed(run).model = self._model(model)
+        if tools:
+            self._followed(run).calls.update({call: self._tool(name) for call, name in tools.items()})
 
     def forget(self, run: str) -> None:
-        """Follow a run no more that another process drives."""
+        """Stop following a run that another process drives."""
         self._runs.pop(run, None)
 
     def text_of(self, run: str | None) -> None:
-        """Note that the first text of a message of *run* is shown."""
+        """Note that the first text of *run* is shown."""
         known = self._runs.get(run or "")
         if known is not None and not known.has_text:
             known.has_text = True
@@ -125,7 +133,7 @@ class Tally:
         run = self._followed(fact.run)
         if body.controls and (model := body.controls.get("model")):
             run.model = self._model(model)
-        if run.has_failed:  # else a higher attempt is that of a process which took the run up
+        if run.has_failed:  # else a higher attempt is that of a process which resumed the run
             self.retries[run.model] += 1
         run.has_failed = False
 
@@ -146,17 +154,31 @@ class Tally:
         if body.cost is not None:
             self.cost[model] = self.cost.get(model, Decimal()) + Decimal(body.cost)
 
-    def _wish(self, fact: Fact, body: e.ToolRequested) -> None:
+    def _tool(self, name: str) -> str:
+        """Return the label of a tool that an agent has."""
+        if name in self._tools:
+            return name
+        if name not in self._declared and len(self._declared) < _DECLARED_TOOLS:
+            self._declared.add(name)
+        return name if name in self._declared else OTHER
+
+    def _requested(self, fact: Fact, body: e.ToolRequested) -> None:
         self._followed(fact.run).calls[body.call] = body.name if body.name in self._tools else OTHER
+
+    def _pending(self, fact: Fact, body: e.ToolPending) -> None:
+        if body.tool is not None:  # a model may ask for any name, but only a tool that an agent has becomes pending
+            self._followed(fact.run).calls[body.call] = self._tool(body.tool)
 
     def _result(self, fact: Fact, body: e.ToolCompleted) -> None:
         run = self._runs.get(fact.run or "")
-        self.calls[run.calls.pop(body.call, OTHER) if run else OTHER, body.outcome] += 1
+        known = run.calls.pop(body.call, None) if run else None
+        name = self._tool(fact.tool) if fact.tool is not None else known or OTHER
+        self.calls[name, body.outcome] += 1
 
     def _end(self, fact: Fact, body: e.Terminal | e.RunWaiting) -> None:
         run = self._runs.pop(fact.run or "", None)
         match body:
-            case e.RunWaiting():  # whoever goes on with it knows its model; how long it waits is not how long it runs
+            case e.RunWaiting():  # what resumes it calls `resumed_run`; the wait does not count as running
                 return
             case e.RunCompleted():
                 self.ended["completed", body.stop_reason] += 1

@@ -1,4 +1,4 @@
-"""Controls: what a run and each of its steps may do, and the one merge of all who have a say in it. Pure."""
+"""Controls: what a run and each of its steps may do, and the one merge of all levels. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
@@ -26,10 +26,10 @@ ToolChoice = Literal["auto", "none", "required"] | NamedTool
 
 
 class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """Which tools a step may, or must, call; None means: ask the next level.
+    """Which tools a step may, or must, call; None leaves a field to the next level.
 
-    *tool_choice* `required` wants a call of any tool, a `NamedTool` of that one. *active_tools* are those that may be
-    called; the others stay in the prompt, where they are frozen, and calls of them are refused.
+    *tool_choice* `required` requires a call of any tool, a `NamedTool` of that one. *active_tools* are those that may
+    be called; the others stay in the prompt, where they are frozen, and calls of them are refused.
     """
 
     tool_choice: ToolChoice | None = None
@@ -37,13 +37,13 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class StepRule(Override, frozen=True, kw_only=True):
-    """What holds in step *step* of a run, counted from 1."""
+    """The override for step *step* of a run, counted from 1."""
 
     step: int
 
 
 class HasToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The run ends behind the step that called *tool*."""
+    """The run ends after the step that called *tool*."""
 
     type: Literal["has_tool_call"]
     tool: str
@@ -57,7 +57,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Defaults(Override, frozen=True, kw_only=True):
-    """What a run may do; None means: ask the next level. A list, a schema and a budget replace the next level's whole.
+    """What a run may do; None leaves a field to the next level, see `merged`.
 
     *max_output_tokens* bounds one model call. *effort* is how hard the model thinks; one that lacks the level takes
     its nearest. *temperature* is 0 to 2, and left out for a model that takes none. *output_schema* is what the final
@@ -75,9 +75,9 @@ class Defaults(Override, frozen=True, kw_only=True):
 
 
 class Controls(Defaults, frozen=True, kw_only=True):
-    """All that an agent or a run says of what may be done.
+    """All controls of an agent or a run.
 
-    *tool_context* is handed to the tools. It may hold secrets: it is in no event, no log line and no answer of the API.
+    *tool_context* is passed to the tools. It may hold secrets: it is in no event, no log line and no API response.
     """
 
     model: str | None = None
@@ -88,7 +88,7 @@ class Controls(Defaults, frozen=True, kw_only=True):
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model's API does by itself, at no cost for the prompt cache; of the rest the model is told in a note.
+    """What a model's API enforces by itself, at no cost for the prompt cache; a note asks the model for the rest.
 
     *withholds*: `tool_choice: none`; *narrows*: a choice among some tools; *forces*: a call that must come.
     *structured* are the schemas that an answer can be held to: `any` of an object, those that are `closed`, or `none`.
@@ -115,12 +115,13 @@ def merged(*levels: Override | None) -> Controls:
     given = [level for level in levels if level is not None and level != NOTHING]
     if not given:
         return Controls()
-    fields = {name: _first(given, name) for name in Controls.__struct_fields__}
-    return Controls(**{**fields, "step_rules": _merged_rules(given)})
+    fields: dict[str, Any] = {name: _first(given, name) for name in Controls.__struct_fields__}
+    fields["step_rules"] = _merged_rules(given)
+    return Controls(**fields)
 
 
 def without_context(controls: Controls) -> Controls:
-    """Return *controls* as they may be shown."""
+    """Return *controls* without the tools' context, which may hold secrets."""
     return replace(controls, tool_context=None)
 
 
@@ -158,7 +159,7 @@ def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[s
 
 
 def is_forced(choice: ToolChoice | None) -> bool:
-    """Tell whether a call must come."""
+    """Return whether a call is required."""
     return choice == "required" or isinstance(choice, NamedTool)
 
 
@@ -174,7 +175,7 @@ def permitted(controls: Controls, tools: Collection[str]) -> Collection[str]:
 
 
 def refusal(controls: Controls, name: str) -> str | None:
-    """Say why a step with *controls* may not call the tool *name*, None when it may."""
+    """Return why a step with *controls* may not call the tool *name*, None when it may."""
     may = permitted(controls, (name,))
     if name in may:
         return None
@@ -183,12 +184,12 @@ def refusal(controls: Controls, name: str) -> str | None:
 
 
 def sent(controls: Controls, able: Abilities, *, firm: bool = False) -> Controls:
-    """Return what of a step's *controls* the model's API is asked for; *firm*: tools are withheld at any cost."""
+    """Return the part of a step's *controls* that the model's API gets; *firm*: tools are withheld at any cost."""
     choice = controls.tool_choice
-    told = (choice == "none" and not (able.withholds or firm)) or (is_forced(choice) and not able.forces)
+    in_note = (choice == "none" and not (able.withholds or firm)) or (is_forced(choice) and not able.forces)
     return replace(
         controls,
-        tool_choice="auto" if told else choice,
+        tool_choice="auto" if in_note else choice,
         active_tools=controls.active_tools if able.narrows else None,
         output_schema=controls.output_schema if _is_native(controls.output_schema, able) else None,
     )
@@ -197,19 +198,19 @@ def sent(controls: Controls, able: Abilities, *, firm: bool = False) -> Controls
 def news(
     before: Controls | None, now: Controls, able: tuple[Abilities, Abilities], tools: Collection[str]
 ) -> str | None:
-    """Return what the model must be told of its step's controls that its API does not see to, where that is new.
+    """Return the note on controls that the model's API does not enforce, None if the model knows them already.
 
     *able* are the abilities of the models of the step *before*, if there was one, and of this one.
     """
     known = (_of_tools(before, able[0], tools), _of_form(before, able[0])) if before else ("", "")
     wanted = (_of_tools(now, able[1], tools), _of_form(now, able[1]))
     lifted = ("You may call any of your tools again, or answer.", "Your answer may have any form again.")
-    said = [text or lift for text, last, lift in zip(wanted, known, lifted, strict=True) if text != last]
-    return " ".join(("While you work on the current message:", *said)) if said else None
+    changes = [text or lift for text, last, lift in zip(wanted, known, lifted, strict=True) if text != last]
+    return " ".join(("While you work on the current message:", *changes)) if changes else None
 
 
 def is_spent(budget: Budget, usage: Usage | None, cost: str | None) -> bool:
-    """Tell whether a run that used so much may ask no more; what is not known cannot be shown to be within bounds."""
+    """Return whether a run has used up its *budget*; unknown usage or cost counts as used up."""
     if usage is None:
         return False
     if budget.usd is not None and (cost is None or Decimal(cost) >= Decimal(budget.usd)):
@@ -223,7 +224,7 @@ def is_spent(budget: Budget, usage: Usage | None, cost: str | None) -> bool:
 
 
 def recorded(controls: Controls) -> dict[str, Any]:
-    """Return *controls* as `step.started` has them."""
+    """Return *controls* as `step.started` records them."""
     return msgspec.json.decode(msgspec.json.encode(without_context(controls)))
 
 
@@ -233,7 +234,7 @@ def read(record: Mapping[str, Any]) -> Controls:
 
 
 def listed(names: Collection[str]) -> str:
-    """Return *names* as a sentence has them."""
+    """Return *names* as a list in a sentence."""
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -260,7 +261,7 @@ def _is_native(schema: dict[str, Any] | None, able: Abilities) -> bool:
 
 
 def _of_tools(controls: Controls, able: Abilities, tools: Collection[str]) -> str:
-    """Return what the model is told of its tools; an agent without tools has none to be told of."""
+    """Return the note on tools, empty when there is nothing to say or the agent has none."""
     names = listed(permitted(controls, tools))
     match controls.tool_choice:
         case "none" if tools and not able.withholds:

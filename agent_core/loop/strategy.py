@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -324,11 +324,13 @@ def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
     return unconsumed[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
 
 
-def _stop_reason(state: RunState, agent: Agent, most: int) -> Literal["end_turn", "max_steps", "refused"]:
+def _stop_reason(state: RunState, agent: Agent, most: int) -> e.StopReason:
+    """Return why a run ends with its last answer: `max_steps` exactly if tools were withheld and *most* is above 1."""
     if state.answer.stop == "refused":
         return "refused"
-    withheld = bool(agent.tools) and most > 1 and state.step.n >= most
-    return "max_steps" if withheld else "end_turn"
+    if agent.tools and most > 1 and state.step.n >= most:
+        return "max_steps"
+    return "max_tokens" if state.answer.stop == "length" else "end_turn"
 
 
 def _ask(

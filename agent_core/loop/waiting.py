@@ -59,6 +59,11 @@ class WaitingState(msgspec.Struct, frozen=True):
         """Return the calls that have not ended."""
         return tuple(call for call in self.calls if call.status != "completed")
 
+    @property
+    def tools(self) -> dict[str, str]:
+        """Return the tool of each open call that waits, or waited for an approval, by its call."""
+        return {call.call: call.name for call in self.open_calls() if call.on or call.approval}
+
     def find(self, call: str) -> CallState | None:
         """Return the call with the id *call*, None if the newest step has no such call."""
         return next((each for each in self.calls if each.call == call), None)

@@ -35,10 +35,10 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client that resumes a run changes of its controls.
+    """Changes to the controls of a run that is resumed.
 
     *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all that come. The
-    *tool_context* replaces the one that the run brought; only its tools see it.
+    *tool_context* replaces the run's own; it is passed to the tools and never shown.
     """
 
     next: Override | None = None
@@ -58,7 +58,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> Sequence[e.FactBody]:
-        """The facts that record them; none when only the tool context changes."""
+        """The facts that record them."""
         defaults = self.defaults
         if self.rules is not None:
             defaults = replace(defaults or Defaults(), step_rules=self.rules)

@@ -106,7 +106,8 @@ class Segments:
                 cached = await self._cache.get(run.session_id)
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
-                self._store.tally.taken_up(run.id, state.step.model)
+                tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
+                self._store.tally.resumed_run(run.id, state.step.model, tools)
                 return await self.driver(run, agent, cached, state, interrupt).drive()
 
         return drive

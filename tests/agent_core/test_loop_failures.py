@@ -117,7 +117,7 @@ async def test_a_context_overflow_has_its_own_code(make_core: MakeCore):
 @pytest.mark.parametrize(
     "end", [fail(message="Gone."), cut()], ids=["a failure after some text", "a stream that breaks off"]
 )
-async def test_a_broken_answer_is_begun_anew(make_core: MakeCore, end):
+async def test_broken_answer_is_restarted(make_core: MakeCore, end):
     """An answer that breaks off is begun anew as the next attempt, and readers see only the new one."""
     clock, may_end = FakeClock(), asyncio.Event()
     script = [(think("Hm."), say("Half a mess"), end), (say("A whole "), pause(may_end), say("message."))]
@@ -190,7 +190,7 @@ async def test_calls_of_a_broken_answer_never_run(make_core: MakeCore):
     assert ran == ["whole"]
 
 
-async def test_each_step_has_its_own_tries(make_core: MakeCore):
+async def test_each_step_has_its_own_retries(make_core: MakeCore):
     """Failures of one step do not shorten the patience with the next."""
     clock = FakeClock()
 

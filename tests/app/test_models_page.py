@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.domain.controls import Effort
-from agent_core.domain.failures import KINDS, told
+from agent_core.domain.failures import KINDS, explanation
 from agent_core.loop.strategy import (
     MAX_CONTINUATIONS,
     MAX_PAUSE,
@@ -42,7 +42,7 @@ def test_a_row_says_what_happens(kind):
     _, again, moves, person, operator = rows()[kind]
     assert again == ("yes" if kind in RETRYABLE else "once, repaired" if kind in REPAIRED else "no")
     assert moves == ("no" if kind in NO_FALLBACK else "yes")
-    assert person == told(kind)
+    assert person == explanation(kind)
     assert failed(kind, "It said so.").message == f"It said so. {operator}"
 
 

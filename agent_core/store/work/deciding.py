@@ -104,6 +104,7 @@ def submit(
     bodies = [*(fact for facts in ends for fact in facts), *also]
     first = log.take_seqs(connection, ref.session, len(bodies))
     facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
+    e.note_tools(facts, state.waiting.tools)
     left = [
         call
         for call in state.waiting.calls

@@ -344,6 +344,7 @@ def cancel(
     bodies = finish(state)
     first = log.take_seqs(connection, run.session, len(bodies))
     facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
+    e.note_tools(facts, state.waiting.tools)
     approvals.follow(connection, run, bodies, now=now)
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)

@@ -92,7 +92,7 @@ def test_calls_that_are_not_safe_go_one_by_one():
     assert due(*facts, e.ToolStarted(call="c3"), ended("c3")) == ["c4"]
 
 
-def test_an_unknown_tool_is_never_taken_for_safe():
+def test_unknown_tool_is_not_concurrency_safe():
     """A call of a tool that the agent does not have goes alone."""
     assert due(*one_step(*called(1, wish("c1", "nothing"), wish("c2", "see")))) == ["c1"]
 
@@ -126,13 +126,13 @@ def test_a_run_waits_only_when_nothing_else_is_due():
         one_step(*(e.RunResumed(epoch=n, cause="crashed") for n in range(2, 9))),
     ],
 )
-def test_a_cancel_beats_everything(facts):
+def test_cancel_comes_before_everything(facts):
     """Once somebody stops a run its next move is its end, whatever it was about to do."""
     stop = e.RunCancelling(by=ANN, reason="enough")
     assert after(*facts, stop) == Finish(e.RunCancelled(by=ANN, reason="enough"))
 
 
-def test_the_third_identical_call_is_doom():
+def test_third_identical_call_ends_as_doom_loop():
     """The third identical call in a row fails the run before it is run; the second is still run."""
     facts = [*opened()]
     for n in (1, 2):
@@ -177,7 +177,7 @@ def test_a_step_whose_worker_died_is_tried_again_at_once():
     assert (move.n, move.attempt, move.takes, move.delay) == (1, 2, (), 0)
 
 
-def test_the_fifth_resume_in_vain_ends_the_run():
+def test_fifth_failed_resume_ends_the_run():
     """Four resumes that got nowhere are followed by another try, the fifth by the end as `lost`."""
     resumes = [e.RunResumed(epoch=n, cause="crashed") for n in range(2, 7)]
     assert isinstance(after(*one_step(*resumes[:4])), Ask)
@@ -192,7 +192,26 @@ def test_a_cut_answer_is_continued_three_times():
         facts += [started(n, takes=(1,) if n == 1 else ()), said(n, Text("…"), stop="length"), closed(n)]
         move = asked(*facts)
         assert (move.n, move.attempt, move.note) == (n + 1, 1, CONTINUE_NOTE)
-    assert isinstance(after(*facts, started(4), said(4, Text("…"), stop="length"), closed(4)), Finish)
+    move = after(*facts, started(4), said(4, Text("…"), stop="length"), closed(4))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunCompleted)
+    assert move.end.stop_reason == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("tools", "most", "reason"),
+    [((), 1, "max_tokens"), ((), 2, "max_tokens"), ((LOOK,), 1, "max_tokens"), ((LOOK,), 2, "max_steps")],
+    ids=["single step", "no tools", "single step with tools", "tools withheld"],
+)
+def test_cut_answer_at_the_last_step_ends_as_max_tokens_unless_tools_were_withheld(tools, most, reason):
+    """A cut answer with no step left ends as `max_tokens`; `max_steps` is for an agent whose tools were withheld."""
+    facts = [*opened()]
+    for n in range(1, most + 1):
+        facts += [started(n, takes=(1,) if n == 1 else ()), said(n, Text("…"), stop="length"), closed(n)]
+    move = after(*facts, agent=make_agent(*tools, controls=Controls(max_steps=most)))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunCompleted)
+    assert move.end.stop_reason == reason
 
 
 def test_a_provider_that_pauses_its_answer_is_asked_to_go_on():

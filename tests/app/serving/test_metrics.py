@@ -123,10 +123,10 @@ def test_models_beyond_a_bound_share_one_label():
     """However many models runs name, only so many get a series."""
     tally = Tally(SystemClock())
     for n in range(1000):
-        tally.taken_up(f"run_{n}", f"openai-compatible:model-{n}")
+        tally.resumed_run(f"run_{n}", f"openai-compatible:model-{n}")
     assert len({run.model for run in tally._runs.values()}) <= 51
     for n in range(20_000):
-        tally.taken_up(f"run_{n}", "demo")
+        tally.resumed_run(f"run_{n}", "demo")
     assert len(tally._runs) <= 10_000
 
 
