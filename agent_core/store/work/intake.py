@@ -173,7 +173,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
 def receive_first(connection: Connection, opening: sessions.Opening, snapshot: Snapshot, intake: Intake) -> Received:
     """Open a session with *snapshot* and write its first message, up to the first step of its run.
 
-    A known key opens none. Raises `NotFound` when the agent was removed, `IdempotencyMismatch`, `RateLimited`.
+    A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
     """
     if known := seen(connection, intake.inbound, opening.agent):
         return Received(receipt=known)
