@@ -86,8 +86,9 @@ class Core:
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
         self._dispatcher = Dispatcher(bus)
-        resolvers = resolvers or HookResolvers(clock)
-        self._segments = Segments(self._store, self._cache, self.agents, providers, tools, resolvers, self._dispatcher)
+        self._segments = Segments(
+            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock), self._dispatcher
+        )
         self._engine = engine(self._segments, clock)
         self._dispatcher.connect(self._engine, self._segments)
         self._backlog = Backlog(database, clock, max_backlog)
