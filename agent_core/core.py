@@ -76,11 +76,9 @@ class Core:
 
         *resolvers* ask the hooks that need no people; by default there are rules, and no webhook can be reached.
         *secrets* seal the secrets of webhooks; without them an agent can have none.
-
         While *max_backlog* runs are queued, over all processes, messages that need one more are refused.
         """
-        clock = clock or SystemClock()
-        self._providers, self._bus = providers, bus
+        self._providers, self._bus, clock = providers, bus, clock or SystemClock()
         self.tally = Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
