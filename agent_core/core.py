@@ -79,16 +79,17 @@ class Core:
         Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
         that agents may configure. Beyond *max_backlog* queued runs, over all processes, messages are refused.
         """
-        clock = clock or SystemClock()
-        self._providers, self._bus, self.tally = providers, bus, Tally(clock, tools)
+        self._providers, self._bus, clock = providers, bus, clock or SystemClock()
+        self.tally = Tally(clock, tools)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(
             self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets, channels=channels
         )
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
         self._dispatcher = Dispatcher(bus)
-        resolvers = resolvers or HookResolvers(clock)
-        self._segments = Segments(self._store, self._cache, self.agents, providers, tools, resolvers, self._dispatcher)
+        self._segments = Segments(
+            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock), self._dispatcher
+        )
         self._engine = engine(self._segments, clock)
         self._dispatcher.connect(self._engine, self._segments)
         self._backlog = Backlog(database, clock, max_backlog)

@@ -8,7 +8,7 @@ import msgspec
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import Window
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.agents import Agent
 from agent_core.domain.controls import NOTHING
 from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import Inbound, RunOptions
@@ -21,23 +21,14 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.roster import Roster
+from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
 from agent_core.store.work.runs import Finish
-from agent_core.store.work.sessions import FIRST_SEQS, Opening, SessionRef
-
-
-@dataclass(frozen=True, slots=True)
-class _New:
-    """A session to open: its row, its prompt prefix, and its agent as its runs use it."""
-
-    opening: Opening
-    snapshot: Snapshot
-    agent: Agent
+from agent_core.store.work.sessions import FIRST_SEQS, Opening, SessionRef, StaleAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +57,19 @@ class Openings:
         self._finish, self._backlog, self._dispatcher = finish, backlog, dispatcher
 
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
-        """Open a session, or return the one at *address*; raises `NotFound`."""
-        new = await self._new(agent, actor, metadata, address)
-        opened = await self._store.open_session(new.opening, new.snapshot)
-        if opened.facts:
-            cached = self._cache.new(opened.ref, new.agent, actor, self._cache.window(new.agent))
-            cached.window.apply(opened.facts)
-        return opened.ref
+        """Open a session, or return the one at *address*; raises `NotFound`, `InvalidInput`."""
+        while True:
+            found = await self._roster.prototype(agent)
+            opening = self._opening(found, actor, metadata, address)
+            try:
+                opened = await self._store.open_session(opening, found.agent.snapshot)
+            except StaleAgent:
+                self._roster.forget(agent)
+                continue
+            if opened.facts:
+                cached = self._cache.new(opened.ref, found.agent, actor, self._cache.window(found.agent))
+                cached.window.apply(opened.facts)
+            return opened.ref
 
     async def receive(self, cached: CachedSession, inbound: Inbound, owner: str | None = None) -> Receipt:
         """Receive *inbound* in a session; its run begins here if it starts at once.
@@ -96,20 +93,27 @@ class Openings:
         Raises `NotFound`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
         try:
-            metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
-            new = await self._new(agent, inbound.actor, metadata, None)
-            with self._dispatcher.reserve() as has_room:
-                window = self._cache.window(new.agent)
-                prepared = self._prepare(new.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
-                received = await self._store.receive_first(new.opening, new.snapshot, prepared.intake)
-                if received.opened is None:
-                    return received.receipt
-                cached = self._cache.new(received.opened, new.agent, inbound.actor, window)
-                return self._received(cached, prepared, received)
+            while True:
+                found = await self._roster.prototype(agent)
+                try:
+                    return await self._receive_first(found, inbound)
+                except StaleAgent:
+                    self._roster.forget(agent)
         except InvalidInput:
             if known := await self.seen(agent, inbound):  # it was valid when the key was first used
                 return known
             raise
+
+    async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
+        metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
+        opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
+        with self._dispatcher.reserve() as has_room:
+            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
+            received = await self._store.receive_first(opening, found.agent.snapshot, prepared.intake)
+            if received.opened is None:
+                return received.receipt
+            cached = self._cache.new(received.opened, found.agent, inbound.actor, window)
+            return self._received(cached, prepared, received)
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
@@ -119,21 +123,17 @@ class Openings:
             lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
         )
 
-    async def _new(self, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> _New:
-        stored = await self._roster.find(agent)
-        found, snapshot = stored.object, self._roster.base(stored.object)
-        opening = Opening(
-            agent=stored.key,
-            agent_id=found.id,
-            agent_version=found.version,
-            snapshot=snapshot.hash,
+    def _opening(self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None) -> Opening:
+        return Opening(
+            agent=found.key,
+            agent_id=found.agent.id,
+            agent_version=found.agent.version,
+            snapshot=found.agent.snapshot.hash,
             actor=actor,
             metadata=metadata,
             address=address,
             now=self._store.clock.now(),
         )
-        built = self._roster.agent(found.id, found.version, found.definition, snapshot, NOTHING)
-        return _New(opening, snapshot, built)
 
     def _received(self, cached: CachedSession, prepared: _Prepared, done: Received) -> Receipt:
         """Begin the run that started, and dispatch what else a message led to."""

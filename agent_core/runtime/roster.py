@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from agent_core.context.snapshot import freeze
 from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec, gathered, spread
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
-from agent_core.domain.controls import ABLE, Abilities
+from agent_core.domain.controls import ABLE, NOTHING, Abilities
 from agent_core.domain.hooks import Hook, chain
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.schemas import schema_problem
@@ -35,6 +35,15 @@ MAX_RUNS = 1_000_000
 RESERVED = "agent_"
 """Ids begin with it: an agent that is named like another's id would be found in its place."""
 MAX_INSTRUCTIONS = 200_000
+MAX_PROTOTYPES = 256
+"""Agents that are kept in memory for new sessions."""
+
+
+class Prototype(NamedTuple):
+    """An agent as a new session uses it; *key* is its row's."""
+
+    key: int
+    agent: Agent
 
 
 class Roster:
@@ -54,6 +63,7 @@ class Roster:
         self._store, self._toolbox, self._providers = store, toolbox, providers
         self._default_model, self._clock, self._secrets = default_model, clock, secrets
         self._channels = Channels(channels)
+        self._prototypes: dict[str, Prototype] = {}
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
@@ -155,6 +165,26 @@ class Roster:
         if controls.model is not None:
             self._check_model("controls.model", controls.model)
         check(controls, tools)
+
+    async def prototype(self, name: str) -> Prototype:
+        """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
+
+        It may be out of date, which the transaction that opens the session finds out (`StaleAgent`): then `forget` it.
+        """
+        known = self._prototypes.get(name)
+        if known is None:
+            stored = await self.find(name)
+            found = stored.object
+            agent = self.agent(found.id, found.version, found.definition, self.base(found), NOTHING)
+            known = Prototype(stored.key, agent)
+            if len(self._prototypes) >= MAX_PROTOTYPES:
+                self._prototypes.clear()
+            self._prototypes[name] = known
+        return known
+
+    def forget(self, name: str) -> None:
+        """Read the agent with this id or name from the database when it is next asked for."""
+        self._prototypes.pop(name, None)
 
     def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""

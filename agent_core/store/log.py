@@ -210,6 +210,8 @@ def write(
 
 def facts_between(connection: Connection, place: Place, after: int, before: int = MAX_SEQ) -> list[Fact]:
     """Return the facts of a session with `after < seq < before`, oldest first."""
+    if before <= after + 1:
+        return []
     return _facts(place, _BETWEEN.run(connection, b_session=place.key, b_after=after, b_before=before))
 
 

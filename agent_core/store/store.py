@@ -128,7 +128,7 @@ class Store:
             await self.bus.reach(session, seq)
 
     async def open_session(self, opening: Opening, snapshot: Snapshot) -> OpenedSession:
-        """Open a session, or find the one at its address (no facts then); raises `NotFound`."""
+        """Open a session, or find the one at its address (no facts then); raises `StaleAgent`."""
         return await self._write(lambda connection: sessions.open_or_find(connection, opening, snapshot))
 
     async def receive(self, session: str, wanted: Intake, finish: Finish) -> Received:

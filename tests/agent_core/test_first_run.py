@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from agent_core import Core, InvalidInput, NotFound, RateLimited, Receipt
+from agent_core import Core, Definition, InvalidInput, NotFound, RateLimited, Receipt
 from agent_core.store.database import Database
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.laws import check_log
@@ -86,16 +86,16 @@ async def test_a_refused_first_run_opens_no_session(core: Core):
     assert not (await core.run_agent("assistant", inbound("Hello", **KEY))).repeated
 
 
-async def test_a_known_key_is_answered_after_its_agent_broke(make_core: MakeCore):
+async def test_a_known_key_is_answered_after_its_agent_broke(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
     """A repeated key gets its receipt although the agent's tool is gone by now; a new one is refused."""
     core = await make_core(ScriptedProvider(lambda _: [say("Hi.")]))
     first: Receipt = await core.run_agent("assistant", inbound("Hello", **KEY))
     await idle(core, first.session)
 
-    def broken(_agent: object) -> None:
+    async def broken(_agent: object) -> None:
         raise InvalidInput("agent", "it uses a tool which is not here.")
 
-    core.agents.base = broken  # type: ignore[method-assign]
+    monkeypatch.setattr(core.agents, "prototype", broken)
     again = await core.run_agent("assistant", inbound("Hello", **KEY))
     assert (again.run, again.repeated) == (first.run, True)
     with pytest.raises(InvalidInput):
@@ -106,3 +106,23 @@ async def test_metadata_of_a_first_message_is_the_sessions(core: Core):
     """What a first message lays over the metadata is the new session's; an entry that is taken away is not there."""
     receipt = await core.run_agent("assistant", inbound("Hello", metadata={"team": "a", "old": None}))
     assert (await core.session(receipt.session)).metadata == {"team": "a"}
+
+
+async def test_a_first_run_uses_the_newest_version_of_its_agent(make_core: MakeCore):
+    """An agent that another process changed, renamed or deleted is used, found or unknown as it is now."""
+    provider = ScriptedProvider(lambda _: [say("Hi.")])
+    here, there = await make_core(provider), await make_core(provider)
+    first = await here.run_agent("assistant", inbound("Hello"))
+    await there.agents.update("assistant", {"instructions": "Be long."})
+    second = await here.run_agent("assistant", inbound("Hello"))
+    assert [(await here.run(receipt.run)).agent_version for receipt in (first, second)] == [1, 2]
+    assert provider.requests[-1].snapshot.instructions == "Be long."
+    await there.agents.update("assistant", {"name": "other"})
+    with pytest.raises(NotFound):
+        await here.run_agent("assistant", inbound("Hello"))
+    await here.open_session(agent="other", actor=inbound("").actor)
+    made = await here.agents.create(Definition(name="brief", instructions=""))
+    await here.agents.prototype("brief")
+    await there.agents.delete(made.id)
+    with pytest.raises(NotFound):
+        await here.open_session(agent="brief", actor=inbound("").actor)

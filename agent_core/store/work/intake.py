@@ -173,7 +173,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
 def receive_first(connection: Connection, opening: sessions.Opening, snapshot: Snapshot, intake: Intake) -> Received:
     """Open a session with *snapshot* and write its first message, up to the first step of its run.
 
-    A known key opens none. Raises `NotFound` when the agent was removed, `IdempotencyMismatch`, `RateLimited`.
+    A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
     """
     if known := seen(connection, intake.inbound, opening.agent):
         return Received(receipt=known)
@@ -203,8 +203,7 @@ def _open_run(connection: Connection, session: sessions.SessionRef, intake: Inta
     """Open a run for the message: started at once when the session is *free* and this worker has room."""
     first = session.newest + 1
     free_here = free and intake.owner is not None
-    has_missed = free_here and first > intake.after + 1
-    missed = log.facts_between(connection, session.place, intake.after, first) if has_missed else []
+    missed = log.facts_between(connection, session.place, intake.after, first) if free_here else []
     may_start = free_here and log.is_whole(missed, intake.after, first)
     starts = may_start and limits.admits(connection, session.agent, session.max_runs)
     if intake.new_prefix:

@@ -58,7 +58,9 @@ _NEW = (
 )  # fmt: skip
 _INSERT = Statement(insert(SESSION).values({name: bindparam(f"b_{name}") for name in _NEW}).returning(SESSION.c.key))
 _SHARE_AGENT = Statement(
-    select(AGENT.c.max_runs).where(AGENT.c.key == bindparam("b_agent")).with_for_update(read=True, key_share=True)
+    select(AGENT.c.version, AGENT.c.max_runs)
+    .where(AGENT.c.key == bindparam("b_agent"))
+    .with_for_update(read=True, key_share=True)
 )
 _CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
 _FIND = select(SESSION, _CAP.label("max_runs")).where(
@@ -103,6 +105,10 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     now: int
 
 
+class StaleAgent(Exception):
+    """The agent of a session to open has another version by now, or was deleted; it never leaves the core."""
+
+
 class OpenedSession(msgspec.Struct, frozen=True):
     """A session and the *facts* it was opened with; none when it was there already."""
 
@@ -111,7 +117,7 @@ class OpenedSession(msgspec.Struct, frozen=True):
 
 
 def open_or_find(connection: Connection, opening: Opening, snapshot: Snapshot) -> OpenedSession:
-    """Return the session at the address of *opening*, opened with *snapshot* if there is none; raises `NotFound`."""
+    """Return the session at the address of *opening*, opened with *snapshot* if there is none; raises `StaleAgent`."""
     known = opening.address and by_address(connection, opening.address)
     if known:
         return OpenedSession(find(connection, known))
@@ -120,10 +126,10 @@ def open_or_find(connection: Connection, opening: Opening, snapshot: Snapshot) -
 
 
 def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, list[Fact]]:
-    """Insert a session with its first two facts; raises `NotFound` when its agent was removed meanwhile."""
+    """Insert a session with its first two facts; raises `StaleAgent`."""
     agent = _SHARE_AGENT.run(connection, b_agent=opening.agent).first()
-    if agent is None:
-        raise NotFound("agent", opening.agent_id)
+    if agent is None or agent.version != opening.agent_version:
+        raise StaleAgent
     ref = SessionRef(
         key=0,
         id=new_id("ses"),

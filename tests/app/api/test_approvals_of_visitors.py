@@ -180,7 +180,7 @@ async def test_who_asked_is_not_another_as_a_visitor(shop: Open):
     assert (await ada.post(f"/v1/approvals/{(await open_one(ada))['id']}", json={"approved": True})).status_code == 403
 
 
-async def record(here: Shop) -> list[tuple[str, str | None, str]]:
+async def record(here: Shop) -> list[tuple[str, str | None, str | None]]:
     """Return kind, surface and actor of each line of the record."""
     text = (await here.operator.get("/v1/approvals/audit")).text
     lines = [json.loads(line) for line in text.splitlines()]
