@@ -1,10 +1,11 @@
 """Build everything: the application from a core, and the core from the settings."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import Any
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
@@ -64,6 +65,10 @@ CHANNELS: tuple[ChannelSpec[Settings], ...] = (
     TERMINAL,
 )
 _log = structlog.get_logger("parley.start")
+
+
+# Without FastAPI's pages; every route refuses query parameters that it does not know.
+BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(known_query)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +234,7 @@ def create_app(
     routes that `serving_channels` gave.
     """
     readers = Readers() if readers is None else readers
-    app = FastAPI(
-        title="Parley",
-        version=VERSION,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        dependencies=[Depends(known_query)],
-    )
+    app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
     for routes in (runs, sessions, approvals, agents, health):  # as often as they are asked for: the first fit answers
@@ -264,14 +262,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
     Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
     """
-    app = FastAPI(
-        title="Parley worker",
-        version=VERSION,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        dependencies=[Depends(known_query)],
-    )
+    app = FastAPI(title="Parley worker", version=VERSION, openapi_url=None, **BARE)
     app.state.ready, app.state.api_key = ready, None
     app.include_router(health.router)
     app.include_router(metrics.router)

@@ -32,11 +32,12 @@ BASIC = {"name": "a", "instructions": "b"}
 def test_a_new_field_of_an_agent_is_one_edit():
     """A field of the definition is taken in requests, checked there, kept by changes and shown in answers."""
     body = body_of(Larger, AGENT)
-    made = body(**BASIC, mood="calm", tone={"formal": True}, aliases=["x"]).value()
+    given = {**BASIC, "mood": "calm", "tone": {"formal": True}, "aliases": ["x"]}
+    made = body.model_validate(given).value()
     assert made == Larger(name="a", instructions="b", mood="calm", tone=Tone(formal=True), aliases=("x",))
     assert body(**BASIC).value() == Larger(name="a", instructions="b")
     changes = body_of(Larger, AGENT, partial=True)
-    assert changes(mood=None).model_dump(exclude_unset=True) == {"mood": None}
+    assert changes.model_validate({"mood": None}).model_dump(exclude_unset=True) == {"mood": None}
     assert wire_of(AgentObject, Larger, without=("definition",)).__struct_fields__[-3:] == ("mood", "tone", "aliases")
     for wrong, place in (({"mood": "odd"}, ("mood",)), ({"tone": {"loud": True}}, ("tone", "loud"))):
         with pytest.raises(ValidationError) as refused:
@@ -62,6 +63,6 @@ def test_a_value_of_no_kind_that_fits_is_one_error(given: Any):
         flag: one_of(bool, list[str]) = False  # type: ignore[valid-type]
 
     with pytest.raises(ValidationError) as refused:
-        Asked(actor=given)
+        Asked.model_validate({"actor": given})
     assert [error["msg"] for error in refused.value.errors()] == ["Input should be a text or an object"]
-    assert Asked(actor={"id": "u1"}, flag=["T1"]).flag == ["T1"]
+    assert Asked.model_validate({"actor": {"id": "u1"}, "flag": ["T1"]}).flag == ["T1"]
