@@ -1,4 +1,4 @@
-"""sweep: looking again and again for what is to be done, whoever was to do it before."""
+"""sweep: a periodic look for pending work, also of processes that are gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,7 +14,7 @@ _log = structlog.get_logger("parley.slack")
 class Sweep:
     """Calls *look* every so many *seconds*, and at once at *news*, from `start` to `stop`.
 
-    A look that fails is no reason not to look again; that the database is away is told once.
+    A failed look does not end the sweep; a database that is unavailable is logged once.
     """
 
     def __init__(
