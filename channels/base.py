@@ -20,7 +20,7 @@ Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Somebody wants the answer to end; *run* is None when the place says which one it is."""
+    """A request to stop the answer; *run* is None when the place identifies it."""
 
     by: Actor
     run: str | None = None
@@ -93,7 +93,7 @@ class Channel(Screen, Protocol[Payload_contra]):
     """A place where people talk."""
 
     def parse(self, payload: Payload_contra, /) -> Inbound | Decision | Stop | None:
-        """Say what *payload* asks for, None when it is nothing for an agent; pure."""
+        """Return what *payload* asks for, None when it is nothing for an agent; pure."""
         ...
 
 
@@ -175,7 +175,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run stands; *reason* is why it completed, *error* why it failed."""
+    """The state of a run; *reason* is why it completed, *error* why it failed."""
 
     id: str
     status: RunStatus = "queued"
@@ -185,12 +185,12 @@ class Run:
 
     @property
     def active(self) -> bool:
-        """Whether somebody works on it, or it waits for somebody."""
+        """Whether it is being driven, or waits."""
         return self.status in ("running", "waiting", "requires_action")
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it follows."""
+        """Whether it has ended."""
         return self.status in ("completed", "failed", "cancelled")
 
 

@@ -13,7 +13,7 @@ _log = structlog.get_logger("parley.slack")
 class Sweep:
     """Calls *look* every so many *seconds*, and at once when *news* is set, from `start` to `stop`.
 
-    A look that fails is retried; that the database is unavailable is logged once.
+    A failed look does not end the sweep; a database that is unavailable is logged once.
     """
 
     def __init__(

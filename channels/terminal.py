@@ -27,10 +27,7 @@ class Span:
 
 
 class Terminal:
-    """Prints answers: when *live* as they come, else each once, when it has ended.
-
-    *write* takes their text, *note* what is no part of it: activity, and how a run ended.
-    """
+    """Prints answers, as they come when *live*; *write* takes their text, *note* activity and how a run ended."""
 
     limits = Limits(edit_every=0.03)
 

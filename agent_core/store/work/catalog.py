@@ -28,7 +28,7 @@ _FIND = Statement(
     )
 )
 
-# Whoever opens a session meanwhile is not kept waiting; SQLite has one writer at a time anyway.
+# A transaction that opens a session does not wait for this lock; SQLite has one writer at a time anyway.
 _ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
 _KEPT = Statement(
     select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
@@ -137,7 +137,7 @@ def editable(agent: StoredAgent) -> StoredAgent:
 
 def delete(connection: Connection, agent: StoredAgent) -> None:
     """Remove an agent that no session uses; raises `SessionOpen` otherwise."""
-    # Whoever opens a session shares the agent's row until the commit: behind this, no session comes into being.
+    # Opening a session locks the agent's row in share mode until its commit: after this no new session appears.
     connection.execute(select(AGENT.c.key).where(AGENT.c.key == agent.key).with_for_update())
     if connection.execute(select(exists().where(SESSION.c.agent == agent.key))).scalar():
         raise SessionOpen(f"The agent `{agent.object.definition.name}` still has sessions: delete them first.")
