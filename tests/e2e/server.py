@@ -71,8 +71,8 @@ class Server:
     def kill(self) -> None:
         """End it as a power cut would: SIGKILL, and nothing is tidied up.
 
-        On Postgres the others then need not wait until it counts as dead: that has tests of its own. Its runs get the
-        name of a worker that never was, for Postgres may still execute a heartbeat that the process sent before it died.
+        On Postgres the others then need not wait until it counts as dead: that has tests of its own. Its runs get an
+        owner that does not exist: Postgres may still execute a heartbeat that the process sent before it died.
         """
         assert self._process is not None
         pid = self._process.pid
