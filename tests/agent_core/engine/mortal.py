@@ -71,10 +71,11 @@ class Told(DbosEngine):
 
 
 class Mortal(Told):
-    """One that looks for nobody else's runs."""
+    """One that takes no runs of other workers; what it gave up itself, because its beats were late, it takes again."""
 
-    async def sweep(self) -> list[Due]:
-        return []
+    async def _take_found(self, run: Due, some: asyncio.Semaphore) -> None:
+        if run.owner == self.worker:
+            await super()._take_found(run, some)
 
 
 class DeafBus(PostgresBus):
