@@ -20,6 +20,7 @@ from agent_core.store.database import Database
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
+from tests.both import choose_backends
 from tests.postgres import ROOT, Server, alembic_config, guarded_folder, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
@@ -36,6 +37,22 @@ OpenDatabase = Callable[[], Database]
 """Opens the same database each time, as a process does that starts; called inside a running event loop."""
 Fresh = Callable[[], AbstractContextManager[OpenDatabase]]
 """Makes a new migrated database for as long as a `with` lasts."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="run every case, on both databases: hours rather than minutes"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_backends(metafunc, whole=metafunc.config.getoption("--whole"))
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether every case of a matrix is run, and not only some of each kind."""
+    return request.config.getoption("--whole")
 
 
 _POSTGRES = pytest.StashKey[tuple[Path, str]]()
