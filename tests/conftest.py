@@ -41,12 +41,20 @@ Fresh = Callable[[], AbstractContextManager[OpenDatabase]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole", action="store_true", help="run every case, on both databases: hours rather than minutes"
+        "--whole", action="store_true", help="run every case, on both databases"
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_backends(metafunc, whole=metafunc.config.getoption("--whole"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked for whole runs."""
+    if not config.getoption("--whole"):
+        left_out = [each for each in items if each.get_closest_marker("whole")]
+        items[:] = [each for each in items if not each.get_closest_marker("whole")]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")
