@@ -25,7 +25,8 @@ BOTH = (
 """Files and folders whose tests run on SQLite and on Postgres: what is stored, raced for, or left by a crash.
 
 Stops, overlap, corrections, approvals, client tools, answers and the calls of `Core` have their run on Postgres in
-`agent_core/engine/many`. Everything else cannot differ between the two, and has SQLite alone; with `--whole` it has both.
+`agent_core/engine/many`. Everything else cannot differ between the two, and has SQLite alone; with `--whole` it has
+both.
 """
 BACKENDS = ("sqlite", "postgres")
 """Each is also the mark of tests that are about it alone."""

@@ -40,9 +40,7 @@ Fresh = Callable[[], AbstractContextManager[OpenDatabase]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--whole", action="store_true", help="run every case, on both databases"
-    )
+    parser.addoption("--whole", action="store_true", help="run every case, on both databases")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
