@@ -90,7 +90,7 @@ def keys_of_cases() -> Iterator[Any]:
     """Each key with one provider, and each provider with its first key; the others are for whole runs."""
     for n, case in enumerate(CASES):
         for m, key in enumerate(KEYS):
-            yield pytest.param(case, key, marks=() if m in {0, n + 1} else pytest.mark.whole)
+            yield pytest.param(case, key, marks=() if m in {0, n + 1} else pytest.mark.whole, id=f"{case}-{m}")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def test_a_person_is_answered_by_the_model(serving: Serving, person: Perso
     assert result.data["parts"] == [{"type": "text", "text": "42"}]
 
 
-@pytest.mark.parametrize(("case", "key"), keys_of_cases(), indirect=["case"])
+@pytest.mark.parametrize(("case", "key"), [*keys_of_cases()], indirect=["case"])
 async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell, key: str):
     """A provider that echoes the key in its error, at once or in mid-stream, finds nobody who repeats it."""
     await person.ask("What is 6 * 7?")
