@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -139,6 +140,6 @@ def shell(tmp_path) -> Shell:
 
 
 @pytest.fixture
-async def serving(shell: Shell) -> AsyncIterator[Serving]:
-    async with start(shell) as serving:
+async def serving(shell: Shell, template: Path) -> AsyncIterator[Serving]:
+    async with start(shell.migrated(template)) as serving:
         yield serving

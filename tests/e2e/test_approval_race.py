@@ -34,7 +34,6 @@ from channels.web.identity import Tokens
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage
 from tests.app.served import served
-from tests.both import on_both
 from tests.channels.slack.cards.carding import Desk, asking, buttons
 from tests.conftest import MakeCore
 from tests.e2e.visitors import opened_by
@@ -63,10 +62,6 @@ SAYS = {
     "cancelled": "Not asked any more",
 }
 WON, REFUSED, UNKNOWN, UNSEEN = "won", "refused", "unknown", "unseen"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    on_both(metafunc)
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ class DeadlyDatabase(CrashingDatabase):
 
     armed = False
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        return await (super() if self.armed else self.inner).write(work, then)
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
+        return await (super() if self.armed else self.inner).write(work, committed)
 
     async def kill(self, engine: DbosEngine) -> None:
         """Kill this process where a crash is wanted, as soon as DBOS has noted what *engine* drives."""

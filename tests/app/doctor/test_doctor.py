@@ -23,6 +23,7 @@ from app.doctor.findings import Finding, backlog, migrations
 from app.settings import Settings
 from app.storage.migrate import migrate
 from tests.app.processes import Serving, Shell
+from tests.postgres import NO_SCHEMA
 
 SECRET = "a secret of no less than 32 characters"
 Examine = Callable[..., dict[str, Finding]]
@@ -157,7 +158,7 @@ def _examined(look: Examine, env: dict[str, str]) -> list[Finding]:
 
 def test_an_empty_postgres_asks_for_a_migration(look: Examine, postgres):
     """A database without tables fails at the migrations, and is not asked for more."""
-    with postgres.database(migrated=False) as url:
+    with postgres.new_database(template=NO_SCHEMA) as url:
         found = look(DATABASE_URL=url, PARLEY_SECRET_KEY=SECRET)
     assert (found["migrations"].level, found["migrations"].remedy) == ("fail", "run `parley migrate`")
     assert "workers" not in found

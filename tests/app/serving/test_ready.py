@@ -24,11 +24,11 @@ ALIVE = text(
 
 
 @pytest.fixture
-async def look(postgres_url: str) -> AsyncIterator[Look]:
+async def look(new_postgres_url: str) -> AsyncIterator[Look]:
     """The look of a process that beat just now."""
-    with connected(postgres_url) as connection:
+    with connected(new_postgres_url) as connection:
         connection.execute(ALIVE)
-    database = PostgresDatabase(postgres_url)
+    database = PostgresDatabase(new_postgres_url)
     yield look_at(database, "wrk_me")
     await database.close()
 
@@ -41,26 +41,26 @@ async def change(url: str, statement: str) -> None:
     await asyncio.to_thread(run)
 
 
-async def test_a_process_that_lives_on_its_own_revision_is_ready(look: Look, postgres_url: str):
+async def test_a_process_that_lives_on_its_own_revision_is_ready(look: Look, new_postgres_url: str):
     """Its beats are in the database, whose revision is its own, or that of a newer version beside it."""
     assert await look() is None
-    await change(postgres_url, "UPDATE alembic_version SET version_num = '9999'")
+    await change(new_postgres_url, "UPDATE alembic_version SET version_num = '9999'")
     assert await look() is None
 
 
-async def test_an_older_database_is_not_enough(look: Look, postgres_url: str):
+async def test_an_older_database_is_not_enough(look: Look, new_postgres_url: str):
     """A revision behind its own makes a process useless, and the reason says what to run."""
-    await change(postgres_url, "UPDATE alembic_version SET version_num = '0001'")
+    await change(new_postgres_url, "UPDATE alembic_version SET version_num = '0001'")
     assert await look() == f"The database is at revision 0001, not {newest()}; run `parley migrate`."
-    await change(postgres_url, "DROP TABLE alembic_version")
+    await change(new_postgres_url, "DROP TABLE alembic_version")
     assert "revision none" in (await look() or "")
 
 
-async def test_a_process_whose_beats_do_not_get_through_is_not_ready(look: Look, postgres_url: str):
+async def test_a_process_whose_beats_do_not_get_through_is_not_ready(look: Look, new_postgres_url: str):
     """Beats that are late or gone mean that others take its runs for theirs."""
-    await change(postgres_url, "UPDATE worker SET beat_at = beat_at - 60000")
+    await change(new_postgres_url, "UPDATE worker SET beat_at = beat_at - 60000")
     assert re.search(r"got through \d\d+ seconds ago", await look() or "")
-    await change(postgres_url, "DELETE FROM worker")
+    await change(new_postgres_url, "DELETE FROM worker")
     assert "beats do not get through" in (await look() or "")
 
 

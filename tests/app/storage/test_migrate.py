@@ -10,7 +10,7 @@ from agent_core import ConfigError
 from app.settings import Settings
 from app.storage.migrate import check_migrated, migrate, newest, revision
 from app.storage.postgres import connected, plain_failures
-from tests.postgres import Server
+from tests.postgres import NO_SCHEMA, Server
 
 SECRET = "s" * 32
 
@@ -26,13 +26,13 @@ def set_revision(url: str, to: str) -> None:
 
 @pytest.fixture
 def empty(postgres: Server, tmp_path):
-    with postgres.database(migrated=False) as url:
+    with postgres.new_database(template=NO_SCHEMA) as url:
         yield settings(url, tmp_path)
 
 
 @pytest.fixture
-def migrated(postgres_url: str, tmp_path) -> Settings:
-    return settings(postgres_url, tmp_path)
+def migrated(new_postgres_url: str, tmp_path) -> Settings:
+    return settings(new_postgres_url, tmp_path)
 
 
 def test_an_empty_postgres_is_brought_up_to_date_once(empty: Settings):

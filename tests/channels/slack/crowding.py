@@ -79,9 +79,9 @@ class Held:
     database: Database
     leaping: Leaping
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         with self.leaping.outside():
-            return await self.database.write(work, then)
+            return await self.database.write(work, committed)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         with self.leaping.outside():
