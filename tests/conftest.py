@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    choose_backends(metafunc, whole=metafunc.config.getoption("--whole"))
+    choose_backends(metafunc, whole=bool(metafunc.config.getoption("--whole")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def whole(request: pytest.FixtureRequest) -> bool:
     """Whether every case of a matrix is run, and not only some of each kind."""
-    return request.config.getoption("--whole")
+    return bool(request.config.getoption("--whole"))
 
 
 _POSTGRES = pytest.StashKey[tuple[Path, str]]()
