@@ -52,7 +52,8 @@ from agent_core.store.work import catalog, feedback, sessions
 from agent_core.store.work.figures import Figures, figures
 from agent_core.store.work.runs import Cancelled
 from agent_core.tally import Tally
-from agent_core.tools.base import Toolbox
+from agent_core.tools.base import Tool
+from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
 
 class Core:
@@ -63,7 +64,7 @@ class Core:
         database: Database,
         *,
         providers: Mapping[str, Provider],
-        tools: Toolbox,
+        tools: Toolset | Mapping[str, Tool],
         default_model: str,
         clock: Clock | None = None,
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
@@ -81,12 +82,13 @@ class Core:
         """
         clock = clock or SystemClock()
         self._providers, self._bus = providers, bus
-        self.tally = Tally(clock, tools)
+        self.tally = Tally(clock)
+        toolset = Noted(toolset_of(tools), self.tally.know)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets)
+        self.agents = Roster(self._store, toolset, providers, default_model=default_model, clock=clock, secrets=secrets)
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
         self._segments = Segments(
-            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock)
+            self._store, self._cache, self.agents, providers, toolset, resolvers or HookResolvers(clock)
         )
         self.approvals = Approvals(self._store)
         self._outputs = Outputs(self._store, self._cache, self._segments)

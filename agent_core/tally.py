@@ -14,6 +14,7 @@ from agent_core.domain.failures import KINDS
 OTHER = "other"
 """Stands for every name beyond those that are known: names from outside must not fill the memory of who reads this."""
 _MODELS = 50
+_TOOLS = 1000
 _FOLLOWED = 10_000
 """Runs and calls that are followed at once; of the oldest beyond that it is not known any more how they began."""
 _CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
@@ -53,12 +54,11 @@ class _Run:
 class Tally:
     """Counts facts as they are committed here, so that over all processes each is counted once.
 
-    *tools* are the names that are counted by themselves. Counters are keyed by their labels in the order of their names
-    in the comments.
+    Counters are keyed by their labels in the order of their names in the comments.
     """
 
-    def __init__(self, clock: Clock, tools: Collection[str] = ()) -> None:
-        self._clock, self._tools = clock, frozenset(tools)
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._tools = clock, set[str]()
         self._runs: dict[str, _Run] = {}
         self._models: set[str] = set()
         self.messages = self.started = 0
@@ -90,6 +90,11 @@ class Tally:
             count = self._on.get(fact.type)
             if count is not None:
                 count(fact, fact.body)
+
+    def know(self, tools: Collection[str]) -> None:
+        """Count each of *tools* under its own name from now on, up to `_TOOLS` of them."""
+        if not self._tools.issuperset(tools):
+            self._tools.update(sorted(set(tools) - self._tools)[: _TOOLS - len(self._tools)])
 
     def taken_up(self, run: str, model: str | None) -> None:
         """Learn of a run that began elsewhere which *model* answers it: its facts may not say so again."""

@@ -32,6 +32,7 @@ from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
+from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
 from app.api.deps import Services, operator
@@ -105,8 +106,9 @@ async def running(
     settings: Settings, models: Models, *, kind: Kind, tools: Sequence[Tool], grace: float
 ) -> AsyncIterator[Running]:
     """Do as `running_core`; at the end what is driven gets *grace* seconds."""
-    toolbox = {tool.spec.name: tool for tool in tools}
-    definitions = load_agents(settings.agents, tools=toolbox, check=partial(check_model, settings))
+    # Each kind of tools is one toolset here.
+    toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
+    definitions = load_agents(settings.agents, tools=await toolset.tools(Scope()), check=partial(check_model, settings))
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
@@ -120,7 +122,7 @@ async def running(
     core = Core(
         parts.database,
         providers=models.providers,
-        tools=toolbox,
+        tools=toolset,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,

@@ -1,7 +1,7 @@
 """One tool call: prepare, execute, finalize."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import Call, RunState
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
+from agent_core.tools.toolset import Scope, Toolset
 
 _RAW_SHOWN = 500
 _PATIENCE = 0.5
@@ -34,9 +35,9 @@ class Calls:
     """Run the calls of one run."""
 
     def __init__(
-        self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, hooks: Hooks, blobs: Blobs, clock: Clock
+        self, run: RunRef, agent: Agent, toolset: Toolset, *, hooks: Hooks, blobs: Blobs, clock: Clock
     ) -> None:
-        self._run, self._agent, self._toolbox, self.hooks = run, agent, toolbox, hooks
+        self._run, self._agent, self._toolset, self.hooks = run, agent, toolset, hooks
         self._blobs, self._clock = blobs, clock
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
@@ -47,8 +48,9 @@ class Calls:
 
         Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
+        known = await self._known()
         news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
-        tasks = [asyncio.create_task(self._one(call, state, news.put_nowait)) for call in calls]
+        tasks = [asyncio.create_task(self._one(call, state, known, news.put_nowait)) for call in calls]
         for task in tasks:
             task.add_done_callback(lambda done: _report(done, news))
         try:
@@ -71,8 +73,17 @@ class Calls:
         finally:
             await _end(tasks)
 
-    async def _one(self, call: Call, state: RunState, tell: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
-        prepared = self._prepare(call, state)
+    async def _known(self) -> Mapping[str, t.Tool]:
+        return await self._toolset.tools(Scope(self._agent.id))
+
+    async def _one(
+        self,
+        call: Call,
+        state: RunState,
+        known: Mapping[str, t.Tool],
+        tell: Callable[[e.FactBody | e.ToolProgress], None],
+    ) -> None:
+        prepared = self._prepare(call, state, known)
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             tell(prepared)
             return
@@ -93,22 +104,25 @@ class Calls:
 
     async def rule(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, side by side; what cannot run anyway ends without a question."""
-        asked = [self._ruled(call, state) for call in calls]
+        known = await self._known()
+        asked = [self._ruled(call, state, known) for call in calls]
         for facts in await asyncio.gather(*asked):
             for fact in facts:
                 yield fact
 
-    async def _ruled(self, call: Call, state: RunState) -> Sequence[e.FactBody]:
-        end = self._prepare(call, state)
+    async def _ruled(self, call: Call, state: RunState, known: Mapping[str, t.Tool]) -> Sequence[e.FactBody]:
+        end = self._prepare(call, state, known)
         if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
             return [end]
         return await self.hooks.before_call(call)
 
-    def _prepare(self, call: Call, state: RunState) -> t.Tool | e.ToolCompleted | e.ToolPending:
+    def _prepare(
+        self, call: Call, state: RunState, known: Mapping[str, t.Tool]
+    ) -> t.Tool | e.ToolCompleted | e.ToolPending:
         """Return the tool that may run, or how the call ends without it."""
         if call.denied is not None:
             return _ended(call, "denied", call.denied)
-        spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
+        spec, tool = self._agent.tools.get(call.name), known.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
             return _ended(call, "unknown", UNKNOWN)

@@ -68,7 +68,7 @@ class Openings:
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
         """Open a session, or return the one at *address*; raises `NotFound`."""
         stored = await self._roster.find(agent)
-        snapshot = self._roster.base(stored.object)
+        snapshot = await self._roster.base(stored.object)
         wanted = Opening(
             agent=stored.key,
             agent_id=stored.object.id,
@@ -81,7 +81,7 @@ class Openings:
         )
         ref, facts = await self._store.open_session(wanted, snapshot)
         if facts:
-            built = self._roster.agent(
+            built = await self._roster.agent(
                 wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, NOTHING
             )
             self._cache.new(ref, built, actor).window.apply(facts)

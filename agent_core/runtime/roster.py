@@ -27,8 +27,9 @@ from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
 from agent_core.store.work.catalog import StoredAgent
-from agent_core.tools.base import Toolbox
+from agent_core.tools.base import Tool
 from agent_core.tools.function import NAME
+from agent_core.tools.toolset import Scope, Toolset
 
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
@@ -43,14 +44,14 @@ class Roster:
     def __init__(
         self,
         store: Store,
-        toolbox: Toolbox,
+        toolset: Toolset,
         providers: Mapping[str, Provider],
         *,
         default_model: str,
         clock: Clock,
         secrets: Secrets | None = None,
     ) -> None:
-        self._store, self._toolbox, self._providers = store, toolbox, providers
+        self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, clock, secrets
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
@@ -69,7 +70,8 @@ class Roster:
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
-        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition)
+        known = await self._toolset.tools(Scope())
+        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
         return _shown(await self._store.write(lambda connection: catalog.create(connection, sealed, now=now)))
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
@@ -78,13 +80,14 @@ class Roster:
         What is absent stays, in a group such as `limits` too; a secret that is sent back masked stays as well.
         """
         now, seen = self._clock.now(), catalog.editable(await self.find(name))
+        known = await self._toolset.tools(Scope(seen.object.id))
         # Looking at a schema takes up to a second: not on the loop, and not while all writers wait.
-        sealed = await asyncio.to_thread(self._changed, seen, changes)
+        sealed = await asyncio.to_thread(self._changed, seen, changes, known)
 
         def work(connection: Connection) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
             # Whoever came in between is built upon; what was looked at is not what this would be then.
-            wanted = sealed if agent == seen else self._changed(agent, changes)
+            wanted = sealed if agent == seen else self._changed(agent, changes, known)
             return catalog.update_definition(connection, agent, wanted, now=now)
 
         return _shown(await self._store.write(work))
@@ -97,13 +100,17 @@ class Roster:
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
         """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
-        now, sealed = self._clock.now(), [self._sealed(definition) for definition in definitions]
+        known = await self._toolset.tools(Scope())
+        now, sealed = self._clock.now(), [self._sealed(definition, known) for definition in definitions]
         await self._store.write(lambda connection: catalog.sync_files(connection, sealed, now=now))
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
-        made = [agent.definition for agent in await self.all()]
-        return [(definition.name, tool) for definition in made for tool in self._lacking(definition)]
+        found: list[tuple[str, str]] = []
+        for agent in await self.all():
+            known = await self._toolset.tools(Scope(agent.id))
+            found += [(agent.definition.name, tool) for tool in _lacking(agent.definition, known)]
+        return found
 
     async def all(self) -> Sequence[AgentObject]:
         """Return every agent, oldest first."""
@@ -116,8 +123,8 @@ class Roster:
             if cursor is None:
                 return found
 
-    def check(self, definition: Definition) -> None:
-        """Raise `InvalidInput` when this process could not run *definition*."""
+    def check(self, definition: Definition, known: Collection[str]) -> None:
+        """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
         if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
             raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
         if definition.name in {".", ".."}:
@@ -126,7 +133,7 @@ class Roster:
             raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
-        self._check_tools(definition)
+        _check_tools(definition, known)
         check_hooks(definition.hooks)
         check_matchers(definition)
         if definition.model is not None:
@@ -149,19 +156,20 @@ class Roster:
             self._check_model("controls.model", controls.model)
         check(controls, tools)
 
-    def base(self, agent: AgentObject) -> Snapshot:
+    async def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
         definition = agent.definition
-        for tool in self._lacking(definition):
+        known = await self._toolset.tools(Scope(agent.id))
+        for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         return freeze(
             model=definition.controls.model or definition.model or self._default_model,
             instructions=definition.instructions,
-            tools=[self._toolbox[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
+            tools=[known[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
         )
 
-    def agent(
+    async def agent(
         self,
         id: str,
         version: int,
@@ -170,7 +178,8 @@ class Roster:
         overrides: Controls,
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
-        tools = {spec.name: _guarded(self._today(spec), definition) for spec in snapshot.tools}
+        known = await self._toolset.tools(Scope(id))
+        tools = {spec.name: _guarded(_current(spec, known), definition) for spec in snapshot.tools}
         return Agent(
             id=id,
             version=version,
@@ -181,19 +190,19 @@ class Roster:
             able=self._able,
         )
 
-    def _changed(self, agent: StoredAgent, changes: dict[str, Any]) -> Definition:
+    def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
         """Return *agent* with *changes*, once checked, as it is kept."""
         merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
         try:
             wanted = msgspec.convert(merged, Definition)
         except msgspec.ValidationError as error:
             raise InvalidInput("agent", str(error)) from error
-        return self._sealed(wanted, agent.object.definition.hooks)
+        return self._sealed(wanted, known, agent.object.definition.hooks)
 
-    def _sealed(self, given: Definition, kept: Sequence[Hook] = ()) -> Definition:
+    def _sealed(self, given: Definition, known: Collection[str], kept: Sequence[Hook] = ()) -> Definition:
         """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
-        self.check(wanted)
+        self.check(wanted, known)
         check_secrets(wanted.hooks, kept)
         if all(hook.type != "http" for hook in wanted.hooks):
             return wanted
@@ -205,43 +214,6 @@ class Roster:
         provider = self._providers.get(model.partition(":")[0])
         return provider.able(named(model)) if provider else ABLE
 
-    def _today(self, frozen: ToolSpec) -> ToolSpec:
-        tool = self._toolbox.get(frozen.name)
-        if tool is None or frozen.kind != "function":
-            return frozen
-        return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
-
-    def _lacking(self, definition: Definition) -> Sequence[str]:
-        return [tool for tool in definition.tools if isinstance(tool, str) and tool not in self._toolbox]
-
-    def _check_tools(self, definition: Definition) -> None:
-        names: set[str] = set()
-        for place, tool in enumerate(definition.tools):
-            path = f"tools[{place}]"
-            if isinstance(tool, str) and tool not in self._toolbox:
-                known = ", ".join(sorted(self._toolbox)) or "none"
-                raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
-            name = tool if isinstance(tool, str) else tool.name
-            if name in names:
-                raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
-            names.add(name)
-            if not isinstance(tool, str):
-                self._check_declared(path, tool)
-
-    def _check_declared(self, path: str, tool: DeclaredTool) -> None:
-        """Raise `InvalidInput` when a model could not be offered *tool*."""
-        if not NAME.fullmatch(tool.name):
-            raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
-        if tool.name in self._toolbox:
-            raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
-        if not tool.description.strip():
-            raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
-        if tool.parameters.get("type") != "object":
-            raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
-        if fault := schema_problem(tool.parameters):
-            fault = fault.within(f"{path}.parameters")
-            raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
-
     def _check_model(self, path: str, model: str) -> None:
         name = model.partition(":")[0]
         provider = self._providers.get(name)
@@ -252,6 +224,48 @@ class Roster:
             )
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
+
+
+def _current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
+    """Return the spec of a tool with what the model sees of it *frozen*, and the rest as it is now."""
+    tool = known.get(frozen.name)
+    if tool is None or frozen.kind != "function":
+        return frozen
+    return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+
+def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
+    return [tool for tool in definition.tools if isinstance(tool, str) and tool not in known]
+
+
+def _check_tools(definition: Definition, known: Collection[str]) -> None:
+    names: set[str] = set()
+    for place, tool in enumerate(definition.tools):
+        path = f"tools[{place}]"
+        if isinstance(tool, str) and tool not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {listed}.")
+        name = tool if isinstance(tool, str) else tool.name
+        if name in names:
+            raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
+        names.add(name)
+        if not isinstance(tool, str):
+            _check_declared(path, tool, known)
+
+
+def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> None:
+    """Raise `InvalidInput` when a model could not be offered *tool*."""
+    if not NAME.fullmatch(tool.name):
+        raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
+    if tool.name in known:
+        raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
+    if not tool.description.strip():
+        raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
+    if tool.parameters.get("type") != "object":
+        raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+    if fault := schema_problem(tool.parameters):
+        fault = fault.within(f"{path}.parameters")
+        raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
 
 
 def _shown(agent: AgentObject) -> AgentObject:

@@ -27,7 +27,7 @@ from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due
 from agent_core.store.work.due import Due
-from agent_core.tools.base import Toolbox
+from agent_core.tools.toolset import Toolset
 
 
 class Segments:
@@ -39,11 +39,11 @@ class Segments:
         cache: SessionCache,
         roster: Roster,
         providers: Mapping[str, Provider],
-        toolbox: Toolbox,
+        toolset: Toolset,
         resolvers: Resolver,
     ) -> None:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
-        self._providers, self._toolbox = providers, toolbox
+        self._providers, self._toolset = providers, toolset
         self.pressure = Pressure(store.tally.late.note)
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
@@ -105,7 +105,7 @@ class Segments:
     def calls(self, run: RunRef, agent: Agent) -> Calls:
         """Return what runs the calls of *run*."""
         return Calls(
-            run, agent, self._toolbox, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
+            run, agent, self._toolset, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
         )
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
@@ -138,7 +138,8 @@ class Segments:
             return home.agent
         options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
         snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
-        return self._roster.agent(home.agent.id, home.agent.version, home.agent.definition, snapshot, options.controls)
+        own = home.agent
+        return await self._roster.agent(own.id, own.version, own.definition, snapshot, options.controls)
 
 
 def provider_for(providers: Mapping[str, Provider], model: str) -> Provider:

@@ -41,7 +41,7 @@ class SessionCache:
         home = self._cache.get(session)
         if home is None:
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
-            home = self.keep(self._built(loaded))
+            home = self.keep(await self._built(loaded))
         self._cache.move_to_end(session)
         return home
 
@@ -75,9 +75,9 @@ class SessionCache:
         state = replay(run.id, [fact for fact in own if fact.seq <= home.window.seq])
         return state.at(home.window.seq)
 
-    def _built(self, loaded: Loaded) -> CachedSession:
+    async def _built(self, loaded: Loaded) -> CachedSession:
         ref, snapshot = loaded.session, loaded.snapshot
-        agent = self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
+        agent = await self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
         window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
         window.recall(loaded.recalled)
         window.apply(loaded.facts)

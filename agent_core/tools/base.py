@@ -59,6 +59,3 @@ class Tool(Protocol):
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         """Run with *arguments* that fit the schema; an exception is told to the model as a failure."""
         ...
-
-
-Toolbox = Mapping[str, Tool]
