@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.context.source import ContextSource
 from agent_core.context.window import Encode
 from agent_core.domain import events as e
 from agent_core.domain.events import Event, FactBody
@@ -59,12 +60,16 @@ from agent_core.tools.toolset import Noted, Toolset, toolset_of
 class Core:
     """One agent core behind every place where a team talks. Build it inside a running event loop."""
 
+    _work: asyncio.Task[None] | None = None
+    _counting: asyncio.Task[None] | None = None
+
     def __init__(  # noqa: PLR0913 - what the one who composes chooses
         self,
         database: Database,
         *,
         providers: Mapping[str, Provider],
         tools: Toolset | Mapping[str, Tool],
+        context_sources: Sequence[ContextSource] = (),
         default_model: str,
         clock: Clock | None = None,
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
@@ -75,21 +80,19 @@ class Core:
     ) -> None:
         """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
 
-        *rulers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
-        *secrets* seal what agents keep of others; without them an agent can have no webhook.
-
+        *resolvers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
+        *secrets* seal what agents keep of others; without them an agent can have no webhook. *context_sources* are
+        asked before the first step of every run.
         While *max_backlog* runs wait, over all processes, messages that need one more are refused.
         """
-        clock = clock or SystemClock()
-        self._providers, self._bus = providers, bus
+        clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.tally = Tally(clock)
         toolset = Noted(toolset_of(tools), self.tally.know)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(self._store, toolset, providers, default_model=default_model, clock=clock, secrets=secrets)
+        self.agents = Roster(self._store, toolset, providers, default_model, secrets, has_sources=bool(context_sources))
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
-        self._segments = Segments(
-            self._store, self._cache, self.agents, providers, toolset, resolvers or HookResolvers(clock)
-        )
+        ruling = resolvers or HookResolvers(clock)
+        self._segments = Segments(self._store, self._cache, self.agents, providers, toolset, ruling, context_sources)
         self.approvals = Approvals(self._store)
         self._outputs = Outputs(self._store, self._cache, self._segments)
         self._ends = Ends(self._store, self._cache, self._segments)
@@ -99,8 +102,6 @@ class Core:
         self._backlog = Backlog(database, clock, max_backlog)
         reach = Reach(self._engine.place, self._begin, self._ringing.interrupt, self._ringing.freed)
         self._openings = Openings(self._store, self._cache, self.agents, self._finish, self._backlog, reach)
-        self._work: asyncio.Task[None] | None = None
-        self._counting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take up what an earlier process left, and go on looking for what is due."""

@@ -107,7 +107,8 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
-    *able* tells what the API of a model, `provider:name`, does by itself.
+    *able* tells what the API of a model, `provider:name`, does by itself, *has_sources* whether there are
+    context sources to ask before a first step.
     """
 
     id: str
@@ -117,6 +118,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ToolSpec]
     overrides: Controls = Controls()
     able: Callable[[str], Abilities] = _able
+    has_sources: bool = False
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "e
 StopReason = Literal["end_turn", "max_steps", "stop_condition", "no_executor", "budget", "refused", "blocked"]
 FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
 WaitingOn = Literal["approval", "client", "run"]
+ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
 
 
 class SessionOpened(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,11 +32,12 @@ class SnapshotFrozen(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model; it enters the window where a step takes it."""
+    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it."""
 
     type: ClassVar[str] = "context.added"
-    source: Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
+    source: ContextKind
     text: str
+    by: str | None = None
 
 
 class ContextCompacted(Body, frozen=True, kw_only=True, omit_defaults=True):

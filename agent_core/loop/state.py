@@ -78,7 +78,8 @@ class RunState(msgspec.Struct, frozen=True):
     joined, and *answers* how many whole ones there were since somebody asked. *override* is for the next step alone,
     *defaults* are for the rest of the run. *empty* tells whether the last answer said nothing, *nudges* how often in a
     row. *ruled* are the hooks that let the run start; it is *blocked* when one forbids it or its answer, and *expired*
-    when people were too late for a call without which it is to fail.
+    when people were too late for a call without which it is to fail. *recalled* is what the context sources gave, None
+    until they were asked.
     """
 
     run: str
@@ -123,6 +124,7 @@ class RunState(msgspec.Struct, frozen=True):
     ruled: tuple[str, ...] = ()
     blocked: bool = False
     expired: bool = False
+    recalled: tuple[int, ...] | None = None
 
     def apply(self, *facts: Fact) -> "RunState":
         """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
@@ -145,9 +147,9 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the state with the facts up to *seq* known to hold nothing more of this run."""
         return replace(self, seq=max(self.seq, seq))
 
-    def seeing(self, *, size: int, border: int) -> "RunState":
-        """Return the state with the window's shape noted."""
-        return replace(self, size=size, border=border)
+    def seeing(self, *, size: int, border: int, asked: bool = False) -> "RunState":
+        """Return the state with the window's shape noted, and whether the driver has *asked* the context sources."""
+        return replace(self, size=size, border=border, recalled=self.recalled or () if asked else self.recalled)
 
     @property
     def model(self) -> str | None:
@@ -162,7 +164,7 @@ class RunState(msgspec.Struct, frozen=True):
     @property
     def left(self) -> Left:
         """Return what this run leaves to the next one, should it end now; what is not in the log yet is left out."""
-        notes = sorted({*self.notes, *self.late})
+        notes = sorted({*self.notes, *self.late} - set(self.recalled or ()))
         return Left(tuple(seq for seq in self.owed if seq > 0), tuple(seq for seq in notes if seq > 0))
 
     def open_calls(self) -> tuple[Call, ...]:
@@ -187,7 +189,8 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.MessageCorrected():
             return _fold_correction(s, seq, body)
         case e.ContextAdded():
-            return replace(s, untaken=(*s.untaken, seq), notes=(*s.notes, seq))
+            recalled = s.recalled if body.by is None else (*(s.recalled or ()), seq)
+            return replace(s, untaken=(*s.untaken, seq), notes=(*s.notes, seq), recalled=recalled)
         case e.MessageCompleted():
             return _fold_message(s, seq, body)
         case e.StepStarted() | e.StepFailed() | e.StepCompleted():
@@ -215,17 +218,15 @@ def _fold_run(
 ) -> RunState:
     match body:
         case e.RunQueued():
-            return replace(
-                s, phase="queued", untaken=(*s.untaken, *body.inputs), questions=(*s.questions, *body.inputs)
-            )
+            questions = (*s.questions, *body.inputs)
+            return replace(s, phase="queued", untaken=(*s.untaken, *body.inputs), questions=questions)
         case e.RunStarted():
             untaken, notes = (*body.notes, *s.untaken), (*body.notes, *s.notes)
             return replace(s, phase="running", epoch=body.epoch, untaken=untaken, notes=notes)
         case e.RunWaiting():
             return replace(s, phase="waiting", vain=0)
         case e.RunResumed():
-            vain = s.vain + (body.cause not in BLAMELESS)
-            return replace(s, phase="running", epoch=body.epoch, vain=vain)
+            return replace(s, phase="running", epoch=body.epoch, vain=s.vain + (body.cause not in BLAMELESS))
         case e.RunCancelling():
             return replace(s, cancelling=s.cancelling or body, owed=() if body.clears else s.owed)
         case e.RunCompleted() | e.RunFailed() | e.RunCancelled():
@@ -251,7 +252,6 @@ def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
     if not (s.is_open and body.message == s.message):  # an imported message of the history
         questions = (*s.questions, seq) if body.role == "user" else s.questions
         return replace(s, untaken=(*s.untaken, seq), questions=questions)
-    continuations = s.continuations + 1 if body.stop == "length" else 0
     empty = body.stop == "done" and all(isinstance(part, Reasoning) for part in body.parts)
     return replace(
         s,
@@ -259,7 +259,7 @@ def _fold_message(s: RunState, seq: int, body: e.MessageCompleted) -> RunState:
         stop=body.stop,
         answer=s.answer + text_of(body.parts),
         answers=s.answers + (body.stop == "done" and not empty),
-        continuations=continuations,
+        continuations=s.continuations + 1 if body.stop == "length" else 0,
         empty=empty,
         nudges=s.nudges + 1 if empty else 0,
     )

@@ -59,6 +59,10 @@ class Rule(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...] = ()
 
 
+class Recall(msgspec.Struct, frozen=True):
+    """Ask the context sources, before the first step."""
+
+
 class CallTools(msgspec.Struct, frozen=True):
     """Run these calls; more than one only when all may run side by side."""
 
@@ -84,7 +88,7 @@ class Finish(msgspec.Struct, frozen=True):
     end: e.Terminal
 
 
-Move = Ask | Rule | CallTools | Wait | Compact | Finish
+Move = Ask | Rule | Recall | CallTools | Wait | Compact | Finish
 SYSTEM = Actor("parley", "service")
 
 
@@ -94,6 +98,8 @@ def react(state: RunState, agent: Agent) -> Move:
         return ending
     if not state.step and any(hook.name not in state.ruled for hook in agent.hooks("OnRunStart")):
         return Rule()
+    if not state.step and agent.has_sources and state.recalled is None:
+        return Recall()
     if state.calls and not state.is_open and (move := _open_calls(state, agent)):
         return move
     if state.is_open:

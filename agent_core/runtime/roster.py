@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
 from agent_core.domain import places
 from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
@@ -46,13 +45,14 @@ class Roster:
         store: Store,
         toolset: Toolset,
         providers: Mapping[str, Provider],
-        *,
         default_model: str,
-        clock: Clock,
         secrets: Secrets | None = None,
+        *,
+        has_sources: bool = False,
     ) -> None:
         self._store, self._toolset, self._providers = store, toolset, providers
-        self._default_model, self._clock, self._secrets = default_model, clock, secrets
+        self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
+        self._has_sources = has_sources
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
@@ -188,6 +188,7 @@ class Roster:
             tools=tools,
             overrides=overrides,
             able=self._able,
+            has_sources=self._has_sources,
         )
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import msgspec
 from structlog.contextvars import bind_contextvars
 
+from agent_core.context.source import ContextSource
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import ABLE, Abilities
@@ -23,6 +24,7 @@ from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.sources import Sources
 from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due
@@ -41,9 +43,11 @@ class Segments:
         providers: Mapping[str, Provider],
         toolset: Toolset,
         resolvers: Resolver,
+        context_sources: Sequence[ContextSource] = (),
     ) -> None:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
         self._providers, self._toolset = providers, toolset
+        self._sources = Sources(store, context_sources)
         self.pressure = Pressure(store.tally.late.note)
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
@@ -123,6 +127,7 @@ class Segments:
             clock=self._store.clock,
             read_file=self._file,
             pressure=self.pressure,
+            sources=self._sources,
         )
         return Driver(run, agent, state=state, window=home.window, ports=ports, interrupt=interrupt)
 
