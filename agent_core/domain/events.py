@@ -234,6 +234,18 @@ class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
     ref: str | None = None
 
 
+class RenderShown(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool shows something: *kind* says what *payload* is; whoever does not know the kind shows *text*."""
+
+    type: ClassVar[str] = "render.shown"
+    render: str
+    call: str
+    kind: str
+    title: str | None = None
+    payload: dict[str, Any]
+    text: str
+
+
 class TextDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of an open message; `offset` counts the code points of that part so far."""
 
@@ -291,6 +303,7 @@ FactBody = (
     | ToolStarted
     | ToolPending
     | ToolCompleted
+    | RenderShown
     | HookRuled
     | ApprovalRequested
     | ApprovalVoted

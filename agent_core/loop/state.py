@@ -206,7 +206,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.ControlsChanged():
             defaults = merged(body.defaults, s.defaults) if body.defaults else s.defaults
             return replace(s, override=body.next or s.override, defaults=defaults)
-        case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted():
+        case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted() | e.RenderShown():
             return s
         case _:
             return _fold_run(s, body)

@@ -10,11 +10,12 @@ import structlog
 from agent_core.clock import Clock
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, ToolSpec
-from agent_core.domain.messages import CallOutcome, Part, Text, clean, text_of
+from agent_core.domain.messages import CallOutcome, Part, Render, Text, clean, text_of
 from agent_core.domain.schemas import problems
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import Call, RunState
+from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.toolset import Scope, Toolset
@@ -174,22 +175,35 @@ class Calls:
 
     async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
-            case t.Done(parts):
-                return await self.result(spec, call, "done", parts)
+            case t.Done(parts, renders):
+                return await self.result(spec, call, "done", parts, renders)
             case t.Failed(message):
                 return await self.result(spec, call, "failed", (Text(message),))
             case t.Pending(on):
                 return [e.ToolPending(call=call.call, on=on)]
 
     async def result(
-        self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]
+        self,
+        spec: ToolSpec,
+        call: Call,
+        outcome: CallOutcome,
+        parts: tuple[Part, ...],
+        renders: Sequence[t.NewRender] = (),
     ) -> Sequence[e.FactBody]:
-        """Return how a call ends that came to *parts*, once the hooks have seen them."""
+        """Return how a call ends that came to *parts* and *renders*, once the hooks have seen their texts.
+
+        Where a hook changes the result nothing but its text is left: no hook has seen the payload of a render.
+        """
         rulings: Sequence[e.FactBody] = ()
+        shown = shown_by(call, renders)
         if self._agent.hooks("PostToolUse", call.name):
-            rulings, changed = await self.hooks.after_call(call, text_of(parts))
-            parts = parts if changed is None else (Text(changed),)
-        return [*rulings, await self._kept(spec, call, outcome, parts)]
+            seen = "\n\n".join(filter(None, (text_of(parts), *(clean(each.text) for each in renders))))
+            rulings, changed = await self.hooks.after_call(call, seen)
+            parts, shown, renders = (parts, shown, renders) if changed is None else ((Text(changed),), [], ())
+        if not text_of(parts):
+            parts = (*parts, *(Text(each.text) for each in renders))
+        parts = (*parts, *(Render(each.render) for each in shown))
+        return [*rulings, *shown, await self._kept(spec, call, outcome, parts)]
 
     async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
         """Show the model at most `result_limit` characters; the whole goes to a blob."""

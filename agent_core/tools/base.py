@@ -27,10 +27,27 @@ class CallContext:
 
 
 @dataclass(frozen=True, slots=True)
+class NewRender:
+    """Something to show to people: *payload* is what a surface that knows *kind* draws, *text* says the same plainly.
+
+    Kinds are open. The text is shown wherever the kind is unknown, and hooks see it; markup in it is shown as it is.
+    """
+
+    kind: str
+    payload: dict[str, Any]
+    text: str
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
-    """The tool answered."""
+    """The tool answered: the model reads *parts*, people see *renders* too.
+
+    With renders and no text the model reads the texts of the renders.
+    """
 
     parts: tuple[Part, ...]
+    renders: tuple[NewRender, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

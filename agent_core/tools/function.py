@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
 from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, Failed, Outcome, Pending
+from agent_core.tools.base import CallContext, Done, Failed, NewRender, Outcome, Pending
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
 
@@ -100,6 +100,8 @@ def outcome(result: object) -> Outcome:
     match result:
         case Done() | Failed() | Pending():
             return result
+        case NewRender():
+            return Done((), (result,))
         case str():
             return Done((Text(result),))
         case _ if isinstance(result, Part):
