@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import Core, Definition, InvalidInput
+from agent_core import Core, Definition, InvalidInput, text_of
 from agent_core.testing import FakeClock, Script, ScriptedProvider, call, say
 from agent_core.tools.base import CallContext, Done
 from agent_core.tools.builtin import calculate
@@ -51,7 +51,7 @@ async def test_a_kind_of_tools_is_one_file(open_database: OpenDatabase, filed: F
     async with core_with(open_database, script, tools) as stage:
         run = await stage.play()
         offered = [spec.name for spec in (await stage.asked(1)).snapshot.tools]
-        answers = [(each.outcome, each.parts[0].text) for each in results(await stage.asked(2))]
+        answers = [(each.outcome, text_of(each.parts)) for each in results(await stage.asked(2))]
         agent = (await stage.core.agents.get("a")).id
         counted = dict(stage.core.tally.calls)
     assert run.status == "completed"
@@ -78,7 +78,7 @@ async def test_what_the_model_is_offered_is_frozen(open_database: OpenDatabase, 
     assert first.snapshot.tools == second.snapshot.tools
     assert [spec.name for spec in first.snapshot.tools] == ["greet", "leave"]
     assert first.snapshot.tools[0].parameters["properties"] == {"who": {"type": "string"}}
-    said = [(each.outcome, each.parts[0].text) for each in results(second)]
+    said = [(each.outcome, text_of(each.parts)) for each in results(second)]
     assert said[0] == ("done", "Goodbye Ann")
     assert said[1][0] == "failed"
     assert "There is no tool `leave`" in said[1][1]
