@@ -20,7 +20,7 @@ class FiledTool:
     spec: ToolSpec
     answer: str
 
-    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         return Done((Text(self.answer.format(**arguments)),))
 
 
