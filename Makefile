@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install run test browser format lint typecheck fuzz bench chaos load churn widget lock clean
+.PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load churn widget lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,16 +24,21 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@$(BIN)/parley migrate
 	@exec $(BIN)/parley serve
 
-# What failed is shown, and gets one more try alone: a patience that two busy cores wore out is not a fault, a second
-# failure is. Without a failed test (a crash, an error while collecting) there is no second try; nor is there one where a
-# test of the files in ONCE is among them: what they look for shows itself once in many times.
 # The tests wait more than they compute: one more of them at once than there are cores, four at most.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
-ONCE := chaos/|[^/]*(crash|race)[^/]*\.py
-test: install browser lint typecheck ## Run every gate: lint, types, import floors, tests
-	@$(PYTEST) --numprocesses=$(WORKERS) --dist=worksteal || \
-		{ ! grep -sqE '"tests/[^"]*($(ONCE))' .pytest_cache/v/cache/lastfailed && \
-		$(PYTEST) --last-failed --last-failed-no-failures=none; }
+PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
+# The checks run beside the tests. They are shown at the end, and either of the two fails the target.
+test: install browser ## Run every gate: the checks, and beside them the tests
+	@checks=$$(mktemp); trap 'rm -f "$$checks"' EXIT; \
+	make --no-print-directory check >"$$checks" 2>&1 & \
+	$(PYTEST) $(PARALLEL); tested=$$?; \
+	wait $$!; checked=$$?; cat "$$checks"; \
+	[ $$tested = 0 ] && [ $$checked = 0 ]
+
+check: lint typecheck ## Run what needs no test: style, format, import floors, types
+
+whole: install browser ## Run every test there is, on both databases, with all cases and examples (hours)
+	@$(PYTEST) $(PARALLEL) --whole
 
 browser: install ## Find a Chromium for the browser tests, or install one
 	@scripts/browser
@@ -50,20 +55,23 @@ lint: install ## Check style, format and import floors
 typecheck: install ## Check types
 	@$(BIN)/pyright
 
-fuzz: install ## Try new random examples, where `make test` tries the same ones each time
-	@$(PYTEST) --hypothesis-profile=default --numprocesses=auto --maxprocesses=4 -m hypothesis
+fuzz: install ## Try new random examples, where `make test` tries the same few each time; all of the API as it describes itself
+	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) -m hypothesis
+	@$(PYTEST) --whole -q tests/e2e/test_openapi.py
 
 bench: install ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
-# restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), and every fault and
-# kill in Slack.
-chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every fault in Slack, in about 40 minutes
+# restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), every crash point on
+# both databases, and every fault and kill in Slack.
+chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
 	@$(BIN)/python -m tests.chaos
-	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
+	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --whole --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
 		tests/agent_core/test_approval_restart.py tests/e2e/test_approval_race.py tests/e2e/test_approval_restart.py
-	@$(PYTEST) --whole -q --numprocesses=auto --maxprocesses=4 -k "kills or faults" tests/channels/slack
+	@$(PYTEST) --whole -q $(PARALLEL) tests/agent_core/test_crash.py tests/agent_core/engine tests/e2e/test_kill.py \
+		tests/e2e/test_stop.py tests/e2e/test_approvals.py
+	@$(PYTEST) --whole -q $(PARALLEL) -k "kills or faults" tests/channels/slack
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

@@ -2,8 +2,9 @@
 
 from agent_core.clock import Clock, SystemClock
 from agent_core.core import Core
-from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec, Web
+from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec
 from agent_core.domain.approvals import Decider, Decision, may_respond
+from agent_core.domain.channels import ChannelPort, Channels, Clash, Responder
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.events import (
     ApprovalDecided,
@@ -79,7 +80,6 @@ from agent_core.domain.objects import (
     SessionStatus,
     Vote,
 )
-from agent_core.domain.places import Clash, Slack, conflicts, route
 from agent_core.errors import (
     AlreadyDecided,
     ConfigError,
@@ -121,6 +121,8 @@ __all__ = [
     "Budget",
     "CallOutcome",
     "Changes",
+    "ChannelPort",
+    "Channels",
     "Clash",
     "Clock",
     "ConfigError",
@@ -176,6 +178,7 @@ __all__ = [
     "Receipt",
     "Render",
     "RenderShown",
+    "Responder",
     "RunCancelled",
     "RunCancelling",
     "RunCompleted",
@@ -193,7 +196,6 @@ __all__ = [
     "SessionOpen",
     "SessionOpened",
     "SessionStatus",
-    "Slack",
     "Snapshot",
     "SnapshotFrozen",
     "SqliteDatabase",
@@ -218,10 +220,7 @@ __all__ = [
     "UnknownCursor",
     "Usage",
     "Vote",
-    "Web",
-    "conflicts",
     "may_respond",
     "new_id",
-    "route",
     "text_of",
 ]

@@ -11,6 +11,7 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.source import ContextSource
 from agent_core.context.window import Encode
 from agent_core.domain import events as e
+from agent_core.domain.channels import ChannelPort
 from agent_core.domain.events import Event, FactBody
 from agent_core.domain.inbound import Context, Inbound
 from agent_core.domain.messages import Actor, Part
@@ -27,7 +28,7 @@ from agent_core.domain.objects import (
 )
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.errors import IdempotencyMismatch, InvalidInput, RateLimited
+from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Resolver
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.loop.announce import finish
@@ -35,16 +36,16 @@ from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
-from agent_core.runtime.completion import Ends
-from agent_core.runtime.dispatcher import Ringing
-from agent_core.runtime.opening import Opened, Openings, Reach
+from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
-from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.session_cache import SessionCache
 from agent_core.secrets import Secrets
-from agent_core.store.bus import Bus
-from agent_core.store.database import Database
+from agent_core.store.bus import Bus, Flushing
+from agent_core.store.database import Database, Pooled
 from agent_core.store.hub import Hub
 from agent_core.store.reading import readings
 from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
@@ -63,7 +64,7 @@ class Core:
     _work: asyncio.Task[None] | None = None
     _counting: asyncio.Task[None] | None = None
 
-    def __init__(  # noqa: PLR0913 - what the one who composes chooses
+    def __init__(  # noqa: PLR0913 - the ports and settings of a composition
         self,
         database: Database,
         *,
@@ -76,47 +77,51 @@ class Core:
         bus: Bus | None = None,
         resolvers: Resolver | None = None,
         secrets: Secrets | None = None,
+        channels: Sequence[ChannelPort] = (),
         max_backlog: int | None = None,
     ) -> None:
-        """*engine* builds what drives the runs; *bus* passes on what happens where several processes work.
+        """*engine* builds what drives the runs; *bus* connects the processes of one database.
 
-        *resolvers* ask the hooks that need no people; without them there are rules, and no webhook can be reached.
-        *secrets* seal what agents keep of others; without them an agent can have no webhook. *context_sources* are
-        asked before the first step of every run.
-        While *max_backlog* runs wait, over all processes, messages that need one more are refused.
+        Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
+        that agents may configure; *context_sources* are asked before the first step of every run. Beyond *max_backlog*
+        queued runs, over all processes, messages are refused.
         """
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.tally = Tally(clock)
-        toolset = Noted(toolset_of(tools), self.tally.know)
+        toolset, resolvers = Noted(toolset_of(tools), self.tally.know), resolvers or HookResolvers(clock)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(self._store, toolset, providers, default_model, secrets, has_sources=bool(context_sources))
+        self.agents = Roster(
+            self._store, toolset, providers, default_model, secrets, channels, has_sources=bool(context_sources)
+        )
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
-        ruling = resolvers or HookResolvers(clock)
-        self._segments = Segments(self._store, self._cache, self.agents, providers, toolset, ruling, context_sources)
-        self.approvals = Approvals(self._store)
-        self._outputs = Outputs(self._store, self._cache, self._segments)
-        self._ends = Ends(self._store, self._cache, self._segments)
+        self._dispatcher = Dispatcher(bus)
+        self._segments = Segments(
+            self._store, self._cache, self.agents, providers, toolset, resolvers, self._dispatcher, context_sources
+        )
         self._engine = engine(self._segments, clock)
-        self._ringing = Ringing(self._engine, bus, self._segments)
-        self._store.serve(self._engine.worker, self._engine.has_room, self._ringing.freed)
+        self._dispatcher.connect(self._engine, self._segments)
         self._backlog = Backlog(database, clock, max_backlog)
-        reach = Reach(self._engine.place, self._begin, self._ringing.interrupt, self._ringing.freed)
-        self._openings = Openings(self._store, self._cache, self.agents, self._finish, self._backlog, reach)
+        self._openings = Openings(
+            self._store, self._cache, self.agents, self._segments, self._finish, self._backlog, self._dispatcher
+        )
+        self.approvals = Approvals(self._store, self._dispatcher)
+        self._outputs = Outputs(self._store, self._cache, self._segments, self._dispatcher)
+        self._completion = CompletionNotifier(self._store, self._cache, self._segments)
 
     async def start(self) -> None:
-        """Take up what an earlier process left, and go on looking for what is due."""
+        """Resume what an earlier process left, and look for due runs from now on."""
         await self._store.write(catalog.ensure_project)
         if self._bus is not None:
-            await self._bus.start(self._store.hub, self._ringing.rung, self._engine.interrupt)
+            await self._bus.start(self._store.hub, self._dispatcher.wake, self._engine.interrupt)
         await self._engine.start()
         self._segments.pressure.start()
         self._counting = asyncio.create_task(self._backlog.watch(), name="parley-backlog")
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
-        """Stop driving within *grace* seconds, close the database; every run goes on elsewhere, or at a next start.
+        """Stop driving within *grace* seconds and close the database; runs go on at another worker or the next start.
 
-        Who is told that a run is over gets what is left of them.
+        Pending notifications of ended runs get what is left of them.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + grace
@@ -126,14 +131,14 @@ class Core:
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
-        await self._ends.stop(max(0.0, until - clock()))
+        await self._completion.stop(max(0.0, until - clock()))
         if self._bus is not None:
             await self._bus.stop()
         await self._store.database.close()
 
     @property
     def is_working(self) -> bool:
-        """Tell whether runs are being looked after."""
+        """Return whether the engine is working."""
         return self._work is not None and not self._work.done()
 
     async def ping(self) -> None:
@@ -141,14 +146,20 @@ class Core:
         await self._store.read(catalog.ping)
 
     async def figures(self) -> Figures:
-        """Return what is open over all processes."""
+        """Return the open runs and live workers of all processes."""
         now = self._store.clock.now()
         return await self._store.read(lambda connection: figures(connection, now))
 
     @property
-    def parts(self) -> tuple[Database, Bus | None]:
-        """What the core stands on, for those who watch it."""
-        return self._store.database, self._bus
+    def pool(self) -> Pooled | None:
+        """Return how busy the database's connections are; None where it counts none."""
+        database = self._store.database
+        return database if isinstance(database, Pooled) else None
+
+    @property
+    def flushing(self) -> Flushing | None:
+        """Return what was flushed to other processes; None where there are none."""
+        return self._bus if isinstance(self._bus, Flushing) else None
 
     async def open_session(
         self, *, agent: str, actor: Actor, metadata: dict[str, Any] | None = None, address: str | None = None
@@ -184,7 +195,7 @@ class Core:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionObject]:
-        """Return sessions, newest first; *actor* is the id of whoever opened them, *kinds* are their kinds."""
+        """Return sessions, newest first; *actor* is their opener's id, *kinds* are the openers' kinds."""
         before = cursor_key(cursor)
         return await self._store.read(
             lambda connection: sessions.listed(
@@ -200,11 +211,11 @@ class Core:
         )
 
     async def beyond(self, seen: Mapping[str, int]) -> set[str]:
-        """Return which sessions have more in their logs than up to the seq at which each was *seen*."""
+        """Return the sessions whose logs go beyond the seq up to which each was *seen*."""
         return await self._store.read(lambda connection: sessions.beyond(connection, seen))
 
     async def close_session(self, id: str) -> SessionObject:
-        """Let a session take no more messages; raises `NotFound`, `SessionBusy`."""
+        """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
         return await self.session(id)
 
@@ -231,29 +242,18 @@ class Core:
 
         Raises `NotFound`, `SessionClosed`, `SessionBusy`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
         """
-        home = await self._cache.get(session)
-        return await self._receive(home, inbound)
+        return await self._openings.receive(await self._cache.get(session), inbound)
 
     async def run_agent(self, agent: str, inbound: Inbound, *, session: str | None = None) -> Receipt:
         """Run *agent* on a message, in *session* or in a new one; keys are remembered per agent.
 
         Raises what `receive` raises, and `NotFound` when *session* is another agent's.
         """
-        if inbound.key is not None and (known := await self._openings.seen(agent, inbound)):
+        if session is None:
+            return await self._openings.receive_first(agent, inbound)
+        if known := await self._openings.seen(agent, inbound):
             return known
-        if session is not None:
-            return await self._receive(await self._cache.get(session), inbound, agent)
-        if (refusal := self._backlog.refusal) is not None:
-            raise refusal
-        opened = await self._openings.open(agent=agent, actor=inbound.actor, metadata={}, address=None)
-        try:
-            receipt = await self._receive(await self._cache.get(opened.id), inbound)
-        except (IdempotencyMismatch, InvalidInput, RateLimited):
-            await self.delete_session(opened.id)
-            raise
-        if receipt.session != opened.id:  # the same key won in parallel: the session opened for it is not needed
-            await self.delete_session(opened.id)
-        return receipt
+        return await self._openings.receive(await self._cache.get(session), inbound, agent)
 
     async def run(self, id: str) -> RunObject:
         """Return a run; raises `NotFound`."""
@@ -281,8 +281,10 @@ class Core:
         return await self._store.read(lambda connection: readings.tree(connection, id))
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
-        """Stop a run: at once when it waits or is queued, else as soon as its driver hears of it; raises `NotFound`."""
-        await self._ringing.follow_up(await self._store.cancel(run, by=by, reason=reason, finish=self._finish))
+        """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
+        owner = self._dispatcher.owner
+        done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish, owner=owner)
+        await self._dispatcher.follow_up(done)
         return await self.run(run)
 
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
@@ -291,13 +293,15 @@ class Core:
         Nothing starts in between, and a message that joined the active run and was not taken yet opens no next one.
         """
         done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
-        await self._ringing.follow_up(Cancelled([], running=done.running))
+        for run in done.freed:
+            self._dispatcher.capacity_freed(run)
+        await self._dispatcher.follow_up(Cancelled([], running=done.running))
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
-        """Let client calls of *run* end with *outputs*, all or none; it goes on once none of them is open.
+        """Complete client calls of *run* with *outputs*, all or none; it goes on once none of them is open.
 
-        *changes* are to what it may do from then on. Raises `NotFound`, `InvalidInput` for a call that it does not wait
+        *changes* apply to its controls from then on. Raises `NotFound`, `InvalidInput` for a call that it does not wait
         for or controls that cannot be followed, `AlreadyDecided` for a call that has ended.
         """
         await self._outputs.submit(run, outputs, changes)
@@ -306,11 +310,11 @@ class Core:
     async def correct(
         self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None = None, order: int | None = None
     ) -> int:
-        """Let an earlier message say *parts*, and return the seq of the fact that says so; raises `NotFound`.
+        """Replace the *parts* of an earlier message, and return the seq of the correction; raises `NotFound`.
 
-        *message* is its id, or the key that it was received with; the same *key* corrects once. What no step took is
-        replaced. A run that has taken it and goes on hears of it in its next step, else the next run tells of it. One
-        with an *order* below that of another which came before it is left: it was made earlier.
+        *message* is its id, or the key that it was received with; the same *key* corrects once. Where no step took the
+        message it is replaced; else the correction reaches the run's next step, or the next run. A correction with an
+        *order* below that of one that was received before it is ignored: it is older.
         """
         if not parts:
             raise InvalidInput("parts", "a correction says something; `retract` takes a message back.")
@@ -319,23 +323,24 @@ class Core:
     async def retract(self, session: str, message: str, *, by: Actor, key: str | None = None) -> int:
         """Note that *by* deleted a message, named as for `correct`, and return the fact's seq; raises `NotFound`.
 
-        What no step took is kept from the model, and a run that has nothing else to answer is cancelled; of what it has
-        seen a note tells it.
+        What no step took is kept from the model, and a run that has nothing else to answer is cancelled; a message that
+        the model has seen gets a note.
         """
-        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish)
+        owner = self._dispatcher.owner
+        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner)
         if done.cancelled is not None:
-            await self._ringing.follow_up(done.cancelled)
+            await self._dispatcher.follow_up(done.cancelled)
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
-        """Have the next run tell the model of *context* before its message, and return the newest fact's seq.
+        """Add *context* before the next run's message, and return the newest fact's seq.
 
         The same *key* adds once. Raises `NotFound`, `SessionClosed`. For a message at hand there is `Inbound.context`.
         """
         return (await self._store.add_context(session, context, key=key)).seq
 
     async def feedback(self, run: str, *, by: Actor, rating: Rating, comment: str | None = None) -> Feedback:
-        """Keep what *by* thinks of a run, in the place of what they thought before; raises `NotFound`."""
+        """Store the feedback of *by* on a run, replacing their earlier one; raises `NotFound`."""
         now = self._store.clock.now()
         return await self._store.write(
             lambda connection: feedback.give(connection, run, by=by, rating=rating, comment=comment, now=now)
@@ -365,18 +370,11 @@ class Core:
         return await self.run(run)
 
     async def blob(self, id: str) -> tuple[str, bytes]:
-        """Return mime type and bytes of what is kept whole; raises `NotFound`."""
+        """Return mime type and bytes of a blob; raises `NotFound`."""
         return await self._store.get(id)
 
-    async def _receive(self, home: CachedSession, inbound: Inbound, agent: str | None = None) -> Receipt:
-        return await self._openings.receive(home, inbound, agent)
-
-    def _begin(self, opened: Opened) -> None:
-        segment = self._segments.opened(opened.run, opened.agent, opened.home, opened.state, opened.move)
-        self._engine.begin(opened.run, segment)
-
     def _finish(self, state: RunState) -> list[FactBody]:
-        """Return the facts that end a cancelled run which nobody drives."""
+        """Return the facts that end a cancelled run that has no driver."""
         assert state.cancelling is not None
         end = e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason)
         return list(finish(end, state, {}))

@@ -1,10 +1,11 @@
-"""Tally: what this process has done since it started, counted from the facts that it committed. No I/O, no library."""
+"""Tally: counters of this process since its start, from the facts that it committed. No I/O."""
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+
+from prometheus_client import Histogram
 
 from agent_core.clock import Clock
 from agent_core.domain import events as e
@@ -12,36 +13,24 @@ from agent_core.domain.events import Fact
 from agent_core.domain.failures import KINDS
 
 OTHER = "other"
-"""Stands for every name beyond those that are known: names from outside must not fill the memory of who reads this."""
+"""The label of every name that is not known: names from outside must not fill the memory of the metrics server."""
 _MODELS = 50
 _TOOLS = 1000
+_DECLARED_TOOLS = 50
 _FOLLOWED = 10_000
-"""Runs and calls that are followed at once; of the oldest beyond that it is not known any more how they began."""
+"""Runs that are followed at once; the oldest beyond that are forgotten."""
 _CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
-class Histogram:
-    """How many values were at most each of *bounds*, and what they come to together."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: Sequence[float] = _QUICK) -> None:
-        self.bounds, self.total = bounds, 0.0
-        self.counts = [0] * (len(bounds) + 1)
-
-    def note(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
+def histogram(name: str, text: str, bounds: Sequence[float] = _QUICK, labels: Sequence[str] = ()) -> Histogram:
+    """Return a histogram of seconds that no registry knows: `app.serving.metrics` exports its samples."""
+    return Histogram(name, text, labels, buckets=bounds, registry=None)
 
 
 class _Run:
-    """What is remembered of a run while this process drives it; *started* is in milliseconds, None if elsewhere."""
+    """A run that this process drives: *started* in milliseconds, None if elsewhere; *calls* are labels by open call."""
 
     __slots__ = ("calls", "has_failed", "has_text", "model", "started")
 
@@ -54,13 +43,15 @@ class _Run:
 class Tally:
     """Counts facts as they are committed here, so that over all processes each is counted once.
 
-    Counters are keyed by their labels in the order of their names in the comments.
+    Tools of this process are counted under their names, see `know`. Tools that agents declare get labels of their own
+    too, up to a bound. Counters are keyed by their labels, in the order of the comments.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._tools = clock, set[str]()
         self._runs: dict[str, _Run] = {}
         self._models: set[str] = set()
+        self._declared: set[str] = set()
         self.messages = self.started = 0
         self.ended: Counter[tuple[str, str]] = Counter()  # status, reason
         self.resumed: Counter[str] = Counter()  # cause
@@ -70,8 +61,10 @@ class Tally:
         self.tokens: Counter[tuple[str, str]] = Counter()  # model, kind
         self.cost: dict[str, Decimal] = {}  # model
         self.calls: Counter[tuple[str, str]] = Counter()  # tool, outcome
-        self.first_text, self.seconds = Histogram(_SLOW), Histogram(_SLOW)
-        self.appends, self.late = Histogram(), Histogram()
+        self.first_text = histogram("parley_first_text_seconds", "From the start of a run to its first text.", _SLOW)
+        self.seconds = histogram("parley_run_seconds", "Runs that one process drove from start to end.", _SLOW)
+        self.appends = histogram("parley_append_seconds", "Transactions that append to a run's log.")
+        self.late = histogram("parley_event_loop_late_seconds", "By how much timers of the event loop come late.")
         self._on: dict[str, Callable[[Fact, Any], None]] = {
             e.MessageReceived.type: self._message,
             e.RunStarted.type: self._start,
@@ -79,13 +72,14 @@ class Tally:
             e.StepStarted.type: self._step,
             e.StepFailed.type: self._failure,
             e.StepCompleted.type: self._completed,
-            e.ToolRequested.type: self._wish,
+            e.ToolRequested.type: self._requested,
+            e.ToolPending.type: self._pending,
             e.ToolCompleted.type: self._result,
             **{cls.type: self._end for cls in (*e.TERMINAL, e.RunWaiting)},
         }
 
     def facts(self, facts: Sequence[Fact]) -> None:
-        """Count *facts*, which were committed here just now."""
+        """Count *facts*, which this process has just committed."""
         for fact in facts:
             count = self._on.get(fact.type)
             if count is not None:
@@ -96,22 +90,27 @@ class Tally:
         if not self._tools.issuperset(tools):
             self._tools.update(sorted(set(tools) - self._tools)[: _TOOLS - len(self._tools)])
 
-    def taken_up(self, run: str, model: str | None) -> None:
-        """Learn of a run that began elsewhere which *model* answers it: its facts may not say so again."""
+    def resumed_run(self, run: str, model: str | None, tools: Mapping[str, str] | None = None) -> None:
+        """Note what is known of a run that waited or began elsewhere, since its facts do not repeat it.
+
+        *model* is the one of its newest step, *tools* the names of its agent's tools by open call.
+        """
         if model:
             self._followed(run).model = self._model(model)
+        if tools:
+            self._followed(run).calls.update({call: self._tool(name) for call, name in tools.items()})
 
     def forget(self, run: str) -> None:
-        """Follow a run no more that another process drives."""
+        """Stop following a run that another process drives."""
         self._runs.pop(run, None)
 
     def text_of(self, run: str | None) -> None:
-        """Note that the first text of a message of *run* is shown."""
+        """Note that the first text of *run* is shown."""
         known = self._runs.get(run or "")
         if known is not None and not known.has_text:
             known.has_text = True
             if known.started is not None:
-                self.first_text.note(max(0, self._clock.now() - known.started) / 1000)
+                self.first_text.observe(max(0, self._clock.now() - known.started) / 1000)
 
     def _followed(self, run: str | None, started: int | None = None) -> _Run:
         known = self._runs.get(run or "")
@@ -140,7 +139,7 @@ class Tally:
         run = self._followed(fact.run)
         if body.controls and (model := body.controls.get("model")):
             run.model = self._model(model)
-        if run.has_failed:  # else a higher attempt is that of a process which took the run up
+        if run.has_failed:  # else a higher attempt is that of a process which resumed the run
             self.retries[run.model] += 1
         run.has_failed = False
 
@@ -161,17 +160,31 @@ class Tally:
         if body.cost is not None:
             self.cost[model] = self.cost.get(model, Decimal()) + Decimal(body.cost)
 
-    def _wish(self, fact: Fact, body: e.ToolRequested) -> None:
+    def _tool(self, name: str) -> str:
+        """Return the label of a tool that an agent has."""
+        if name in self._tools:
+            return name
+        if name not in self._declared and len(self._declared) < _DECLARED_TOOLS:
+            self._declared.add(name)
+        return name if name in self._declared else OTHER
+
+    def _requested(self, fact: Fact, body: e.ToolRequested) -> None:
         self._followed(fact.run).calls[body.call] = body.name if body.name in self._tools else OTHER
+
+    def _pending(self, fact: Fact, body: e.ToolPending) -> None:
+        if body.tool is not None:  # a model may ask for any name, but only a tool that an agent has becomes pending
+            self._followed(fact.run).calls[body.call] = self._tool(body.tool)
 
     def _result(self, fact: Fact, body: e.ToolCompleted) -> None:
         run = self._runs.get(fact.run or "")
-        self.calls[run.calls.pop(body.call, OTHER) if run else OTHER, body.outcome] += 1
+        known = run.calls.pop(body.call, None) if run else None
+        name = self._tool(fact.tool) if fact.tool is not None else known or OTHER
+        self.calls[name, body.outcome] += 1
 
     def _end(self, fact: Fact, body: e.Terminal | e.RunWaiting) -> None:
         run = self._runs.pop(fact.run or "", None)
         match body:
-            case e.RunWaiting():  # whoever goes on with it knows its model; how long it waits is not how long it runs
+            case e.RunWaiting():  # what resumes it calls `resumed_run`; the wait does not count as running
                 return
             case e.RunCompleted():
                 self.ended["completed", body.stop_reason] += 1
@@ -180,4 +193,4 @@ class Tally:
             case e.RunCancelled():
                 self.ended["cancelled", ""] += 1
         if run is not None and run.started is not None:
-            self.seconds.note(max(0, fact.time - run.started) / 1000)
+            self.seconds.observe(max(0, fact.time - run.started) / 1000)

@@ -9,7 +9,7 @@ def main() -> None:
     """Run the command line; raises SystemExit with its exit code, and whatever is a bug."""
     try:
         # Imported here, so that Ctrl-C during the imports prints no trace either.
-        from app.cli import app  # noqa: PLC0415
+        from app.cli.commands import app  # noqa: PLC0415
 
         app()
     except KeyboardInterrupt:

@@ -10,8 +10,8 @@ import msgspec
 import yaml
 from dotenv import dotenv_values
 
-from agent_core import ConfigError, Definition, InvalidInput, conflicts
-from agent_core.domain.places import check as check_places
+from agent_core import Channels, ConfigError, Definition, InvalidInput
+from agent_core.domain.agents import gathered
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
 
@@ -24,12 +24,13 @@ def load_agents(
     folder: Path,
     *,
     tools: Collection[str],
+    channels: Channels,
     check: Callable[[str, str], None],
 ) -> list[Definition]:
     """Return the agents that the files of *folder* define, in the order of their names.
 
-    *tools* are the names that an agent may list; *check* raises for a model that nobody serves, given with the
-    place that names it. Raises ConfigError with the file and the field.
+    *tools* are the names that an agent may list, *channels* what it may configure; *check* raises for a model that no
+    provider serves, given with the place that names it. Raises ConfigError with the file and the field.
     """
     seen: dict[str, Path] = {}
     found: list[Definition] = []
@@ -42,13 +43,13 @@ def load_agents(
             if isinstance(tool, str) and tool not in tools:
                 known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
                 raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
-        _check(path, made)
+        made = _checked(path, made, channels)
         for field, model in _models(made):
             check(model, f"{path}: `{field}`")
         seen[made.name] = path
         found.append(made)
-    for clash in conflicts(found):
-        raise ConfigError(f"{seen[clash.second]}: `slack.{clash.path}`: {clash}")
+    for clash in channels.clashes(found):
+        raise ConfigError(f"{seen[clash.second]}: `{clash.path}`: {clash}")
     return found
 
 
@@ -69,7 +70,9 @@ def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
         if name := _VARIABLE.fullmatch(str(config.get("secret"))):
             config["secret"] = _variable(name[1], f"{path}: `hooks[{place}].config.secret`", env_file)
     try:
-        made = msgspec.convert(given, Definition)
+        made = msgspec.convert(gathered(given) if isinstance(given, dict) else given, Definition)
+    except InvalidInput as error:
+        raise ConfigError(f"{path}: {error}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_field_fault(str(error))}") from None
     if not made.name.strip() or not made.instructions.strip():
@@ -93,11 +96,11 @@ def _variable(name: str, where: str, env_file: Path | None) -> str:
     return value.strip()
 
 
-def _check(path: Path, made: Definition) -> None:
+def _checked(path: Path, made: Definition, channels: Channels) -> Definition:
     try:
-        check_places(made.slack)
-        check_hooks(made.hooks)
+        check_hooks(made.hooks, channels)
         check_matchers(made)
+        return channels.checked(made)
     except InvalidInput as error:
         raise ConfigError(f"{path}: {error}") from None
 

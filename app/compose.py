@@ -1,17 +1,19 @@
 """Build everything: the application from a core, and the core from the settings."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import Any
 
 import structlog
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
     AgentObject,
+    Channels,
     Clock,
     ConfigError,
     Core,
@@ -35,26 +37,39 @@ from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
-from app.api.deps import Services, operator
+from app.api.deps import Services, known_query, operator
 from app.api.guard import Guard
 from app.api.problems import answers
-from app.api.readers import Readers
 from app.api.wire import TokenAnswer
-from app.keys import ApiKey, check_secret, load_keys
-from app.metrics import Metrics, Requests
-from app.migrate import check_migrated
-from app.models import Models, models_of, notice, warn_of_end
-from app.ready import Look, Ready, Starting, look_at
+from app.models import Models, models_of, notice, warn_of_model
+from app.serving.metrics import Metrics, Requests
+from app.serving.readers import Readers
+from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings, check_model
+from app.storage.keys import ApiKey, check_secret, load_keys
+from app.storage.migrate import check_migrated
+from channels.slack.spec import SLACK
+from channels.spec import ChannelSpec
+from channels.terminal import TERMINAL
 from channels.web.identity import OPERATOR, SCOPES, Principal, Tokens
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
+from channels.web.spec import WEB
 
 VERSION = "0.1.0"
 GRACE = 2.0
 """Seconds for what is driven to end where no other process would take it over: it goes on at the next start."""
 SHARED_MAX_RUNS = 100
 """Runs of a process where others can take what is beyond: with more of them the slowest words come late."""
+CHANNELS: tuple[ChannelSpec[Settings], ...] = (
+    SLACK,
+    WEB,
+    TERMINAL,
+)
 _log = structlog.get_logger("parley.start")
+
+
+# Without FastAPI's pages; every route refuses query parameters that it does not know.
+BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(known_query)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +110,10 @@ async def running_core(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A core at work; *look* is the look at the database that tells whether it can go on."""
+    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping."""
 
     core: Core
+    database: Database
     look: Look | None
 
 
@@ -108,7 +124,8 @@ async def running(
     """Do as `running_core`; at the end what is driven gets *grace* seconds."""
     # Each kind of tools is one toolset here.
     toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
-    definitions = load_agents(settings.agents, tools=await toolset.tools(Scope()), check=partial(check_model, settings))
+    known, channels = await toolset.tools(Scope()), Channels(CHANNELS)
+    definitions = load_agents(settings.agents, tools=known, channels=channels, check=partial(check_model, settings))
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
@@ -128,6 +145,7 @@ async def running(
         bus=parts.bus,
         resolvers=HookResolvers(SystemClock(), fetch, secrets),
         secrets=secrets,
+        channels=CHANNELS,
         max_backlog=settings.max_backlog,
     )
     structlog.contextvars.bind_contextvars(worker=workers[0])
@@ -135,10 +153,30 @@ async def running(
         await core.start()
         await _follow_files(core, definitions)
         await _warn(core, models, datetime.now(UTC).date())
-        yield Running(core, None if settings.postgres is None else look_at(parts.database, workers[0]))
+        look = None if settings.postgres is None else look_at(parts.database, workers[0])
+        yield Running(core, parts.database, look)
     finally:
         await _stop(core, grace)
         await fetch.close()
+
+
+@asynccontextmanager
+async def serving_channels(
+    core: Core,
+    database: Database,
+    settings: Settings,
+    *,
+    socket: bool,
+    channels: Sequence[ChannelSpec[Settings]] = CHANNELS,
+) -> AsyncIterator[list[APIRouter]]:
+    """Serve *channels* while the block lasts, and give their routes; with *socket* they open connections too."""
+    async with AsyncExitStack() as stack:
+        served = [
+            await stack.enter_async_context(channel.serve(core, database, settings, socket=socket))
+            for channel in channels
+            if channel.serve is not None
+        ]
+        yield [routes for routes in served if routes is not None]
 
 
 async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
@@ -157,7 +195,7 @@ async def _stop(core: Core, grace: float) -> None:
 
 async def _warn(core: Core, models: Models, today: date) -> None:
     """Log what the stored agents name and this process does not have, or will not have for long."""
-    warn_of_end(models.default, today)
+    warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
         _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     async for agent in _agents(core):
@@ -166,7 +204,7 @@ async def _warn(core: Core, models: Models, today: date) -> None:
                 told = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
                 _log.warning("hook.matches_nothing", **told, remedy="name a tool of the agent")
         for model in models_of(agent.definition):
-            warn_of_end(model, today, agent=agent.definition.name)
+            warn_of_model(model, today, agent=agent.definition.name)
             if model.partition(":")[0] not in models.providers:
                 remedy = "set its provider's key or name another model"
                 _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)
@@ -190,15 +228,15 @@ def create_app(
     readers: Readers | None = None,
     look: Look | None = None,
     demo_agent: str = "assistant",
-    slack: APIRouter | None = None,
+    channels: Sequence[APIRouter] = (),
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the open demo page; *look* tells what is wrong with the database; *slack* are the routes for
-    what Slack sends.
+    *demo_agent* answers on the open demo page; *look* reports what is wrong with the database; *channels* are the
+    routes that `serving_channels` gave.
     """
     readers = Readers() if readers is None else readers
-    app = FastAPI(title="Parley", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
     for routes in (runs, sessions, approvals, agents, health):  # as often as they are asked for: the first fit answers
@@ -209,8 +247,8 @@ def create_app(
     )
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
-    if slack is not None:
-        app.include_router(slack)
+    for routes in channels:
+        app.include_router(routes)
     if settings.demo:
         app.include_router(demo_router(core, tokens, Demo(demo_agent, partial(notice, settings)), described=described))
     problems.install(app)
@@ -226,7 +264,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
     Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
     """
-    app = FastAPI(title="Parley worker", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Parley worker", version=VERSION, openapi_url=None, **BARE)
     app.state.ready, app.state.api_key = ready, None
     app.include_router(health.router)
     app.include_router(metrics.router)

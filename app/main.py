@@ -14,22 +14,23 @@ from typing import Any
 
 import structlog
 import uvloop
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from app.api.readers import Readers
-from app.compose import GRACE, create_app, create_watch, running
-from app.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
-from app.lock import known, owned
-from app.metrics import Metrics
+from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
-from app.ready import Ready, Starting
-from app.server import Server, config, listening, url_of
+from app.serving.metrics import Metrics
+from app.serving.readers import Readers
+from app.serving.ready import Ready, Starting
+from app.serving.server import Server, config, listening, url_of
+from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
-from app.signals import Signals
+from app.storage.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
+from app.storage.lock import known, owned
+from channels.spec import ChannelSpec
 from channels.web.identity import Tokens
 
 LOOK_EVERY = 1.0
@@ -57,15 +58,13 @@ def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port
     _run(_work(settings, BUILTIN if tools is None else tools, health_port))
 
 
-def listen(settings: Settings, *, tools: Sequence[Tool] | None = None) -> None:
-    """Hear Slack by Socket Mode, and drive runs, until a signal comes; raise ConfigError when that cannot begin."""
-    if settings.slack_app_token is None:
-        raise ConfigError(
-            "SLACK_APP_TOKEN: `parley slack` hears Slack by Socket Mode, which needs the app's token, xapp-…; set it, "
-            "or let Slack send requests to `parley serve` (docs/slack.md)."
-        )
+def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
+    """Receive from *channel* by connections opened here, and drive runs, until a signal comes; raise ConfigError."""
+    found = next(each for each in CHANNELS if each.name == channel)
+    if (missing := found.no_socket(settings)) is not None:
+        raise ConfigError(missing)
     with owned(settings) if settings.postgres is None else nullcontext():
-        _run(_listen(settings, BUILTIN if tools is None else tools))
+        _run(_listen(settings, BUILTIN if tools is None else tools, found))
 
 
 def check_shared(settings: Settings, command: str) -> None:
@@ -100,12 +99,12 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
         async with (
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
-            # On Postgres each of many servers would hear by a socket of its own: there `parley slack` does.
-            _slack(settings, found.core, socket=settings.postgres is None) as slack,
+            # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
+            serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
         ):
             api_key, tokens = load_api_key(settings), Tokens(load_keys(settings).derive)
             app = create_app(
-                found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look, slack=slack
+                found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look, channels=routes
             )
             url, up = url_of(settings.host, sock), asyncio.Event()
             with announced(settings.data, url) if known_here else nullcontext(lambda: None) as announce:
@@ -141,32 +140,21 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
                 await _until(asked, found.core)
 
 
-async def _listen(settings: Settings, tools: Sequence[Tool]) -> None:
+async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpec[Settings]) -> None:
     asked, up = asyncio.Event(), asyncio.Event()
     with Signals().taken() as signals:
         async with (
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind="both", tools=tools, grace=_grace(settings)) as found,
-            _slack(settings, found.core, socket=True),
+            serving_channels(found.core, found.database, settings, socket=True, channels=(channel,)),
         ):
             signals.ask(asked.set)
-            sys.stdout.write(f"Parley listens to Slack; Ctrl-C ends it.\nModel:   {model_line(settings)}\n")
+            where = channel.name.capitalize()
+            sys.stdout.write(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}\n")
             sys.stdout.flush()
             up.set()
             async with _settling(up, models.prepare):
                 await _until(asked, found.core)
-
-
-@asynccontextmanager
-async def _slack(settings: Settings, core: Core, *, socket: bool) -> AsyncIterator[APIRouter | None]:
-    """Be in Slack, if the settings say so, and give the routes for what it sends; with *socket* by Socket Mode too."""
-    if settings.slack_bot_token is None:
-        yield None
-        return
-    from app.slack import running_slack  # noqa: PLC0415 - loaded only for it
-
-    async with running_slack(core, settings, socket=socket) as routes:
-        yield routes
 
 
 def _grace(settings: Settings) -> float:
@@ -279,19 +267,11 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         lines = [f"Parley listens on {url}; Ctrl-C ends it."]
         lines += [f"Page:    {url}/widget-demo"] if settings.demo else []
         lines += _key_lines(api_key)
-        lines += [f"Slack:   {where}"] if (where := _slack_line(settings, url)) else []
+        found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
+        lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
-
-
-def _slack_line(settings: Settings, url: str | None) -> str | None:
-    """Return how this server hears Slack."""
-    if settings.slack_bot_token is None:
-        return None
-    if settings.slack_app_token is not None and settings.postgres is None:
-        return "by Socket Mode"
-    return f"{url}/slack/events" if settings.slack_signing_secret else "`parley slack` hears it by Socket Mode"
 
 
 def _key_lines(key: ApiKey) -> list[str]:

@@ -12,13 +12,14 @@ from pydantic import SecretStr
 from agent_core import Clock, Definition
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
-from agent_core.providers.models import find
+from agent_core.providers.models import UNKNOWN, find, table
 from app.settings import DEMO, Settings
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 OPENAI_URL = "https://api.openai.com/v1"
 NOTICE_DAYS = 60
-"""How long before its end a model is warned of."""
+"""How many days before its end a model is warned of."""
+UNLISTED = "check its spelling; a model that is not listed works if its provider has it, at an unknown cost"
 DEMO_NOTICE = "This is a demonstration: no model answers here, a script does."
 _log = structlog.get_logger("parley.models")
 
@@ -107,11 +108,18 @@ def models_of(definition: Definition) -> Iterator[str]:
     yield from (model for model in named if model is not None)
 
 
-def warn_of_end(model: str, today: date, *, agent: str | None = None) -> None:
-    """Log that *model*, which *agent* or PARLEY_MODEL names, is not served much longer, or not any more."""
+def is_unlisted(model: str) -> bool:
+    """Return whether *model* is missing among the known models of a vendor; other providers serve any name."""
+    return model.partition(":")[0] in table().defaults and find(model) is UNKNOWN
+
+
+def warn_of_model(model: str, today: date, *, agent: str | None = None) -> None:
+    """Log that *model*, which *agent* or PARLEY_MODEL names, is not known, or is not served much longer."""
+    named_by = f"agent {agent}" if agent else "PARLEY_MODEL"
+    if is_unlisted(model):
+        _log.warning("model.unlisted", model=model, named_by=named_by, remedy=UNLISTED)
     ends = find(model).ends
     if ends is None or today < ends - timedelta(days=NOTICE_DAYS):
         return
     event = "model.ended" if today > ends else "model.ending"
-    named_by = f"agent {agent}" if agent else "PARLEY_MODEL"
     _log.warning(event, model=model, ends=ends.isoformat(), named_by=named_by, remedy="name another model")

@@ -20,7 +20,7 @@ Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Somebody wants the answer to end; *run* is None when the place says which one it is."""
+    """A request to stop the answer; *run* is None when the place identifies it."""
 
     by: Actor
     run: str | None = None
@@ -46,7 +46,7 @@ State = Literal["planned", "sent", "acknowledged", "uncertain", "repaired", "clo
 class Entry:
     """One message of a channel in the delivery ledger, planned before it is sent.
 
-    *begins* and *ends* are borders in the relay's words. The rest is the channel's: *state* is sent while no answer
+    *begins* and *ends* are borders, set by the delivery. The rest is the outbox's: *state* is sent while no answer
     came, acknowledged, uncertain when the answer was lost, repaired when that was mended, and closed when nothing will
     change any more; *mode* is how it is shown, *sent_to* and *acked_to* count code points of its text, and *began_at*
     (milliseconds) is when it began to age.
@@ -75,23 +75,17 @@ class NotShown(ParleyError):
 
 
 class Screen(Protocol):
-    """Shows pictures at one place."""
+    """Shows pictures at one place that does not outlive the process."""
 
     @property
     def limits(self) -> Limits: ...
 
-    async def post(self, address: str, body: "Body", entry: Entry, /) -> Ref:
-        """Show *body* as a new message at *address*; raises `NotShown`.
-
-        *entry* is in the ledger. Unless its state is planned, this may have been asked for before.
-        """
+    async def post(self, address: str, body: "Body", /) -> Ref:
+        """Show *body* as a new message at *address*; raises `NotShown`."""
         ...
 
-    async def edit(self, ref: Ref, body: "Body", entry: Entry, /) -> None:
-        """Make the message at *ref* show *body* and nothing else; raises `NotShown`.
-
-        A place with native streaming may send the tail alone while *body* extends what it acknowledged.
-        """
+    async def edit(self, ref: Ref, body: "Body", /) -> None:
+        """Make the message at *ref* show *body* and nothing else; raises `NotShown`."""
         ...
 
 
@@ -99,7 +93,7 @@ class Channel(Screen, Protocol[Payload_contra]):
     """A place where people talk."""
 
     def parse(self, payload: Payload_contra, /) -> Inbound | Decision | Stop | None:
-        """Say what *payload* asks for, None when it is nothing for an agent; pure."""
+        """Return what *payload* asks for, None when it is nothing for an agent; pure."""
         ...
 
 
@@ -198,7 +192,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run stands; *reason* is why it completed, *error* why it failed."""
+    """The state of a run; *reason* is why it completed, *error* why it failed."""
 
     id: str
     status: RunStatus = "queued"
@@ -208,12 +202,12 @@ class Run:
 
     @property
     def active(self) -> bool:
-        """Whether somebody works on it, or it waits for somebody."""
+        """Whether it is being driven, or waits."""
         return self.status in ("running", "waiting", "requires_action")
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it follows."""
+        """Whether it has ended."""
         return self.status in ("completed", "failed", "cancelled")
 
 

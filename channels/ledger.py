@@ -1,7 +1,7 @@
-"""ledger: what every channel was asked to show, kept before it is sent, so that a killed process shows nothing twice.
+"""ledger: what each channel has to show, persisted before it is sent, so that after a crash nothing is shown twice.
 
-A *place* is a session at an address. One process at a time shows it: a lease that ends by itself, and an epoch that
-refuses whoever had it before. Each write renews the lease.
+A *place* is a session at an address. One process at a time shows it: it has a lease that expires, and an epoch that
+rejects the writes of earlier owners. Each write renews the lease.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,22 +15,22 @@ from channels.base import Entry
 from channels.tables import DeliveryRow, PlaceRow
 
 LEASE = 15_000
-"""Milliseconds for which a process has a place without a sign of life."""
+"""Milliseconds after which a place expires that its process does not renew."""
 
 _PLACE: Table = vars(PlaceRow)["__table__"]
 _DELIVERY: Table = vars(DeliveryRow)["__table__"]
-_KEPT = ("begins", "ends", "state", "mode", "ref", "sent_to", "acked_to", "began_at")
+_COLUMNS = ("begins", "ends", "state", "mode", "ref", "sent_to", "acked_to", "began_at")
 
 
 class LostPlace(ParleyError):
-    """Another process shows this session now."""
+    """Another process owns this place now."""
 
     code = "lost_place"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A session at an address, in the hands of this process since *epoch*; *shown* is the seq shown for good."""
+    """A session at an address, owned by this process since *epoch*; up to seq *shown* nothing changes any more."""
 
     key: int
     session: str
@@ -42,16 +42,16 @@ class Place:
 
 
 class Ledger:
-    """The places of one channel, and their messages."""
+    """The places of one channel, and the rows of their messages."""
 
     def __init__(self, database: Database, clock: Clock, channel: str, *, owner: str | None = None) -> None:
         self._database, self._clock, self._channel = database, clock, channel
         self.owner = owner or new_id("own")
 
     async def want(self, session: str, address: str, data: Mapping[str, Any]) -> None:
-        """Note that *session* is to be shown at *address*, before the message is taken in that asks for it.
+        """Record that *session* is to be shown at *address*, before the message that asks for it is received.
 
-        *data* is what the channel needs to show it there; the newest counts.
+        *data* is what the channel needs to show it there; the newest replaces older ones.
         """
         values = {"wanted_at": self._clock.now(), "data": dict(data)}
         row = {"session": session, "channel": self._channel, "address": address, **values}
@@ -64,7 +64,7 @@ class Ledger:
         await self._database.write(work)
 
     async def claim(self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()) -> list[Place]:
-        """Take what is wanted and shown by nobody: *session* alone, or up to *most* of this channel, *without* some."""
+        """Claim pending places without an owner: that of *session*, or up to *most* of this channel, *without* some."""
         now = self._clock.now()
         free = and_(
             _PLACE.c.channel == self._channel,
@@ -87,8 +87,8 @@ class Ledger:
 
         return await self._database.write(work)
 
-    async def claim_again(self, session: str) -> Place | None:
-        """Take *session* for a message that was just taken in, though its place may rest by now, or be postponed."""
+    async def claim_session(self, session: str) -> Place | None:
+        """Claim *session* for a message that was just received, even if its place rests or is postponed."""
         now = self._clock.now()
         later = or_(_PLACE.c.wanted_at.is_(None), _PLACE.c.wanted_at > now)
         resting = and_(_PLACE.c.session == session, later)
@@ -98,7 +98,7 @@ class Ledger:
         return next(iter(await self.claim(session)), None)
 
     async def entries(self, place: Place) -> list[Entry]:
-        """Return the messages of *place* since it last rested, in their order."""
+        """Return the rows of *place* since it last rested, in their order."""
         asked = select(_DELIVERY).where(_DELIVERY.c.place == place.key)
 
         def work(connection: Connection) -> list[Entry]:
@@ -107,12 +107,12 @@ class Ledger:
         return await self._database.read(work)
 
     async def put(self, place: Place, *entries: Entry) -> None:
-        """Keep *entries* as they are now, all of them or none; raises `LostPlace`."""
+        """Persist *entries* as they are now, all of them or none; raises `LostPlace`."""
 
         def work(connection: Connection) -> None:
             self._hold(connection, place)
             for entry in entries:
-                values = {name: getattr(entry, name) for name in _KEPT}
+                values = {name: getattr(entry, name) for name in _COLUMNS}
                 known = update(_DELIVERY).where(_DELIVERY.c.id == entry.id).values(values).returning(_DELIVERY.c.key)
                 if connection.execute(known).first() is None:
                     row = {"id": entry.id, "place": place.key, "n": entry.n, **values}
@@ -121,14 +121,14 @@ class Ledger:
         await self._database.write(work)
 
     async def renew(self, place: Place) -> None:
-        """Keep *place* for a while longer; raises `LostPlace`."""
+        """Renew the lease of *place*; raises `LostPlace`."""
         await self._database.write(lambda connection: self._hold(connection, place))
 
     async def rest(self, place: Place, shown: int | None, *, seen: int | None = None) -> Place | None:
-        """Give *place* up, with all shown for good up to seq *shown*; None: what waits will change once more.
+        """Release *place*, complete up to seq *shown*; None: its run waits, and its messages will change once more.
 
-        It waits then for what comes behind *seen*, see `waiting`. Returns the place as it is by then, still in the
-        hands of this process, if something came since it was claimed. Raises `LostPlace`.
+        Then it waits for events after *seen*, see `waiting`. If a request came since it was claimed, returns the
+        updated place, which this process still owns. Raises `LostPlace`.
         """
 
         def work(connection: Connection) -> Place | None:
@@ -146,7 +146,7 @@ class Ledger:
         return await self._database.write(work)
 
     async def waiting(self) -> dict[str, int]:
-        """Return the sessions of this channel that rest while their run waits, and up to which seq each was seen."""
+        """Return the sessions of this channel that rest while their run waits, with the seq last seen of each."""
         resting = and_(_PLACE.c.channel == self._channel, _PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
         asked = select(_PLACE.c.session, _PLACE.c.waits_at).where(resting)
         return await self._database.read(
@@ -154,7 +154,7 @@ class Ledger:
         )
 
     async def postpone(self, place: Place, seconds: float) -> None:
-        """Let nobody show *place* for *seconds*, unless something new comes there meanwhile; raises `LostPlace`."""
+        """Release *place* for a retry after *seconds*, or at the next request for it; raises `LostPlace`."""
 
         def work(connection: Connection) -> None:
             row = self._hold(connection, place)
@@ -165,31 +165,31 @@ class Ledger:
 
         await self._database.write(work)
 
-    async def again(self, place: Place) -> Place:
-        """Return *place* as it is by now; raises `LostPlace`."""
+    async def reload(self, place: Place) -> Place:
+        """Return *place* as it is now; raises `LostPlace`."""
         return await self._database.write(lambda connection: _place(self._hold(connection, place)))
 
-    async def leave(self) -> None:
-        """Let others have what this process shows: it ends."""
+    async def release(self) -> None:
+        """Release every place that this process owns."""
         mine = update(_PLACE).where(_PLACE.c.owner == self.owner).values(owner=None, until=0)
         await self._database.write(lambda connection: connection.execute(mine) and None)
 
     async def processes(self) -> int:
-        """Return how many processes show something of this channel now, this one counted in any case."""
+        """Return how many processes own places of this channel now, always counting this one."""
         alive = and_(_PLACE.c.channel == self._channel, _PLACE.c.until >= self._clock.now())
         others = and_(alive, _PLACE.c.owner != self.owner)
         asked = select(func.count(_PLACE.c.owner.distinct())).where(others)
         return 1 + await self._database.read(lambda connection: connection.execute(asked).scalar_one())
 
-    async def vacate(self) -> None:
-        """Take every place of this channel from whoever has it: they are gone, for this process is alone."""
+    async def expire_all(self) -> None:
+        """Expire every lease of this channel; only for a process that runs alone."""
         all_of_them = update(_PLACE).where(_PLACE.c.channel == self._channel, _PLACE.c.owner.is_not(None))
         await self._database.write(
             lambda connection: connection.execute(all_of_them.values(owner=None, until=0)) and None
         )
 
     def _hold(self, connection: Connection, place: Place) -> Any:
-        """Renew the lease and return the row, which stays locked to the end of the transaction."""
+        """Renew the lease and return the row, which stays locked until the end of the transaction."""
         mine = and_(_PLACE.c.key == place.key, _PLACE.c.epoch == place.epoch, _PLACE.c.owner == self.owner)
         renewed = update(_PLACE).where(mine).values(until=self._clock.now() + LEASE).returning(_PLACE)
         if (row := connection.execute(renewed).first()) is None:
@@ -202,4 +202,4 @@ def _place(row: Any) -> Place:
 
 
 def _entry(row: Any) -> Entry:
-    return Entry(row.id, row.n, **{name: getattr(row, name) for name in _KEPT})
+    return Entry(row.id, row.n, **{name: getattr(row, name) for name in _COLUMNS})

@@ -1,4 +1,4 @@
-"""Plain text for places without markup: words that nothing obeys, and questions to people, whole and unmistakable."""
+"""Plain text for places without markup: words without control characters, and approvals in full."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from agent_core import InvalidInput
-from channels.base import Call, Question, Run, ShownRender
+from channels.base import Body, Call, Question, Run, ShownRender
 
 RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
 """How a terminal draws renders, by kind; it shows the text of all others."""
 
-# What a terminal obeys, or what turns the direction of text, is shown as a sign: a model's words are no commands.
+# Control characters, and what reverses the direction of text, are shown as a sign: a model's words are no commands.
 _HARMLESS: dict[int, str | None] = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
     **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
@@ -21,15 +21,15 @@ _HARMLESS: dict[int, str | None] = {
     **dict.fromkeys((0x0D, 0x7F)),
 }
 _PEOPLE = {
-    "asker": "whoever asked",
+    "asker": "the person who asked",
     "operators": "operators",
     "anyone": "anyone here",
-    "not_asker": "not whoever asked",
+    "not_asker": "not the person who asked",
 }
 
 
 def harmless(text: str) -> str:
-    """Return *text* with nothing in it that a terminal obeys but line ends and tabs."""
+    """Return *text* without control characters, except line ends and tabs."""
     return text.translate(_HARMLESS)
 
 
@@ -45,16 +45,37 @@ def exact(value: Any) -> str:
 
 
 def asked(question: Question) -> Iterator[str]:
-    """Give the lines of an open question: what may run, who may decide of it, and until when."""
+    """Give the lines of an open question: what may run, its responders, and until when."""
     yield f"? {one_line(question.title)} ({question.id})"
     if question.detail:
         yield f"  {one_line(question.detail)}"
     yield f"  {one_line(question.tool)}"
     for name, value in question.arguments.items():
         yield f"    {name if name.isidentifier() else exact(name)}: {exact(value)}"
-    who = ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
     votes = f"; {question.yes} of {question.quorum} said yes" if question.quorum > 1 else ""
-    yield f"  for {who}, until {datetime.fromtimestamp(question.until / 1000).astimezone():%Y-%m-%d %H:%M}{votes}"
+    until = datetime.fromtimestamp(question.until / 1000).astimezone()
+    yield f"  for {_responders(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
+
+
+def queued(body: Body) -> str | None:
+    """Return the line for a message that is queued while the active run of *body* waits; None when it does not."""
+    run = body.active
+    if run is None or run.status not in ("waiting", "requires_action"):
+        return None
+    calls = [call for said in body.newest() if said.run == run.id for call in said.calls if call.status == "waiting"]
+    awaited = "; and for ".join(_awaited(call) for call in calls) or "another run"
+    return f"(queued: answered when this conversation goes on; it waits for {awaited})"
+
+
+def _awaited(call: Call) -> str:
+    question = call.question
+    if question is None or question.status != "open":
+        return f"the result of {one_line(call.name)}"
+    return f"an approval of {one_line(call.name)} by {_responders(question)}"
+
+
+def _responders(question: Question) -> str:
+    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
 
 
 def keys(question: Question) -> Iterator[str]:
@@ -65,7 +86,7 @@ def keys(question: Question) -> Iterator[str]:
 
 
 def ended(call: Call) -> str:
-    """Say how *call* stands, and what people said to it."""
+    """Return the state of *call*, and how its approval was decided."""
     question = call.question
     if question is None or question.status == "open":
         return call.status
@@ -93,7 +114,7 @@ def end_of(run: Run) -> str | None:
         case "cancelled":
             return "(stopped)"
         case "waiting" | "requires_action":
-            return "(waits for somebody to decide or to finish a call)"
+            return "(waits for a decision or for the result of a call)"
         case "completed" if run.reason not in (None, "end_turn"):
             return f"(ended: {one_line(run.reason.replace('_', ' '))})"
         case _:
@@ -101,8 +122,8 @@ def end_of(run: Run) -> str | None:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments that somebody typed; raises `InvalidInput`."""
+    """Return arguments typed as JSON; raises `InvalidInput`."""
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        raise InvalidInput("arguments", "write `e` and behind it all of them, as one JSON object.") from None
+        raise InvalidInput("arguments", "write `e` and after it all arguments, as one JSON object.") from None

@@ -3,21 +3,23 @@
 A wait, the end of a run and rollover past `Limits.text` or `Limits.age` end a segment; the next text opens a new one.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from channels.base import Body, GrowingText, Limits, Piece, Run, ShownMessage
-from channels.fences import fence_at
 
 _LINE_END = "\n"
 _SPLITS = ("\n\n", _LINE_END, " ")
+_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A place in a conversation: before code point *offset* of a message's text, None is behind all of the message.
+    """A position in a conversation: before code point *offset* of a message's text, or after the message (None).
 
-    *at* is where to look for the message: its index when the border was drawn, which later grows at most.
+    *at* is where to search for the message from: its index when the border was drawn, which can only grow.
     """
 
     message: str
@@ -29,7 +31,7 @@ class Border:
 
     @classmethod
     def read(cls, text: str | None) -> "Border | None":
-        """Return the border that was written as *text*."""
+        """Parse the border that `str` wrote as *text*."""
         if text is None:
             return None
         message, _, offset = text.partition(" ")
@@ -52,44 +54,44 @@ class Segment:
 def cut(body: Body, segment: Segment) -> Body:
     """Return the picture of *segment*: its messages, the runs they belong to, and whether it is closed.
 
-    It reaches no further than the first border that the view drew.
+    It ends at the first border that the view drew, if that comes before its own end.
     """
     taken = body.past + body.recent
-    kept = tuple(_fenced(taken[at], said, _begin(taken[at], segment.start)) for at, said in _cut(body, segment))
+    kept = tuple(_fenced(taken[at], message, _begin(taken[at], segment.start)) for at, message in _cut(body, segment))
     return Body(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
 
 
 def length(body: Body, segment: Segment) -> int:
     """Return the code points of the text that *segment* shows."""
-    return sum(len(said.text) for _, said in _cut(body, segment) if said.role == "assistant")
+    return sum(len(message.text) for _, message in _cut(body, segment) if message.role == "assistant")
 
 
 def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
     """Return where *segment*, which still grows, has to end; None when it may go on."""
     room = limits.text
     last: Border | None = None
-    for at, said in _cut(body, segment):
-        if room is not None and said.role == "assistant":
-            text = said.text
+    for at, message in _cut(body, segment):
+        if room is not None and message.role == "assistant":
+            text = message.text
             if len(text) > room:
-                offset = _begin(said, segment.start) + _split(text[:room], required=room == limits.text)
-                return Border(said.id, offset, at)
+                offset = _begin(message, segment.start) + _split(text[:room], required=room == limits.text)
+                return Border(message.id, offset, at)
             room -= len(text)
-        last = Border(said.id, None, at) if said.border else None
+        last = Border(message.id, None, at) if message.border else None
     return last
 
 
 def rollover(body: Body, segment: Segment) -> Border | None:
-    """Return the end of the words that *segment* shows by now, or behind tools that work; None while it has neither."""
+    """Return the end of the words that *segment* shows, or the position after its tool calls; None without either."""
     last: Border | None = None
-    for at, said in _cut(body, segment):
-        if said.role != "assistant" or said.border:
+    for at, message in _cut(body, segment):
+        if message.role != "assistant" or message.border:
             last = None
-        elif said.open:
-            words = _words(said.text)
-            last = Border(said.id, _begin(said, segment.start) + words, at) if words else last
+        elif message.open:
+            words = _words(message.text)
+            last = Border(message.id, _begin(message, segment.start) + words, at) if words else last
         else:
-            last = Border(said.id, None, at) if said.calls else None
+            last = Border(message.id, None, at) if message.calls else None
     return last
 
 
@@ -99,34 +101,34 @@ def _words(text: str) -> int:
 
 
 def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, ShownMessage]]:
-    """Give the messages of *segment*, the first and the last with their part of the text, and their places."""
-    for at, said in _from(body, segment.start):
-        begin = _begin(said, segment.start)
-        end = segment.end if segment.end is not None and segment.end.message == said.id else None
+    """Yield the messages of *segment* with their indexes, the first and the last with their part of the text."""
+    for at, message in _from(body, segment.start):
+        begin = _begin(message, segment.start)
+        end = segment.end if segment.end is not None and segment.end.message == message.id else None
         if end is not None and end.offset is not None:
-            yield at, _part(said, begin, end.offset)
+            yield at, _part(message, begin, end.offset)
             return
-        yield at, _part(said, begin, None) if begin else said
-        if said.border or end is not None:
+        yield at, _part(message, begin, None) if begin else message
+        if message.border or end is not None:
             return
 
 
-def _begin(said: ShownMessage, start: Border | None) -> int:
-    """Return the offset in *said* at which a segment from *start* on begins."""
-    return start.offset or 0 if start is not None and start.message == said.id else 0
+def _begin(message: ShownMessage, start: Border | None) -> int:
+    """Return the offset in *message* at which a segment from *start* on begins."""
+    return start.offset or 0 if start is not None and start.message == message.id else 0
 
 
 def is_visible(picture: Body) -> bool:
-    """Tell whether there is anything of an agent to show: text, a call, or an end that is worth a word."""
-    if any(said.role == "assistant" and (said.calls or said.text.strip()) for said in picture.recent):
+    """Return whether there is anything to show of an agent: text, a call, or an end other than a completed answer."""
+    if any(message.role == "assistant" and (message.calls or message.text.strip()) for message in picture.recent):
         return True
     ends = [run for run in picture.runs if run.status in ("failed", "cancelled", "waiting", "requires_action")]
     refused = [run for run in picture.runs if run.reason not in (None, "end_turn")]
-    return bool(ends or refused) and any(said.border for said in picture.recent)
+    return bool(ends or refused) and any(message.border for message in picture.recent)
 
 
 def _from(body: Body, start: Border | None) -> Iterator[tuple[int, ShownMessage]]:
-    """Give the messages from *start* on, and their places; those that no step has taken yet are left out."""
+    """Yield the messages from *start* on with their indexes, without those that no step has taken yet."""
     taken = body.past + body.recent
     at = 0
     if start is not None:
@@ -136,8 +138,8 @@ def _from(body: Body, start: Border | None) -> Iterator[tuple[int, ShownMessage]
 
 
 def _runs(body: Body, messages: Iterable[ShownMessage]) -> tuple[Run, ...]:
-    """Return the runs that *messages* belong to; those of new messages are found at once."""
-    names = {said.run for said in messages}
+    """Return the runs that *messages* belong to, searched from the newest."""
+    names = {message.run for message in messages}
     found: list[Run] = []
     for run in reversed(body.runs):
         if len(found) == len(names):
@@ -147,22 +149,22 @@ def _runs(body: Body, messages: Iterable[ShownMessage]) -> tuple[Run, ...]:
     return tuple(reversed(found))
 
 
-def _part(said: ShownMessage, begin: int, end: int | None) -> ShownMessage:
-    """Return *said* with a part of its text; what stands below its text goes with the last part."""
-    parts = (Piece("text", GrowingText.of(said.text[begin:end])),)
+def _part(message: ShownMessage, begin: int, end: int | None) -> ShownMessage:
+    """Return *message* with a part of its text; what is shown below its text goes with the last part."""
+    parts = (Piece("text", GrowingText.of(message.text[begin:end])),)
     if end is None:
-        return replace(said, parts=parts)
-    return replace(said, parts=parts, calls=(), border=False)
+        return replace(message, parts=parts)
+    return replace(message, parts=parts, calls=(), border=False)
 
 
 def _fenced(whole: ShownMessage, part: ShownMessage, begin: int) -> ShownMessage:
-    """Return *part* of *whole*, from *begin* on, with a code fence that the cut went through closed and opened anew."""
+    """Return *part* of *whole*, from *begin* on, with a code fence that the cut splits closed and reopened."""
     if whole is part:
         return part
     text, end = part.text, begin + len(part.text)
-    if end < len(whole.text) and (inside := fence_at(whole.text[:end])) is not None:
+    if end < len(whole.text) and (inside := _fence_at(whole.text[:end])) is not None:
         text = f"{text.removesuffix(_LINE_END)}{_LINE_END}{inside.mark}"
-    if begin and (before := fence_at(whole.text[:begin])) is not None:
+    if begin and (before := _fence_at(whole.text[:begin])) is not None:
         text = f"{before.opening}{_LINE_END}{text}"
     return replace(part, parts=(Piece("text", GrowingText.of(text)),))
 
@@ -170,10 +172,33 @@ def _fenced(whole: ShownMessage, part: ShownMessage, begin: int) -> ShownMessage
 def _split(text: str, *, required: bool) -> int:
     """Return where to cut *text*: at the end of a paragraph, a line or a word in its second half, else at its end.
 
-    Where no text has to fit (not *required*) a bad place is none: then 0.
+    Where a cut is not *required*, return 0 rather than cut inside a word.
     """
     for mark in _SPLITS:
         at = text.rfind(mark, len(text) // 2)
         if at > 0:
             return at + len(mark)
     return len(text) if required else 0
+
+
+# ---- code fences --------------------------------------------------------------------------------
+
+
+class _Fence(NamedTuple):
+    """An open code fence: the *mark* that closes it, and the line that opens it again."""
+
+    mark: str
+    opening: str
+
+
+def _fence_at(text: str) -> _Fence | None:
+    """Return the fence that is open at the end of *text*, as CommonMark reads it at the top level."""
+    fence: _Fence | None = None
+    for line in _FENCE.finditer(text):
+        mark, info = line["mark"], line["info"].strip()
+        if fence is None:
+            if mark[0] == "~" or "`" not in info:
+                fence = _Fence(mark, f"{mark}{info}")
+        elif mark[0] == fence.mark[0] and len(mark) >= len(fence.mark) and not info:
+            fence = None
+    return fence

@@ -1,4 +1,4 @@
-"""sweep: looking again and again for what is to be done, whoever was to do it before."""
+"""sweep: periodic work, and waiting for an event or a timeout."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from agent_core import Clock, ParleyError
-from channels.waiting import told_or_after
 
 _log = structlog.get_logger("parley.slack")
 
 
 class Sweep:
-    """Calls *look* every so many *seconds*, and at once at *news*, from `start` to `stop`.
+    """Calls *look* every so many *seconds*, and at once when *news* is set, from `start` to `stop`.
 
-    A look that fails is no reason not to look again; that the database is away is told once.
+    A failed look does not end the sweep; a database that is unavailable is logged once.
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class Sweep:
         self._task = asyncio.create_task(self._forever(), name=f"parley-slack-{self._name}")
 
     async def stop(self, working: Iterable[asyncio.Task[None]] = ()) -> None:
-        """Look no more, and end what is *working* on what was found."""
+        """Stop looking, and cancel the tasks *working* on what was found."""
         tasks = [*working, *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
@@ -48,10 +47,21 @@ class Sweep:
             try:
                 await self._look()
                 away = False
-            except ParleyError as error:  # the database is away, or Slack does not say who we are
+            except ParleyError as error:  # the database or Slack is unavailable
                 if not away:
                     _log.warning("slack.sweep_failed", sweep=self._name, error=str(error))
                 away = True
             except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
                 _log.exception("slack.failed", sweep=self._name)
-            await told_or_after(self.news, self._clock, self._seconds)
+            await set_or_timeout(self.news, self._clock, self._seconds)
+
+
+async def set_or_timeout(event: asyncio.Event, clock: Clock, seconds: float) -> None:
+    """Return when *event* is set, or after *seconds*."""
+    timeout = asyncio.create_task(clock.sleep(seconds))
+    is_set = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait((timeout, is_set), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timeout.cancel()
+        is_set.cancel()

@@ -1,9 +1,9 @@
-"""The tables of the channels: which sessions are shown where, the delivery ledger, and the cards that ask people.
+"""The tables of the channels: which sessions are shown where, the delivery ledger, and approval cards.
 
-Nothing of the log is copied here: a row says where a message of a channel begins and ends in its session, what it is
-called there, and how far it got.
+Nothing of the log is copied here: a row holds where a message of a channel begins and ends in its session, its
+reference there, and its delivery state.
 """
-# SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
+# SQLModel types `__tablename__` as a declared_attr, though it takes a string:
 # pyright: reportAssignmentType=false
 
 from typing import Any
@@ -18,11 +18,11 @@ UNSETTLED = text("state != 'settled'")
 
 
 class PlaceRow(SQLModel, table=True):
-    """A session that a channel shows at one address, and who shows it now.
+    """A session that a channel shows at one address, and the process that shows it now.
 
-    *wanted_at* is when something last came that wants an answer there, null while everything is shown; *shown* the seq
-    up to which all is shown for good. *owner* shows it until *until* (milliseconds); *epoch* refuses an owner of old.
-    *waits_at* is the seq up to which a place was seen that rests while its run waits: what is new goes on there.
+    *wanted_at* is when an answer was last requested there, null while everything is shown; *shown* is the seq up to
+    which nothing changes any more. The lease of *owner* expires at *until* (milliseconds); *epoch* rejects earlier
+    owners. *waits_at* is the seq up to which a place was seen that rests while its run waits; it continues from there.
     """
 
     __tablename__ = "place"
@@ -48,8 +48,8 @@ class PlaceRow(SQLModel, table=True):
 class DeliveryRow(SQLModel, table=True):
     """One message of a channel, planned before it is sent: the delivery ledger.
 
-    It shows its session from *begins* to *ends*, borders as text. *state* is planned, sent (asked for, no answer yet),
-    acknowledged, uncertain (the answer was lost), repaired or closed (nothing will change any more). *sent_to* and
+    It shows its session from *begins* to *ends*, borders as text. *state* is planned, sent (requested, no answer yet),
+    acknowledged, uncertain (the answer was lost), repaired or closed (final). *sent_to* and
     *acked_to* count what was sent and acknowledged of it, in code points of its text.
     """
 
@@ -71,12 +71,12 @@ class DeliveryRow(SQLModel, table=True):
 
 
 class CardRow(SQLModel, table=True):
-    """A question to people as it is shown at one *place* of a channel, in one message or in several.
+    """An approval as it is shown at one *place* of a channel, in one message or several.
 
-    *data* is the place as its channel reads it. *refs* are the messages that stand there, *shown* what each says, as a
-    digest. *state* is planned, sent (one more message was asked for at *sent_at*, no answer yet), shown, or settled:
-    then nothing will change any more. *version* is that of the question that is shown. *owner* works on it until
-    *until* (milliseconds), which is also when it is tried again after *tries*; *epoch* refuses an owner of old.
+    *data* is the place as its channel reads it. *refs* are its messages, *shown* the digest of each one's content.
+    *state* is planned, sent (one more message was requested at *sent_at*, no answer yet), shown, or settled (final).
+    *version* is that of the question that is shown. The lease of *owner* expires at *until* (milliseconds), which is
+    also when the card is retried after *tries*; *epoch* rejects earlier owners.
     """
 
     __tablename__ = "card"

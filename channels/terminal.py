@@ -1,15 +1,19 @@
 """The terminal channel, the worked example of the seam: parse a typed line, show a picture as text that only grows."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
-from channels.base import Body, Entry, Limits, Question, Ref, Stop
+from channels.base import Body, Limits, Question, Ref, Stop
 from channels.plain import asked, drawn, end_of, ended, harmless, keys, one_line, read_arguments
+from channels.spec import ChannelSpec
 
 ADDRESS = "terminal:1"
+TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(r"terminal:(?P<n>\d+)"))
+"""`parley chat` serves it, a command of its own."""
 _OPEN = ("requested", "running", "waiting")
 
 
@@ -23,10 +27,7 @@ class Span:
 
 
 class Terminal:
-    """Prints answers: when *live* as they come, else each once, when it has ended.
-
-    *write* takes their text, *note* what is no part of it: activity, and how a run ended.
-    """
+    """Prints answers, as they come when *live*; *write* takes their text, *note* activity and how a run ended."""
 
     limits = Limits(edit_every=0.03)
 
@@ -47,14 +48,14 @@ class Terminal:
             return vote
         return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key")) if text else None
 
-    async def post(self, address: str, body: Body, _entry: Entry) -> Ref:
+    async def post(self, address: str, body: Body) -> Ref:
         if self._live and self._ref:
             self._write("\n")
         self._ref, self._plain, self._closed = Ref(f"{address}:{new_id('msg')}"), "", False
         self._show(body)
         return self._ref
 
-    async def edit(self, ref: Ref, body: Body, _entry: Entry) -> None:
+    async def edit(self, ref: Ref, body: Body) -> None:
         if ref == self._ref:  # what was printed above it cannot be reached any more
             self._show(body)
 

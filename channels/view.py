@@ -54,7 +54,7 @@ def view(body: Body, event: Event) -> Body:
     """Fold *event* into *body*.
 
     A fact at or below `body.seq` changes nothing, so overlapping reads are harmless; unknown events and those of child
-    runs are passed over.
+    runs are ignored.
     """
     if not isinstance(event, Fact):
         return _apply(body, event) if event.parent_run is None and event.type in _SHOWN else body
@@ -72,8 +72,8 @@ def _apply(body: Body, event: Event) -> Body:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            said = ShownMessage(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
-            return replace(body, waiting=(*body.waiting, said))
+            message = ShownMessage(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
+            return replace(body, waiting=(*body.waiting, message))
         case MessageCorrected() as fact:
             return _correct(body, fact)
         case MessageCompleted() as fact:
@@ -105,8 +105,8 @@ def _apply_call(body: Body, fact: Any, time: int) -> Body:
         case ApprovalVoted(votes=yes, arguments=arguments, edited=edited) as fact:
             return _change_question(body, fact.call, yes=yes, arguments=arguments, edited=edited)
         case ApprovalDecided(status=status, arguments=arguments, edited=edited, by=by, reason=reason) as fact:
-            told = {"arguments": arguments, "edited": edited, "by": by, "reason": reason}
-            return _change_question(body, fact.call, status=status, **told)
+            changes = {"arguments": arguments, "edited": edited, "by": by, "reason": reason}
+            return _change_question(body, fact.call, status=status, **changes)
         case _:
             return body
 
@@ -121,55 +121,55 @@ def _apply_run(body: Body, run: str, fact: Any) -> Body:
             status = "requires_action" if "client" in on else "waiting"
             return _mark(_change_run(body, run, status=status), run)
         case RunCancelling(clears=clears):
-            joined = tuple(said.seq for said in body.waiting if clears and said.run == run)
+            joined = tuple(message.seq for message in body.waiting if clears and message.run == run)
             return _change_run(_hand(body, joined, run), run, cancelling=True)
         case RunCompleted(stop_reason=reason):
             return _settle(_change_run(body, run, status="completed", cancelling=False, reason=reason), run)
         case RunFailed(message=message):
             return _settle(_change_run(body, run, status="failed", cancelling=False, error=message), run)
         case RunCancelled():
-            return _settle(_change_run(_pass_over(body, run), run, status="cancelled", cancelling=False), run)
+            return _settle(_change_run(_drop_queued(body, run), run, status="cancelled", cancelling=False), run)
         case _:
             return body
 
 
 def _write(body: Body, delta: _Delta, run: str | None) -> Body:
-    """Put *delta* where it belongs: `shown[:offset] + text`, after clearing what an older try wrote."""
-    said = _find(body, delta.message)
-    if said is None:
-        said = ShownMessage(delta.message, "assistant", run, open=True)
-        body = replace(body, recent=(*body.recent, said))
-    if not said.open or (delta.epoch, delta.attempt) < (said.epoch, said.attempt):
+    """Apply *delta*: `shown[:offset] + text`, after clearing the text of an earlier attempt."""
+    message = _find(body, delta.message)
+    if message is None:
+        message = ShownMessage(delta.message, "assistant", run, open=True)
+        body = replace(body, recent=(*body.recent, message))
+    if not message.open or (delta.epoch, delta.attempt) < (message.epoch, message.attempt):
         return body
-    is_newer = (delta.epoch, delta.attempt) > (said.epoch, said.attempt)
-    parts = list(() if is_newer else said.parts)
+    is_newer = (delta.epoch, delta.attempt) > (message.epoch, message.attempt)
+    parts = list(() if is_newer else message.parts)
     parts += [Piece("other", GrowingText.of(""))] * (delta.part + 1 - len(parts))
     kind = "text" if isinstance(delta, TextDelta) else "reasoning"
     shown = parts[delta.part]
     grown = shown.text.put(delta.offset, delta.text) if shown.kind == kind else GrowingText.of(delta.text)
     parts[delta.part] = Piece(kind, grown)
-    changed = replace(said, parts=tuple(parts), epoch=delta.epoch, attempt=delta.attempt)
+    changed = replace(message, parts=tuple(parts), epoch=delta.epoch, attempt=delta.attempt)
     return _put(body, changed)
 
 
 def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> Body:
-    """Replace what was shown of a message; show the calls that it asks for before `tool.requested` tells of them."""
-    said = _find(body, fact.message)
-    if said is None:
-        said = ShownMessage(fact.message, fact.role, run)
+    """Replace what was shown of a message, and show its calls before their `tool.requested` arrives."""
+    message = _find(body, fact.message)
+    if message is None:
+        message = ShownMessage(fact.message, fact.role, run)
         if fact.role == "assistant" and run is not None:  # no step took what this answers, as when a hook refused it
             body = _give_up(body, run, keeper=run)
-        body = replace(body, recent=(*body.recent, said))
-    known = {call.id for call in said.calls}
+        body = replace(body, recent=(*body.recent, message))
+    known = {call.id for call in message.calls}
     calls = (Call(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
     added = tuple(call for call in calls if call.id not in known)
     return _put(
         body,
         replace(
-            said,
+            message,
             seq=seq,
             parts=_pieces(fact.parts),
-            calls=said.calls + added,
+            calls=message.calls + added,
             open=False,
             partial=fact.partial,
             continued=fact.stop in ("length", "continue"),
@@ -178,13 +178,13 @@ def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> 
 
 
 def _start_step(body: Body, fact: StepStarted, run: str | None) -> Body:
-    """Open the step's message behind the messages that the step takes."""
-    taken = tuple(said for said in body.waiting if said.seq in fact.takes)
-    waiting = tuple(said for said in body.waiting if said.seq not in fact.takes) if taken else body.waiting
-    at = next((n for n, said in enumerate(body.recent) if said.id == fact.message), None)
+    """Open the step's message after the messages that the step takes."""
+    taken = tuple(message for message in body.waiting if message.seq in fact.takes)
+    waiting = tuple(message for message in body.waiting if message.seq not in fact.takes) if taken else body.waiting
+    at = next((n for n, message in enumerate(body.recent) if message.id == fact.message), None)
     if at is not None:
         return replace(body, waiting=waiting, recent=(*body.recent[:at], *taken, *body.recent[at:]))
-    still = next((n for n, said in enumerate(body.recent) if said.open), len(body.recent))
+    still = next((n for n, message in enumerate(body.recent) if message.open), len(body.recent))
     opened = ShownMessage(fact.message, "assistant", run, open=True)
     return replace(
         body,
@@ -195,89 +195,91 @@ def _start_step(body: Body, fact: StepStarted, run: str | None) -> Body:
 
 
 def _request(body: Body, fact: ToolRequested, run: str | None) -> Body:
-    """Show a call below the last message of its run, unless its message told of it already."""
-    if any(call.id == fact.call for said in body.recent for call in said.calls):
+    """Show a call below the last message of its run, unless it is shown already."""
+    if any(call.id == fact.call for message in body.recent for call in message.calls):
         return body
-    for said in body.newest():
-        if said.role == "assistant" and said.run == run:
-            return _put(body, replace(said, calls=(*said.calls, Call(fact.call, fact.name, "requested"))))
+    for message in body.newest():
+        if message.role == "assistant" and message.run == run:
+            return _put(body, replace(message, calls=(*message.calls, Call(fact.call, fact.name, "requested"))))
     return body
 
 
 def _correct(body: Body, fact: MessageCorrected) -> Body:
-    """Show what a message says now; one that was deleted is empty, and gone if no step took it."""
-    if not fact.parts and any(said.id == fact.message for said in body.waiting):
-        return replace(body, waiting=tuple(said for said in body.waiting if said.id != fact.message))
+    """Show the corrected text of a message; a deleted one is empty, or removed if no step took it."""
+    if not fact.parts and any(message.id == fact.message for message in body.waiting):
+        return replace(body, waiting=tuple(message for message in body.waiting if message.id != fact.message))
     return _change(body, fact.message, parts=_pieces(fact.parts))
 
 
 def _hand(body: Body, seqs: Collection[int], run: str) -> Body:
-    """Let *run* have the messages *seqs* as its own: if no step of it takes them, they end with it."""
+    """Assign the messages *seqs* to *run*: if no step of it takes them, they end with it."""
     if not seqs:
         return body
-    waiting = tuple(replace(said, run=run, steered=False) if said.seq in seqs else said for said in body.waiting)
+    waiting = tuple(
+        replace(message, run=run, steered=False) if message.seq in seqs else message for message in body.waiting
+    )
     return replace(body, waiting=waiting)
 
 
-def _pass_over(body: Body, run: str) -> Body:
-    """Give up on *run* if it is cancelled in the queue behind another: no message tells of its end.
+def _drop_queued(body: Body, run: str) -> Body:
+    """Drop *run* without a border if it is cancelled while queued after another run.
 
-    A border would end the message of the run that is at work.
+    A border would end the message of the run that is active.
     """
-    stood = body.run(run)
-    behind = any(other.id != run and not other.ended for other in body.runs)
-    return _give_up(body, run, keeper=None) if behind and stood and stood.status == "queued" else body
+    known = body.run(run)
+    is_blocked = any(other.id != run and not other.ended for other in body.runs)
+    return _give_up(body, run, keeper=None) if is_blocked and known and known.status == "queued" else body
 
 
 def _settle(body: Body, run: str) -> Body:
-    """Close what *run* left open, and give up on its own messages that no step took.
+    """Close the open messages of *run*, and its own messages that no step took.
 
-    Those that joined it later open the next run.
+    Those that were added to it later open the next run.
     """
     body = _give_up(body, run, keeper=run)
-    if any(said.open and said.run == run for said in body.recent):
-        closed = tuple(replace(said, open=False) if said.run == run else said for said in body.recent)
+    if any(message.open and message.run == run for message in body.recent):
+        closed = tuple(replace(message, open=False) if message.run == run else message for message in body.recent)
         body = replace(body, recent=closed)
     return _mark(body, run)
 
 
 def _give_up(body: Body, run: str, *, keeper: str | None) -> Body:
-    """Put the messages that only *run* would have taken, now *keeper*'s, behind what was taken, in their order."""
-    lost = tuple(replace(said, run=keeper) for said in body.waiting if said.run == run and not said.steered)
+    """Move the messages that only *run* would have taken after those that were taken; they belong to *keeper* now."""
+    lost = tuple(replace(message, run=keeper) for message in body.waiting if message.run == run and not message.steered)
     if not lost:
         return body
     at = len(body.recent)
     while at and body.recent[at - 1].role == "user":
         at -= 1
-    behind = sorted((*body.recent[at:], *lost), key=lambda said: said.seq)
-    waiting = tuple(said for said in body.waiting if said.run != run or said.steered)
-    return replace(body, recent=(*body.recent[:at], *behind), waiting=waiting)
+    unanswered = sorted((*body.recent[at:], *lost), key=lambda message: message.seq)
+    waiting = tuple(message for message in body.waiting if message.run != run or message.steered)
+    return replace(body, recent=(*body.recent[:at], *unanswered), waiting=waiting)
 
 
 def _mark(body: Body, run: str) -> Body:
-    """Draw a border behind the last message of *run*."""
-    for said in body.newest():
-        if said.run == run:
-            return _put(body, replace(said, border=True))
+    """Draw a border after the last message of *run*."""
+    for message in body.newest():
+        if message.run == run:
+            return _put(body, replace(message, border=True))
     return body
 
 
 def _find(body: Body, id: str) -> ShownMessage | None:
-    return next((said for said in body.newest() if said.id == id), None)
+    return next((message for message in body.newest() if message.id == id), None)
 
 
 def _change(body: Body, id: str, **changes: Any) -> Body:
-    waiting = tuple(replace(said, **changes) if said.id == id else said for said in body.waiting)
-    said = _find(body, id)
+    waiting = tuple(replace(message, **changes) if message.id == id else message for message in body.waiting)
+    message = _find(body, id)
     body = replace(body, waiting=waiting)
-    return body if said is None else _put(body, replace(said, **changes))
+    return body if message is None else _put(body, replace(message, **changes))
 
 
 def _change_call(body: Body, id: str, **changes: Any) -> Body:
-    for said in body.newest():
-        if any(call.id == id for call in said.calls):
-            calls = tuple(replace(call, **changes) if call.id == id else call for call in said.calls)
-            return _put(body, replace(said, calls=calls))
+    for message in body.newest():
+        if any(call.id == id for call in message.calls):
+            calls = tuple(replace(call, **changes) if call.id == id else call for call in message.calls)
+            return _put(body, replace(message, calls=calls))
     return body
 
 
@@ -308,8 +310,8 @@ def _question(fact: ApprovalRequested, time: int) -> Question:
 
 
 def _change_question(body: Body, call: str, **changes: Any) -> Body:
-    for said in body.newest():
-        for each in said.calls:
+    for message in body.newest():
+        for each in message.calls:
             if each.id == call and each.question is not None:
                 return _change_call(body, call, question=replace(each.question, **changes))
     return body
@@ -322,12 +324,12 @@ def _change_run(body: Body, id: str, **changes: Any) -> Body:
     return replace(body, runs=(*body.runs[:at], replace(body.runs[at], **changes), *body.runs[at + 1 :]))
 
 
-def _put(body: Body, said: ShownMessage) -> Body:
-    """Replace the message that *said* is a new state of; it is in *recent* nearly always."""
+def _put(body: Body, message: ShownMessage) -> Body:
+    """Replace the message with the id of *message*, which is nearly always in *recent*."""
     for at in range(len(body.recent) - 1, -1, -1):
-        if body.recent[at].id == said.id:
-            return replace(body, recent=(*body.recent[:at], said, *body.recent[at + 1 :]))
-    return replace(body, past=tuple(said if other.id == said.id else other for other in body.past))
+        if body.recent[at].id == message.id:
+            return replace(body, recent=(*body.recent[:at], message, *body.recent[at + 1 :]))
+    return replace(body, past=tuple(message if other.id == message.id else other for other in body.past))
 
 
 def _pieces(parts: tuple[Part, ...]) -> tuple[Piece, ...]:

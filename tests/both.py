@@ -1,13 +1,46 @@
-"""Running tests on both databases."""
+"""Which tests run on which database: the one list, and the rule that reads it."""
+
+from pathlib import Path
 
 import pytest
 
+BOTH = (
+    "agent_core/store",
+    "agent_core/test_approval_race.py",
+    "agent_core/test_approval_restart.py",
+    "agent_core/test_crash.py",
+    "agent_core/test_idempotency.py",
+    "agent_core/test_laws.py",
+    "agent_core/test_laws_epochs.py",
+    "agent_core/test_laws_wild.py",
+    "agent_core/test_laws_window.py",
+    "agent_core/test_limits.py",
+    "agent_core/test_race.py",
+    "agent_core/test_sessions.py",
+    "agent_core/test_sweep.py",
+    "channels/test_ledger.py",
+    "channels/slack/cards/test_cards.py",
+    "e2e/test_kill.py",
+)
+"""Files and folders whose tests run on SQLite and on Postgres: what is stored, raced for, or left by a crash.
+
+Stops, overlap, corrections, approvals, client tools, answers and the calls of `Core` have their run on Postgres in
+`agent_core/engine/many`. Everything else cannot differ between the two, and has SQLite alone; with `--whole` it has
+both.
+"""
 BACKENDS = ("sqlite", "postgres")
 """Each is also the mark of tests that are about it alone."""
+_HERE = Path(__file__).parent
+_BOTH = tuple(_HERE / each for each in BOTH)
 
 
-def on_both(metafunc: pytest.Metafunc) -> None:
-    """Run each test that builds a database on both; a conftest calls this for the tests below it."""
-    if "backend" in metafunc.fixturenames:
-        alone = [backend for backend in BACKENDS if metafunc.definition.get_closest_marker(backend)]
-        metafunc.parametrize("backend", alone or BACKENDS, indirect=True, scope="session")
+def choose_backends(metafunc: pytest.Metafunc, *, whole: bool) -> None:
+    """Parametrize a test that builds a database with the kinds of database that it runs on."""
+    if "backend" not in metafunc.fixturenames:
+        return
+    path = metafunc.definition.path
+    marked = [backend for backend in BACKENDS if metafunc.definition.get_closest_marker(backend)]
+    both = whole or any(path.is_relative_to(each) for each in _BOTH)
+    chosen = marked or (BACKENDS if both else ())
+    if chosen:
+        metafunc.parametrize("backend", chosen, indirect=True, scope="session")

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,9 @@ from agent_core.store.database import Database
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
-from tests.postgres import ROOT, Server, alembic_config, postgres_server
+from app.compose import CHANNELS
+from tests.both import choose_backends
+from tests.postgres import ROOT, Server, alembic_config, guarded_folder, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
@@ -38,6 +40,54 @@ Fresh = Callable[[], AbstractContextManager[OpenDatabase]]
 """Makes a new migrated database for as long as a `with` lasts."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="run every case, on both databases")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_backends(metafunc, whole=bool(metafunc.config.getoption("--whole")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked for whole runs."""
+    if not config.getoption("--whole"):
+        left_out = [each for each in items if each.get_closest_marker("whole")]
+        items[:] = [each for each in items if not each.get_closest_marker("whole")]
+        config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether every case of a matrix is run, and not only some of each kind."""
+    return bool(request.config.getoption("--whole"))
+
+
+_POSTGRES = pytest.StashKey[tuple[Path, str]]()
+"""Where the run's Postgres server is, or will be, and the name of this worker."""
+_GUARDED = pytest.StashKey[ExitStack]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have one place for a Postgres server for the whole run: the process that starts the workers guards it."""
+    given: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if given is not None:
+        config.stash[_POSTGRES] = Path(given["postgres"]), given["workerid"]
+        return
+    config.stash[_GUARDED] = ExitStack()
+    config.stash[_POSTGRES] = config.stash[_GUARDED].enter_context(guarded_folder()), "test"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist where the server is."""
+    node.workerinput["postgres"] = str(node.config.stash[_POSTGRES][0])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _GUARDED in config.stash:
+        config.stash[_GUARDED].close()
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated, empty SQLite file, made once and copied for each test."""
@@ -53,16 +103,23 @@ def database_path(template: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """A Postgres server, started when the first test wants one; under xdist each worker has its own."""
-    with postgres_server() as server:
-        yield server
+def postgres(request: pytest.FixtureRequest) -> Server:
+    """The run's Postgres server, started when the first test of any worker asks for it."""
+    folder, worker = request.config.stash[_POSTGRES]
+    return shared_server(folder, worker)
 
 
 @pytest.fixture
 def postgres_url(postgres: Server) -> Iterator[str]:
-    """The URL of a fresh, migrated Postgres database, for any process of this machine."""
+    """The URL of an empty, migrated Postgres database, for any process of this machine."""
     with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture
+def new_postgres_url(postgres: Server) -> Iterator[str]:
+    """The same, in a database that no test had before and none has afterwards: for those that change its schema."""
+    with postgres.new_database() as url:
         yield url
 
 
@@ -116,7 +173,7 @@ async def make_core(open_database: OpenDatabase) -> AsyncIterator[MakeCore]:
             providers={provider.name: provider},
             tools={tool.spec.name: tool for tool in tools},
             default_model=provider.name,
-            **{"secrets": SECRETS, **options},
+            **{"secrets": SECRETS, "channels": CHANNELS, **options},
         )
         cores.append(core)
         await core.start()

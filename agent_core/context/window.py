@@ -16,7 +16,7 @@ Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 class Entry:
     """One message of the window; its request JSON is made once, when first asked for.
 
-    The bytes of its *files* must be given with `load` before that. *paused* is an answer that the next one continues.
+    The bytes of its *files* must be set with `load` before that. *paused* is an answer that the next one continues.
     """
 
     __slots__ = ("_encode", "_files", "_wire", "border", "message", "paused", "seq")
@@ -42,21 +42,21 @@ class Entry:
         return () if self._wire is not None else files_of(self.message.parts)
 
     def load(self, files: Mapping[str, bytes]) -> None:
-        """Give the bytes of the message's files by blob id; those that are gone are left out."""
+        """Set the bytes of the message's files by blob id; missing ones are left out."""
         self._files = files
 
     @property
     def size(self) -> int:
-        """Return the bytes of the request JSON, or about as many while it is not made."""
+        """Return the bytes of the request JSON, or an estimate while it is not made."""
         return len(self._wire if self._wire is not None else msgspec.json.encode(self.message))
 
 
 class Window:
     """The messages of the next step, folded from a session's facts, oldest first.
 
-    A message, correction or note enters where a step takes it, an answer where it was completed, the results of a
+    A message, correction or note enters where a step consumes it, an answer where it was completed, the results of a
     step's calls together once the last has come. *seq* is the newest fact folded in. Child runs are left out.
-    *snapshot* is the prompt prefix in force: a window that is rebuilt from its newest part is told it as *prefix*.
+    *snapshot* is the prompt prefix in force: a window that is rebuilt from its newest part gets it as *prefix*.
     """
 
     def __init__(self, encode: Encode, *, prefix: str = "") -> None:
@@ -73,7 +73,7 @@ class Window:
         self._native: Native | None = None
 
     def apply(self, facts: Iterable[Fact]) -> None:
-        """Fold *facts* in; those that were folded in before are passed over."""
+        """Fold *facts* in; those that were folded in before are skipped."""
         for fact in facts:
             if fact.seq > self.seq:
                 if fact.parent_run is None:
@@ -81,7 +81,7 @@ class Window:
                 self.seq = fact.seq
 
     def recall(self, facts: Iterable[Fact]) -> None:
-        """Note older messages that a later step takes; for a window that is rebuilt from its newest part."""
+        """Note older messages that a later step consumes; for a window that is rebuilt from its newest part."""
         for fact in facts:
             self._note(fact.seq, fact.body)
 
@@ -97,7 +97,7 @@ class Window:
         return copy
 
     def recode(self, encode: Encode) -> None:
-        """Speak another wire from now on: every message is encoded anew when next asked for."""
+        """Encode for another API from now on: every message is encoded again when next asked for."""
         if encode != self._encode:
             self._encode = encode
             self.entries = [Entry(x.seq, x.message, encode, border=x.border, paused=x.paused) for x in self.entries]
@@ -114,7 +114,7 @@ class Window:
     def cut(self, keep: int, *, whole: bool = False) -> e.ContextCompacted:
         """Return the fact that cuts the window to at most *keep* entries, or to its newest border.
 
-        With *whole* a question comes next, so that the end of the window is a border too.
+        With *whole* a user message comes next, so that the end of the window is a border too.
         """
         first = max(len(self.entries) - keep, 1)
         newest = len(self.entries) if whole else self.border
@@ -175,7 +175,7 @@ class Window:
             self._add(seq, message, border=may_cut and place == 0)
 
     def _answer(self, seq: int, body: e.MessageCompleted) -> None:
-        """Add an answer; of a partial one its text alone, and nothing of one that only thought."""
+        """Add an answer; of a partial one its text alone, and nothing of one that has only reasoning."""
         native = None if body.partial else body.native
         parts = tuple(p for p in body.parts if isinstance(p, Text) or not body.partial)
         if native is None:  # its items name parts by their places
@@ -205,7 +205,7 @@ class Window:
     def _give_up(self) -> None:
         """Keep only the text of paused answers at the end: nothing continues them, and their calls have no results.
 
-        One that paused anew may hold the results of the one before it: they go together.
+        One that paused again may hold the results of the one before it: they go together.
         """
         given_up: list[Entry] = []
         while self.entries and self.entries[-1].paused:
@@ -216,7 +216,7 @@ class Window:
                 self._add(entry.seq, Message("assistant", parts), border=entry.border)
 
     def _forget_reasoning(self) -> None:
-        """Drop the thinking of all earlier answers, for good: newer models refuse it once the prefix has changed."""
+        """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
         kept: list[Entry] = []
         for entry in self.entries:

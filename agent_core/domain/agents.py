@@ -18,7 +18,7 @@ from agent_core.domain.controls import (
     resolve,
 )
 from agent_core.domain.hooks import Hook, HookEvent, Named, chain
-from agent_core.domain.places import Slack
+from agent_core.errors import InvalidInput
 
 DEFAULT_CONTEXT_MESSAGES = 200
 RESULT_LIMIT = 50_000
@@ -67,16 +67,12 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_runs: int | None = None
 
 
-class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the web widget shows of this agent's tools to a visitor."""
-
-    show_tools: Literal["none", "names", "full"] = "names"
-
-
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An agent as its author writes it, in YAML or over HTTP.
 
-    *fallback_models* answer, in this order, when the model fails before the first token of its answer.
+    *fallback_models* answer, in this order, when the model fails before the first token of its answer. *channels* are
+    the settings of channels, by the channel's name, which only the channel itself reads; authors may also write them
+    beside the other fields, see `gathered`.
     """
 
     name: str
@@ -87,8 +83,32 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     hooks: tuple[Hook, ...] = ()
     limits: Limits = Limits()
     controls: Controls = Controls()
-    web: Web = Web()
-    slack: Slack = Slack()
+    channels: dict[str, Any] = {}
+
+
+_FIELDS = frozenset(Definition.__struct_fields__)
+
+
+def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an agent with every field that is none of `Definition` under `channels`.
+
+    Raises `InvalidInput` when a channel's settings are given both there and beside the fields.
+    """
+    beside = {name: value for name, value in given.items() if name not in _FIELDS}
+    if not beside:
+        return dict(given)
+    channels: Mapping[str, Any] = given.get("channels") or {}
+    for name in channels:
+        if name in beside:
+            raise InvalidInput(name, f"`{name}` is given twice, here and under `channels`; keep one of them.")
+    fields = {name: value for name, value in given.items() if name in _FIELDS}
+    return {**fields, "channels": {**channels, **beside}}
+
+
+def spread(definition: Definition) -> dict[str, Any]:
+    """Return *definition* as JSON with each channel's settings beside the fields, under the channel's name."""
+    fields = msgspec.to_builtins(definition)
+    return {**fields.pop("channels"), **fields}
 
 
 class Snapshot(msgspec.Struct, frozen=True):

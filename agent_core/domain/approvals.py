@@ -1,4 +1,4 @@
-"""Who may decide of a call. Pure."""
+"""Who may decide on a call. Pure."""
 
 from collections.abc import Sequence
 from math import inf
@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.domain.channels import Channels
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor
 from agent_core.errors import InvalidInput
@@ -13,14 +14,10 @@ from agent_core.errors import InvalidInput
 LONGEST = 30 * 24 * 3600.0
 MAX_QUORUM = 20
 _WORDS = frozenset({"asker", "operators", "anyone", "not_asker"})
-_NAMED = ("actor:", "slack:")
-_ONE = ("asker", "actor:", "slack:U", "slack:W")
-"""How names of one person begin."""
+_ACTOR = "actor:"
 _MAX_RESPONDERS = 100
 _MAX_PLACES = 20
 _MAX_NAME = 200
-_CARRIERS = ("slack",)
-"""The channels that can show a question in another place than its conversation."""
 _MAX_TITLE = 150
 _MAX_DETAIL = 2_000
 
@@ -28,8 +25,8 @@ _MAX_DETAIL = 2_000
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
     """Who decides, as the surface knows them.
 
-    *is_operator*: with an operator's key, in nobody else's name. *is_present*: somebody who is where the question is
-    shown. *also* are further names of theirs, such as `slack:U1` or the `slack:S1` of a group they are in.
+    *is_operator*: with an operator's key and in no other person's name. *is_present*: in the place that shows the
+    approval. *also* are further names, such as the account `slack:U1` or the group `slack:S1`.
     """
 
     actor: Actor
@@ -56,10 +53,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def may_respond(
     responders: Sequence[str], asker: Actor | None, decider: Decider, speakers: Sequence[Actor] = ()
 ) -> bool:
-    """Tell whether *decider* may vote on what *asker* wants.
+    """Return whether *decider* may vote on a call that *asker* caused.
 
-    `not_asker` takes the asker out, and all *speakers* who had a say in it; alone it lets in everybody else who can see
-    the question. Without an asker nobody is known to be another than the asker.
+    `not_asker` excludes the asker and all *speakers* of the run; alone it admits everyone else who can see the
+    approval. Without an asker it admits no one: any decider might be the asker.
     """
     own = decider.actor
     is_asker = asker is not None and (asker.id, asker.kind) == (own.id, own.kind)
@@ -86,57 +83,66 @@ def _is(name: str, decider: Decider, *, is_asker: bool) -> bool:
             return name in decider.also
 
 
-def told(responders: Sequence[str]) -> str:
-    """Say in words who may decide."""
+def described(responders: Sequence[str]) -> str:
+    """Return in words who may decide."""
     words = {
-        "asker": "whoever asked",
+        "asker": "the person who asked",
         "operators": "operators",
         "anyone": "anyone here",
-        "not_asker": "not whoever asked",
+        "not_asker": "not the person who asked",
     }
     return ", ".join(words.get(name, name) for name in responders)
 
 
-def check_approval(path: str, config: ApprovalConfig) -> None:
-    """Raise `InvalidInput` when nobody could decide as *config* says."""
+def check_approval(path: str, config: ApprovalConfig, channels: Channels) -> None:
+    """Raise `InvalidInput` when a call could not be decided as *config* says; *channels* know people and places."""
     if not config.responders:
-        raise InvalidInput(f"{path}.responders", "name somebody who may decide, such as `asker` or `operators`.")
+        raise InvalidInput(f"{path}.responders", "name a responder, such as `asker` or `operators`.")
     _check_lists(path, config)
     for name in config.responders:
-        if name not in _WORDS and not (name.startswith(_NAMED) and name.partition(":")[2].strip()):
-            known = ", ".join(sorted(_WORDS))
-            raise InvalidInput(f"{path}.responders", f"`{name}` is nobody: {known}, actor:<id> or slack:<id>.")
+        if name not in _WORDS and not _is_actor(name) and channels.responder(name) is None:
+            known = ", ".join([*sorted(_WORDS), "actor:<id>", *(f"{each}:<id>" for each in channels.of_responders)])
+            raise InvalidInput(f"{path}.responders", f"unknown responder `{name}`; the responders are: {known}.")
     if not 1 <= config.quorum <= MAX_QUORUM:
         raise InvalidInput(f"{path}.quorum", f"between 1 and {MAX_QUORUM}.")
-    _check_people(path, config)
+    _check_people(path, config, channels)
     if config.quorum > 1 and config.edit:
-        why = "what several people approve is one call: none of them can correct it; deny it with a reason instead."
+        why = "with a quorum above 1 the arguments cannot be corrected: all approve one call; deny it with a reason."
         raise InvalidInput(f"{path}.edit", why)
     if not 1 <= config.timeout_s <= LONGEST:
         raise InvalidInput(f"{path}.timeout_s", f"between 1 and {LONGEST:.0f} seconds (30 days).")
     for place in config.deliver_to:
-        channel, _, where = place.partition(":")
-        if channel not in _CARRIERS or not where.strip():
-            raise InvalidInput(f"{path}.deliver_to", f"`{place}` is no place; write `slack:<channel or user id>`.")
+        if not channels.delivers(place):
+            known = " or ".join(f"`{each}:<channel or user id>`" for each in channels.of_deliveries)
+            remedy = f"write {known}." if known else "no channel here shows approvals elsewhere; leave it out."
+            raise InvalidInput(f"{path}.deliver_to", f"invalid destination `{place}`; {remedy}")
     for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
         if text is not None and not 1 <= len(text.strip()) <= most:
             raise InvalidInput(f"{path}.{name}", f"1 to {most} characters.")
 
 
-def _check_people(path: str, config: ApprovalConfig) -> None:
-    most = _people(config.responders)
+def _is_actor(name: str) -> bool:
+    return name.startswith(_ACTOR) and bool(name.removeprefix(_ACTOR).strip())
+
+
+def _check_people(path: str, config: ApprovalConfig, channels: Channels) -> None:
+    most = _people(config.responders, channels)
     if not most:
-        raise InvalidInput(f"{path}.responders", "`not_asker` leaves nobody who may decide; name somebody else.")
+        raise InvalidInput(f"{path}.responders", "`not_asker` excludes every responder; name another one.")
     if config.quorum > most:
-        raise InvalidInput(f"{path}.quorum", f"the `responders` are never more than {most}; name more, or want fewer.")
+        raise InvalidInput(f"{path}.quorum", f"the `responders` are at most {most} people; name more, or lower it.")
 
 
-def _people(responders: Sequence[str]) -> float:
-    """Return how many could ever say yes: without end where a word or a group lets in people that it does not name."""
+def _people(responders: Sequence[str], channels: Channels) -> float:
+    """Return how many people could approve; infinite when a word or a group among *responders* names no person."""
     wanted = set(responders) - {"not_asker"}
-    if not wanted or not all(name.startswith(_ONE) for name in wanted):
+    if not wanted or not all(_is_person(name, channels) for name in wanted):
         return inf
     return len(wanted - {"asker"} if "not_asker" in responders else wanted)
+
+
+def _is_person(name: str, channels: Channels) -> bool:
+    return name == "asker" or _is_actor(name) or channels.responder(name) == "person"
 
 
 def _check_lists(path: str, config: ApprovalConfig) -> None:

@@ -1,4 +1,4 @@
-"""What controls must be before a run has them: each fault is told with its place."""
+"""Checks of controls before a run has them; each error names its path."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ MAX_TEMPERATURE = 2
 MAX_CONDITIONS = 100
 MAX_TOKENS = 10**12
 MAX_TOOL_CONTEXT = 64_000
-"""Bytes of JSON: it is kept with every run that brings it."""
+"""Bytes of JSON: it is stored with every run that sets it."""
 USD = r"[0-9]{1,9}(\.[0-9]{1,9})?"
 """A decimal amount."""
 
@@ -62,7 +62,7 @@ def _check_rules(controls: Defaults, tools: Collection[str], at: str) -> None:
 
 
 def _check_choice(controls: Override, tools: Collection[str], at: str) -> None:
-    """See that a choice names what the agent has, and does not want what the same level forbids."""
+    """Check that a choice names tools of the agent, and none that the same level forbids."""
     choice, active = controls.tool_choice, controls.active_tools
     if active is not None:
         _check_known(f"{at}active_tools", active, tools)

@@ -1,7 +1,8 @@
-"""Controls: what a run and each of its steps may do, and the one merge of all who have a say in it. Pure."""
+"""Controls: what a run and each of its steps may do, and the one merge of all levels. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -25,10 +26,10 @@ ToolChoice = Literal["auto", "none", "required"] | NamedTool
 
 
 class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """Which tools a step may, or must, call; None means: ask the next level.
+    """Which tools a step may, or must, call; None leaves a field to the next level.
 
-    *tool_choice* `required` wants a call of any tool, a `NamedTool` of that one. *active_tools* are those that may be
-    called; the others stay in the prompt, where they are frozen, and calls of them are refused.
+    *tool_choice* `required` requires a call of any tool, a `NamedTool` of that one. *active_tools* are those that may
+    be called; the others stay in the prompt, where they are frozen, and calls of them are refused.
     """
 
     tool_choice: ToolChoice | None = None
@@ -36,13 +37,13 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class StepRule(Override, frozen=True, kw_only=True):
-    """What holds in step *step* of a run, counted from 1."""
+    """The override for step *step* of a run, counted from 1."""
 
     step: int
 
 
 class HasToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The run ends behind the step that called *tool*."""
+    """The run ends after the step that called *tool*."""
 
     type: Literal["has_tool_call"]
     tool: str
@@ -56,7 +57,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Defaults(Override, frozen=True, kw_only=True):
-    """What a run may do; None means: ask the next level. A list, a schema and a budget replace the next level's whole.
+    """What a run may do; None leaves a field to the next level, see `merged`.
 
     *max_output_tokens* bounds one model call. *effort* is how hard the model thinks; one that lacks the level takes
     its nearest. *temperature* is 0 to 2, and left out for a model that takes none. *output_schema* is what the final
@@ -74,9 +75,9 @@ class Defaults(Override, frozen=True, kw_only=True):
 
 
 class Controls(Defaults, frozen=True, kw_only=True):
-    """All that an agent or a run says of what may be done.
+    """All controls of an agent or a run.
 
-    *tool_context* is handed to the tools. It may hold secrets: it is in no event, no log line and no answer of the API.
+    *tool_context* is passed to the tools. It may hold secrets: it is in no event, no log line and no API response.
     """
 
     model: str | None = None
@@ -87,7 +88,7 @@ class Controls(Defaults, frozen=True, kw_only=True):
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model's API does by itself, at no cost for the prompt cache; of the rest the model is told in a note.
+    """What a model's API enforces by itself, at no cost for the prompt cache; a note asks the model for the rest.
 
     *withholds*: `tool_choice: none`; *narrows*: a choice among some tools; *forces*: a call that must come.
     *structured* are the schemas that an answer can be held to: `any` of an object, those that are `closed`, or `none`.
@@ -105,22 +106,30 @@ NOTHING = Controls()
 
 
 def merged(*levels: Override | None) -> Controls:
-    """Return what holds of all *levels*, of which the first that says something of a field decides."""
-    saying = [level for level in levels if level is not None and level != NOTHING]
-    fields = {name: _first(saying, name) for name in Controls.__struct_fields__} if saying else {}
+    """Merge *levels*, highest first: each field comes from the first level that sets it.
+
+    For a step of a run the precedence is: next-step override > step rule > defaults of a resume > run > agent. Here the
+    last three are merged, and `resolve` puts the other two on top. A list, a schema and a budget replace those of lower
+    levels whole. Step rules are merged by their step: a rule replaces that of a lower level for the same step only.
+    """
+    given = [level for level in levels if level is not None and level != NOTHING]
+    if not given:
+        return Controls()
+    fields: dict[str, Any] = {name: _first(given, name) for name in Controls.__struct_fields__}
+    fields["step_rules"] = _merged_rules(given)
     return Controls(**fields)
 
 
 def without_context(controls: Controls) -> Controls:
-    """Return *controls* as they may be shown."""
+    """Return *controls* without the tools' context, which may hold secrets."""
     return replace(controls, tool_context=None)
 
 
 def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[str, ToolKind]) -> Controls:
     """Return what step *n*, from 1, may do: *override* over the rule for the step over what is *given* for the run.
 
-    The last step withholds the *tools*, so that a run ends with an answer; but when a call must come, those that
-    nobody executes stay, since a call of one is the answer.
+    See `merged` for the whole precedence. The last step withholds the *tools*, so that a run ends with an answer; but
+    when a call is required, tools without executor (kind `none`) stay, since a call of one is the answer.
     """
     rule = next((rule for rule in given.step_rules or () if rule.step == n), None)
     levels = [level for level in (override, rule, given) if level is not None]
@@ -150,7 +159,7 @@ def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[s
 
 
 def is_forced(choice: ToolChoice | None) -> bool:
-    """Tell whether a call must come."""
+    """Return whether a call is required."""
     return choice == "required" or isinstance(choice, NamedTool)
 
 
@@ -166,7 +175,7 @@ def permitted(controls: Controls, tools: Collection[str]) -> Collection[str]:
 
 
 def refusal(controls: Controls, name: str) -> str | None:
-    """Say why a step with *controls* may not call the tool *name*, None when it may."""
+    """Return why a step with *controls* may not call the tool *name*, None when it may."""
     may = permitted(controls, (name,))
     if name in may:
         return None
@@ -175,12 +184,12 @@ def refusal(controls: Controls, name: str) -> str | None:
 
 
 def sent(controls: Controls, able: Abilities, *, firm: bool = False) -> Controls:
-    """Return what of a step's *controls* the model's API is asked for; *firm*: tools are withheld at any cost."""
+    """Return the part of a step's *controls* that the model's API gets; *firm*: tools are withheld at any cost."""
     choice = controls.tool_choice
-    told = (choice == "none" and not (able.withholds or firm)) or (is_forced(choice) and not able.forces)
+    in_note = (choice == "none" and not (able.withholds or firm)) or (is_forced(choice) and not able.forces)
     return replace(
         controls,
-        tool_choice="auto" if told else choice,
+        tool_choice="auto" if in_note else choice,
         active_tools=controls.active_tools if able.narrows else None,
         output_schema=controls.output_schema if _is_native(controls.output_schema, able) else None,
     )
@@ -189,19 +198,19 @@ def sent(controls: Controls, able: Abilities, *, firm: bool = False) -> Controls
 def news(
     before: Controls | None, now: Controls, able: tuple[Abilities, Abilities], tools: Collection[str]
 ) -> str | None:
-    """Return what the model must be told of its step's controls that its API does not see to, where that is new.
+    """Return the note on controls that the model's API does not enforce, None if the model knows them already.
 
     *able* are the abilities of the models of the step *before*, if there was one, and of this one.
     """
     known = (_of_tools(before, able[0], tools), _of_form(before, able[0])) if before else ("", "")
     wanted = (_of_tools(now, able[1], tools), _of_form(now, able[1]))
     lifted = ("You may call any of your tools again, or answer.", "Your answer may have any form again.")
-    said = [text or lift for text, last, lift in zip(wanted, known, lifted, strict=True) if text != last]
-    return " ".join(("While you work on the current message:", *said)) if said else None
+    changes = [text or lift for text, last, lift in zip(wanted, known, lifted, strict=True) if text != last]
+    return " ".join(("While you work on the current message:", *changes)) if changes else None
 
 
 def is_spent(budget: Budget, usage: Usage | None, cost: str | None) -> bool:
-    """Tell whether a run that used so much may ask no more; what is not known cannot be shown to be within bounds."""
+    """Return whether a run has used up its *budget*; unknown usage or cost counts as used up."""
     if usage is None:
         return False
     if budget.usd is not None and (cost is None or Decimal(cost) >= Decimal(budget.usd)):
@@ -215,7 +224,7 @@ def is_spent(budget: Budget, usage: Usage | None, cost: str | None) -> bool:
 
 
 def recorded(controls: Controls) -> dict[str, Any]:
-    """Return *controls* as `step.started` has them."""
+    """Return *controls* as `step.started` records them."""
     return msgspec.json.decode(msgspec.json.encode(without_context(controls)))
 
 
@@ -225,8 +234,19 @@ def read(record: Mapping[str, Any]) -> Controls:
 
 
 def listed(names: Collection[str]) -> str:
-    """Return *names* as a sentence has them."""
+    """Return *names* as a list in a sentence."""
     return ", ".join(f"`{name}`" for name in names)
+
+
+def _merged_rules(levels: Sequence[Override]) -> tuple[StepRule, ...] | None:
+    """Return the rule of each step from the first of *levels* that has one; None if no level has a list of rules."""
+    lists = [level.step_rules for level in levels if isinstance(level, Defaults) and level.step_rules is not None]
+    if len(lists) <= 1:
+        return lists[0] if lists else None
+    by_step: dict[int, StepRule] = {}
+    for rule in chain.from_iterable(lists):
+        by_step.setdefault(rule.step, rule)
+    return tuple(by_step.values())
 
 
 def _first(levels: Sequence[Override], field: str) -> Any:
@@ -241,7 +261,7 @@ def _is_native(schema: dict[str, Any] | None, able: Abilities) -> bool:
 
 
 def _of_tools(controls: Controls, able: Abilities, tools: Collection[str]) -> str:
-    """Return what the model is told of its tools; an agent without tools has none to be told of."""
+    """Return the note on tools, empty when there is nothing to say or the agent has none."""
     names = listed(permitted(controls, tools))
     match controls.tool_choice:
         case "none" if tools and not able.withholds:

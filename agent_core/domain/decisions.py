@@ -1,4 +1,4 @@
-"""The facts of what hooks and people say of a run and its calls; a part of the event union, see `events`."""
+"""The facts of what hooks and people decide about a run and its calls; a part of the event union, see `events`."""
 
 from typing import Any, ClassVar, Literal
 
@@ -11,15 +11,15 @@ Ruling = Literal["allow", "deny", "modify", "hold"]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an event says; fields with a default are the optional ones and stay out of the JSON."""
+    """The body of an event; fields with a default are optional and stay out of the JSON."""
 
     type: ClassVar[str]
 
 
 class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """What a hook said at *event*, of *call* if it was asked of one; *arguments* are those that it put in their place.
+    """A hook's ruling at *event*, on *call* if there is one; *arguments* are those that it put in place of the call's.
 
-    *error* tells why a hook could not be asked, or made no sense; *ruling* is then what its author wants in that case.
+    *error* says why the hook failed or gave an invalid answer; *ruling* is then what its config sets for errors.
     """
 
     type: ClassVar[str] = "hook.ruled"
@@ -35,7 +35,7 @@ class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
 class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
     """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds.
 
-    *by* is the asker, *speakers* are others who had a say in the run.
+    *by* is the person whose message started the run, *speakers* are the others who wrote messages in it.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -60,7 +60,7 @@ class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """One of several yeses that an approval needs; *votes* are those for *arguments* so far."""
+    """One of several votes that an approval needs; *votes* counts those for *arguments* so far."""
 
     type: ClassVar[str] = "approval.voted"
     approval: str
@@ -74,7 +74,7 @@ class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalDecided(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """The one outcome of an approval; *arguments* are those that may run, *edited* if they are not what was asked."""
+    """The outcome of an approval; *arguments* are those that may run, *edited* if they differ from the request's."""
 
     type: ClassVar[str] = "approval.decided"
     approval: str

@@ -1,9 +1,10 @@
 """The event union: every fact of the log and every live event, as frozen values.
 
-A *fact* is in the log and has a `seq`; a *live* event is shown to whoever watches and kept nowhere.
+A *fact* is in the log and has a `seq`; a *live* event is shown to current readers and not stored.
 The body of an event is one of the structs below; `Fact` and `Live` are its envelopes.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -13,7 +14,9 @@ from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, Appr
 from agent_core.domain.messages import Actor, CallOutcome, Native, Part, Usage
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
-StopReason = Literal["end_turn", "max_steps", "stop_condition", "no_executor", "budget", "refused", "blocked"]
+StopReason = Literal[
+    "end_turn", "max_steps", "max_tokens", "stop_condition", "no_executor", "budget", "refused", "blocked"
+]
 FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
 WaitingOn = Literal["approval", "client", "run"]
 ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
@@ -58,9 +61,9 @@ class MessageReceived(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A message says *parts* now, or was withdrawn when there are none; *corrects* is the seq of the fact it is about.
+    """A message was edited to *parts*, or deleted when there are none; *corrects* is the seq of the fact that it edits.
 
-    With what no step took it is taken, in its place; of what the model has seen it is told.
+    It replaces a message that no step has consumed; if the model has seen the message, it sees the correction too.
     """
 
     type: ClassVar[str] = "message.corrected"
@@ -70,7 +73,7 @@ class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as it is kept; `parts` replaces whatever was shown of it, *native* is for the model that wrote it."""
+    """A message as it is stored; `parts` replaces all that was shown of it, *native* is for the model that wrote it."""
 
     type: ClassVar[str] = "message.completed"
     message: str
@@ -89,7 +92,7 @@ class RunQueued(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run begins; `notes` are earlier facts of the session that its first step tells the model of."""
+    """A run begins; `notes` are earlier facts of the session that its first step shows to the model."""
 
     type: ClassVar[str] = "run.started"
     epoch: int
@@ -108,7 +111,7 @@ class RunResumed(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run is to stop; with `clears` the messages that joined it and that no step took open no next run."""
+    """A run is to stop; with `clears` the messages that joined it and that no step consumed open no next run."""
 
     type: ClassVar[str] = "run.cancelling"
     by: Actor
@@ -130,7 +133,7 @@ class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ControlsChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """What whoever resumes a run wants of it: *next* of its next step, *defaults* of all that come."""
+    """A resume changed the controls of a run: *next* for its next step, *defaults* for the rest of it."""
 
     type: ClassVar[str] = "controls.changed"
     next: Override | None = None
@@ -138,7 +141,7 @@ class ControlsChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run ended without an answer: *message* is for the person, *detail* tells the operator what to do."""
+    """A run ended without an answer: *message* is for the person, *detail* is for the operator."""
 
     type: ClassVar[str] = "run.failed"
     code: FailureCode
@@ -154,7 +157,7 @@ class RunCancelled(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A try of a model call; `takes` names the facts that enter the window with it.
+    """An attempt of a model call; `takes` names the facts that enter the window with it.
 
     In a draft a negative entry `-k` of `takes` means the k-th fact before this one in the same append;
     the log writes the seq in its place.
@@ -170,10 +173,10 @@ class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A try of a model call came to nothing; the next `step.started` tries again, or the run fails.
+    """An attempt of a model call failed; the next `step.started` tries again, or the run fails.
 
-    *message* is the operator's. *usage* and *cost* are there when something was answered, and so billed; *partial*
-    when part of an answer had been shown.
+    *message* is for the operator. *usage* and *cost* are set when something was answered, and so billed; *partial* when
+    part of an answer had been shown.
     """
 
     type: ClassVar[str] = "step.failed"
@@ -196,7 +199,7 @@ class StepCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A model's wish to use a tool; *raw* is what it wrote as arguments when that is no JSON object."""
+    """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object."""
 
     type: ClassVar[str] = "tool.requested"
     call: str
@@ -213,7 +216,7 @@ class ToolStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolPending(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody else finishes a call; a client is told the *tool* and the *arguments* that hooks and people left it."""
+    """A call waits for a person, a client or a run; for a client, *tool* and *arguments* are what it has to execute."""
 
     type: ClassVar[str] = "tool.pending"
     call: str
@@ -324,10 +327,11 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(cl
 class Fact:
     """A fact of a session's log: envelope and body; the body is decoded from `raw` when first asked for.
 
-    *raw* is the body's JSON as the table holds it; *time* is milliseconds since the epoch.
+    *raw* is the body's JSON as the table holds it; *time* is milliseconds since the epoch. *tool* is not in the log; it
+    is for counters: the tool whose call the fact ends, where its writer had to look that up.
     """
 
-    __slots__ = ("_body", "frames", "parent_run", "raw", "run", "seq", "session", "time", "type")
+    __slots__ = ("_body", "frames", "parent_run", "raw", "run", "seq", "session", "time", "tool", "type")
 
     def __init__(
         self,
@@ -345,6 +349,7 @@ class Fact:
         self.run, self.parent_run, self.time, self.raw = run, parent_run, time, raw
         self._body = body
         self.frames: dict[str, bytes] = {}
+        self.tool: str | None = None
 
     live: ClassVar[bool] = False
 
@@ -359,7 +364,7 @@ class Fact:
 
 
 class Live:
-    """A live event: shown now, kept nowhere."""
+    """A live event: shown now, never stored."""
 
     __slots__ = ("body", "frames", "parent_run", "run", "session", "time")
     live: ClassVar[bool] = True
@@ -381,3 +386,10 @@ class Live:
 
 
 Event = Fact | Live
+
+
+def note_tools(facts: Iterable[Fact], tools: Mapping[str, str]) -> None:
+    """Note which tool each `tool.completed` among *facts* is of; *tools* are names by call."""
+    for fact in facts:
+        if isinstance(fact.body, ToolCompleted):
+            fact.tool = tools.get(fact.body.call)

@@ -1,4 +1,4 @@
-"""Failures of model calls: their kinds, and what a person is told of each; the operator's text is the failure's own."""
+"""Failures of model calls: their kinds, and the explanation of each for the person who asked."""
 
 from typing import Literal, get_args
 
@@ -17,7 +17,7 @@ FailureKind = Literal[
 ]
 KINDS: tuple[str, ...] = get_args(FailureKind)
 
-_TOLD: dict[str, str] = {
+_EXPLANATIONS: dict[str, str] = {
     "overloaded": "The model's provider is overloaded. Nothing is lost; please ask again in a few minutes.",
     "rate_limited": "The model is asked more than its limit allows. Nothing is lost; please ask again shortly.",
     "network": "The connection to the model broke off. Nothing is lost; please ask again.",
@@ -32,6 +32,6 @@ _TOLD: dict[str, str] = {
 }
 
 
-def told(kind: str) -> str:
-    """Return what the person who asked is told when a model call fails for good as *kind*: honest, and no internals."""
-    return _TOLD.get(kind, _TOLD["error"])
+def explanation(kind: str) -> str:
+    """Return the text for the person who asked when a model call failed finally as *kind*; it names no internals."""
+    return _EXPLANATIONS.get(kind, _EXPLANATIONS["error"])

@@ -1,4 +1,4 @@
-"""Hooks as an agent's author writes them: when they are asked, of what, and in which order. Pure."""
+"""Hooks as an agent's author writes them: at which event they run, for which tools, in which order. Pure."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -28,7 +28,7 @@ class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class ApprovalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who may decide of a call, and how.
+    """Who may decide on a call, and how.
 
     *responders* are `asker`, `operators`, `anyone`, `not_asker`, `actor:<id>` and `slack:<user or group id>`; *quorum*
     is how many must say yes; after *timeout_s* seconds the call is denied, or the run fails. With *edit* the arguments
@@ -91,7 +91,7 @@ def config_of(hook: Hook) -> Config:
 
 
 def covers(hook: Hook, tool: str) -> bool:
-    """Tell whether *hook* is asked of *tool*."""
+    """Return whether *hook* runs for *tool*."""
     return hook.matcher is None or fnmatchcase(tool, hook.matcher)
 
 

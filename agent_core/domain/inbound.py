@@ -1,4 +1,4 @@
-"""Inbound: a message on its way in, whatever place it comes from."""
+"""Inbound: a message on its way in, from any channel."""
 
 from typing import Any, Literal
 
@@ -11,9 +11,10 @@ Overlap = Literal["queue", "steer", "interrupt", "reject"]
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is told beside a message: *text* that *author* said in the `thread`, or a `note` of our own.
+    """What the model reads beside a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
 
-    What was said is shown as a quotation, see `context.quoted`; a note is shown as it is: put nothing of others in it.
+    Text of a thread is shown as a quotation, see `context.quoted`; a note is shown as it is, so it may hold no text of
+    others.
     """
 
     text: str
@@ -22,13 +23,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A new user message, and how to take it.
+    """A new user message, and how to process it.
 
     *overlap* says what to do while a run is active. *key* makes the intake idempotent: the same key with the same
     *digest* gives the same answer and no second run. *history* are imported messages before it; *instructions*
-    replace the agent's, and *controls* override it, for the run that takes the message. *context* is told to the model
-    right before the message. *metadata* is laid over the session's, None takes an entry away; a repeated key changes
-    nothing.
+    replace the agent's, and *controls* override it, for the run that answers the message. *context* is shown to the
+    model right before the message. *metadata* is merged into the session's, None removes an entry; a repeated key
+    changes nothing.
     """
 
     parts: tuple[Part, ...]
@@ -45,6 +46,6 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run brings of its own; kept with the run."""
+    """The options of a single run, stored with it."""
 
     controls: Controls = Controls()

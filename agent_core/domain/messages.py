@@ -1,4 +1,4 @@
-"""Messages and their parts: what people and models say to each other."""
+"""Messages and their parts, as people and models exchange them."""
 
 from typing import Any, Literal
 
@@ -15,13 +15,13 @@ class Text(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
 
 
 class Reasoning(msgspec.Struct, frozen=True, tag="reasoning", tag_field="type"):
-    """What the model thought before it spoke; replayed only until the next compaction or snapshot."""
+    """The model's reasoning before its answer; replayed only until the next compaction or snapshot."""
 
     text: str
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", tag_field="type"):
-    """A model's wish to use a tool; `call` is the id of that one use everywhere."""
+    """A model's request to use a tool; `call` is the id of that one use everywhere."""
 
     call: str
     name: str
@@ -55,10 +55,10 @@ Part = Text | Reasoning | ToolCall | ToolResult | File | Render
 
 
 class Native(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What *model* (`provider:name`) itself wrote, for that model to read again, verbatim.
+    """What *model* (`provider:name`) itself wrote, to be sent to that model again verbatim.
 
-    *pieces* joined are its items as JSON, with commas between them; a number stands for the text of that part, as a
-    JSON string. *calls* are the provider's own ids of the message's calls or results, in their order.
+    *pieces* joined are its items as JSON, with commas between them; a number is a placeholder for the text of that
+    part, as a JSON string. *calls* are the provider's own ids of the message's calls or results, in their order.
     """
 
     model: str
@@ -75,7 +75,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who acts."""
+    """A person, a visitor, a service or an agent that acts."""
 
     id: str
     kind: Literal["user", "visitor", "service", "agent"]
@@ -105,7 +105,7 @@ def text_of(parts: tuple[Part, ...]) -> str:
 
 
 def clean(text: str) -> str:
-    """Return *text* as it can be kept: lone surrogates, which no UTF-8 can hold, become question marks."""
+    """Return *text* as valid UTF-8: lone surrogates become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema, draft 2020-12: whether one is sound, and how a value misses it, within bounds. Pure."""
+"""JSON Schema, draft 2020-12: whether a schema is valid, and how a value fails it, within bounds. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -13,13 +13,13 @@ from agent_core.domain import patterns
 from agent_core.errors import Fault
 
 MAX_DEPTH = 100
-"""Levels of objects and lists in JSON that is taken in: not everything could read, check and write deeper ones."""
+"""Levels of objects and lists in accepted JSON: some readers and writers cannot handle deeper ones."""
 MAX_SCHEMA = 32_000
 """Bytes of a schema's JSON: it is part of each request to a model."""
 MAX_PARTS = 2_000
-"""Objects in a schema: half a second of looking at it."""
+"""Objects in a schema: half a second of checking."""
 MAX_CHECKS = 100_000
-"""Keywords that are held against parts of one value: about a second."""
+"""Keywords checked against parts of one value: about a second."""
 _SHOWN = 5
 _LONGEST, _BEGIN, _END = 300, 100, 190
 _REFERENCES = ("$ref", "$dynamicRef")
@@ -30,7 +30,7 @@ Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
 
 
 class _Unclear(Exception):
-    """It cannot be told whether a value fits, or a schema is none that could be used."""
+    """A schema cannot be used, or a value cannot be checked against it."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
@@ -38,7 +38,7 @@ class _Unclear(Exception):
 
 
 def is_deep(value: Any) -> bool:
-    """Tell whether *value*, of JSON, has more than `MAX_DEPTH` levels of objects and lists."""
+    """Return whether *value*, of JSON, has more than `MAX_DEPTH` levels of objects and lists."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for each in level for _, inner in _inside(each)]
@@ -48,7 +48,7 @@ def is_deep(value: Any) -> bool:
 
 
 def schema_problem(schema: dict[str, Any]) -> Fault | None:
-    """Say why *schema* is none that values can be held to, with the place in it; None when it is one."""
+    """Return why *schema* is invalid, with the path in it; None when it is valid."""
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - three megabytes that only a check needs
 
     if is_deep(schema):
@@ -57,7 +57,7 @@ def schema_problem(schema: dict[str, Any]) -> Fault | None:
         return Fault("$", f"at most {MAX_SCHEMA:,} bytes of JSON.")
     try:
         _check_parts(schema)
-        Draft202012Validator.check_schema(schema, format_checker=cast("Any", None))  # patterns are RE2's here
+        Draft202012Validator.check_schema(schema, format_checker=cast("Any", None))  # patterns are RE2 here
         _faults(schema, {}, 1)
     except SchemaError as error:
         return Fault(str(error.json_path), _short(error.message))
@@ -69,9 +69,9 @@ def schema_problem(schema: dict[str, Any]) -> Fault | None:
 
 
 def unheld(schema: dict[str, Any]) -> Fault | None:
-    """Say why no value could be held to a tool's own *schema*, sound as it may be; None when one can.
+    """Return why a tool's own *schema* cannot be checked here, valid as it may be; None when it can.
 
-    For schemas that come with the code of a tool, not from people: it takes no time, and imports little.
+    For schemas that come with the code of a tool, not from people: it is fast, and imports little.
     """
     try:
         _check_parts(schema)
@@ -81,9 +81,9 @@ def unheld(schema: dict[str, Any]) -> Fault | None:
 
 
 def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Fault]:
-    """Return how *value* misses *schema*: up to *most* of its faults, none when it fits.
+    """Return how *value* fails *schema*: up to *most* errors, none when it is valid.
 
-    What cannot be checked does not fit, be it for the value, or for a schema that was kept before it was looked at so.
+    A value that cannot be checked is invalid, also when the cause is a schema stored before such checks.
     """
     if is_deep(value):
         return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
@@ -94,7 +94,7 @@ def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence
 
 
 def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
-    """Return how *value* misses *schema*; raise `_Unclear`."""
+    """Return how *value* fails *schema*; raise `_Unclear`."""
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 - as above
 
     _check_parts(schema)
@@ -114,7 +114,7 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
 
 
 def _check_parts(schema: dict[str, Any]) -> None:
-    """Raise `_Unclear` for what the draft allows and no value is held to here."""
+    """Raise `_Unclear` for what the draft allows and this module does not support."""
     left, count = [("$", cast("Any", schema))], 0
     while left:
         path, part = left.pop()
@@ -129,7 +129,7 @@ def _check_parts(schema: dict[str, Any]) -> None:
 def _check_part(path: str, part: Object, schema: Object) -> None:
     for name in _OF_THE_WHOLE:
         if path != "$" and isinstance(part.get(name), str):
-            raise _Unclear(Fault(f"{path}.{name}", f"`{name}` can stand at the top alone."))
+            raise _Unclear(Fault(f"{path}.{name}", f"`{name}` is allowed at the top level only."))
     for name in _REFERENCES:
         if isinstance(to := part.get(name), str) and not _leads(schema, to):
             why = f"`{to[:_BEGIN]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
@@ -145,7 +145,7 @@ def _check_part(path: str, part: Object, schema: Object) -> None:
 
 
 def _leads(schema: Object, reference: str) -> bool:
-    """Tell whether *reference* is a JSON pointer to a schema in *schema*: nothing is fetched from elsewhere."""
+    """Return whether *reference* is a JSON pointer to a schema in *schema*: nothing is fetched from elsewhere."""
     if reference != "#" and not reference.startswith("#/"):
         return False
     here: Any = schema
@@ -156,7 +156,7 @@ def _leads(schema: Object, reference: str) -> bool:
 
 
 def _inside(value: Any, *, bare: bool = False) -> Iterator[tuple[str, Any]]:
-    """Give what is right inside an object or a list, each by its step of a JSON path; *bare*: of a pointer."""
+    """Yield the children of an object or a list with their step of a JSON path; *bare*: of a JSON pointer."""
     if isinstance(value, dict):
         for name, each in cast("Object", value).items():
             yield (name if bare else f".{name}"), each
@@ -170,14 +170,14 @@ def _inside_of(value: Any) -> Iterable[str]:
 
 
 def _short(message: object) -> str:
-    """Return *message* without its middle if it is long: it begins with the value, and ends with what was wanted."""
+    """Return *message* without its middle if it is long: it begins with the value, and ends with what was expected."""
     text = str(message)
     return text if len(text) <= _LONGEST else f"{text[:_BEGIN]} … {text[-_END:]}"
 
 
 @cache
 def _validator() -> Any:
-    """Make the draft's validator with its keywords counted, and those ours that could be slow or say too little."""
+    """Return the draft's validator with its keywords counted, some replaced by faster or clearer ones of ours."""
     from jsonschema import validators  # noqa: PLC0415 - as above
 
     library: Any = validators

@@ -29,13 +29,13 @@ Json = Mapping[str, Any]
 
 
 def output_problem(schema: dict[str, Any]) -> str | None:
-    """Say why no answer could be held to *schema*, None when one can."""
+    """Return why *schema* cannot be used for answers, None when it can."""
     fault = schema_problem(schema)
     return f"no JSON Schema (draft 2020-12): {fault}" if fault else None
 
 
 def read_answer(schema: dict[str, Any], text: str) -> tuple[Any, Sequence[str]]:
-    """Return the value that *text* is, and how it misses *schema*; a code fence around it is passed over."""
+    """Return *text* parsed as JSON, and how it fails *schema*; a code fence around it is ignored."""
     fenced = _FENCED.fullmatch(text)
     try:
         value = msgspec.json.decode(fenced[1] if fenced else text)
@@ -47,9 +47,9 @@ def read_answer(schema: dict[str, Any], text: str) -> tuple[Any, Sequence[str]]:
 
 
 def is_closed(schema: Any, *, whole: bool = False) -> bool:
-    """Tell whether a model's API can hold an answer to *schema* word by word: objects name all that they may have.
+    """Return whether a model's API can enforce *schema* exactly: each object lists all properties that it may have.
 
-    *whole*: and all of that is required.
+    *whole*: and all of them are required.
     """
     if not isinstance(schema, dict):
         return False

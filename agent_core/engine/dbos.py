@@ -180,8 +180,7 @@ class DbosEngine(LocalEngine):
         """Let go of everything: others will soon take this worker for dead, unless the database is away for all."""
         self._cut |= self._driven.keys()
         self._astray |= self._driven.keys()
-        for driven in self._driven.values():
-            driven.task.cancel()
+        self._cancel_driven()
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, Unavailable):

@@ -114,11 +114,18 @@ class LocalEngine:
 
     async def _drop(self, grace: float) -> None:
         """Cancel what is driven; wait for its ends, but no longer than *grace* seconds."""
-        tasks = [driven.task for driven in self._driven.values()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        if tasks := self._cancel_driven():
             await asyncio.wait(tasks, timeout=grace)
+
+    def _cancel_driven(self) -> list[asyncio.Task[None]]:
+        """Have every driver cancelled once it has begun, and return their tasks.
+
+        A task that is cancelled before its first step never enters its `try`: its run would count as driven for ever.
+        """
+        loop, tasks = asyncio.get_running_loop(), [driven.task for driven in self._driven.values()]
+        for task in tasks:
+            loop.call_soon(task.cancel)  # the first step of each is in the queue already
+        return tasks
 
     async def _drive(self, run: RunRef, segment: Segment, interrupt: Interrupt) -> None:
         following = None
@@ -180,15 +187,18 @@ class LocalEngine:
         A run of this worker must have been astray at the last look too: it may be on its way from a commit to `begin`.
         One that a newer version has written to is left to that one, until somebody gives it another epoch.
         """
+        astray, cut = frozenset(self._astray), frozenset(self._cut)
         found = await self._runs.due(patience=self._patience, most=self._most)
+        # What this process lost during the query is in neither: the query may have read the time before.
         for run in found:
             driven = self._driven.get(run.key)
             if driven is not None and run.has_news and not driven.interrupt.called:
                 driven.interrupt()
-        self._cut &= {run.key for run in found}  # the others have been taken, or were over when the answer got lost
+        self._cut -= cut - {run.key for run in found}  # taken since, or over when the answer got lost
         self._newer = {run.key: run.epoch for run in found if self._newer.get(run.key) == run.epoch}
         free = [run for run in found if run.key not in self._driven and run.key not in self._newer]
-        known, self._astray = self._astray, {run.key for run in free if run.owner == self.worker}
+        own = {run.key for run in free if run.owner == self.worker}
+        known, self._astray = self._astray, own | (self._astray - astray)
         wanted = [run for run in free if run.owner != self.worker or run.key in known]
         room = self.room
         some = asyncio.Semaphore(_AT_ONCE)

@@ -14,7 +14,7 @@ from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.ids import new_id
-from agent_core.loop.state import Call
+from agent_core.loop.waiting import CallState
 
 BLOCKED = "This cannot be answered here."
 WITHHELD = "[The result is withheld by a rule of this agent.]"
@@ -67,11 +67,11 @@ class Hooks:
                 return [*facts, refusal(message, answer.reason)]
         return facts
 
-    async def before_call(self, call: Call) -> Sequence[e.FactBody]:
+    async def before_call(self, call: CallState) -> Sequence[e.FactBody]:
         """Ask whether *call* may run, up to the first no and the first question to people."""
         facts: list[e.FactBody] = []
         spec = self._agent.tools[call.name]
-        known = {*call.ruled, *call.approved}
+        known = {*call.allowed_by, *call.approved_for}
         for named in self._agent.hooks("PreToolUse", call.name):
             if named.name in known:
                 continue
@@ -92,7 +92,7 @@ class Hooks:
                 return facts
         return facts
 
-    async def after_call(self, call: Call, result: str) -> tuple[Sequence[e.FactBody], str | None]:
+    async def after_call(self, call: CallState, result: str) -> tuple[Sequence[e.FactBody], str | None]:
         """Show *result* to the hooks; return their rulings, and what stands in its place if one changed it."""
         facts: list[e.FactBody] = []
         changed: str | None = None
@@ -160,7 +160,7 @@ class Hooks:
         """Return what counts when the answer of a hook makes no sense."""
         return Deny(error=error) if getattr(named.config, "on_error", "deny") == "deny" else Allow(error=error)
 
-    def _held(self, named: Named, config: ApprovalConfig, call: Call, about: About) -> Sequence[e.FactBody]:
+    def _held(self, named: Named, config: ApprovalConfig, call: CallState, about: About) -> Sequence[e.FactBody]:
         approval = new_id("apr")
         return [
             e.HookRuled(hook=named.name, event="PreToolUse", ruling="hold", reason=None, call=call.call),

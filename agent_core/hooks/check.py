@@ -7,6 +7,7 @@ import structlog
 
 from agent_core.domain.agents import Definition
 from agent_core.domain.approvals import check_approval
+from agent_core.domain.channels import Channels
 from agent_core.domain.hooks import ApprovalConfig, Config, Hook, HookEvent, HttpConfig, RuleConfig, config_of, covers
 from agent_core.errors import InvalidInput
 from agent_core.hooks.http import check_http
@@ -19,8 +20,8 @@ _GLOB = frozenset("*?[")
 _log = structlog.get_logger("parley.hooks")
 
 
-def check(hooks: Sequence[Hook]) -> None:
-    """Raise `InvalidInput`, with the place and the remedy, when one of *hooks* could not be asked."""
+def check(hooks: Sequence[Hook], channels: Channels) -> None:
+    """Raise `InvalidInput`, with path and remedy, when one of *hooks* is invalid; *channels* know its responders."""
     if len(hooks) > MAX_HOOKS:
         raise InvalidInput("hooks", f"at most {MAX_HOOKS}; join some, or match more tools with one.")
     names: set[str] = set()
@@ -33,7 +34,7 @@ def check(hooks: Sequence[Hook]) -> None:
         if name in names:
             raise InvalidInput(f"{path}.name", f"`{name}` is there twice; names are unique.")
         names.add(name)
-        _check_config(f"{path}.config", _read(path, hook), hook.event)
+        _check_config(f"{path}.config", _read(path, hook), hook.event, channels)
 
 
 def check_matchers(definition: Definition) -> None:
@@ -90,10 +91,10 @@ def _read(path: str, hook: Hook) -> Config:
         raise InvalidInput(f"{path}.config", f"does not fit a hook of type `{hook.type}`: {error}") from None
 
 
-def _check_config(path: str, config: Config, event: HookEvent) -> None:
+def _check_config(path: str, config: Config, event: HookEvent, channels: Channels) -> None:
     match config:
         case ApprovalConfig():
-            check_approval(path, config)
+            check_approval(path, config, channels)
         case RuleConfig():
             check_rule(path, config, event)
         case HttpConfig():

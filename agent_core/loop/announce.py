@@ -7,8 +7,9 @@ from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.controls import recorded
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import CallOutcome, Text
-from agent_core.loop.state import REPAIR, Call, RunState
+from agent_core.loop.state import REPAIR, RunState
 from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Recall, Rule, Wait
+from agent_core.loop.waiting import CallState
 
 NOT_RUN = "Not run: the run ended before this call was started."
 STOPPED = "Stopped before it ended."
@@ -16,7 +17,7 @@ UNKNOWN = "It is not known whether this call took effect: it was interrupted. Ch
 
 
 def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
-    """Return the facts to append before *move* is acted on; `takes` of a step may point back, see `StepStarted`."""
+    """Return the facts to append before *move* is acted on; `takes` of a step may be relative, see `StepStarted`."""
     match move:
         case Ask():
             return _ask(move, state)
@@ -31,12 +32,14 @@ def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
 
 
 def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> Sequence[FactBody]:
-    """Return the facts that end a run: nothing of it stays open."""
+    """Return the facts that end a run, the end of its open message, approvals and calls among them."""
     facts: list[FactBody] = []
-    if state.is_open:
+    if state.step.is_open:
         stop = "cancelled" if isinstance(end, e.RunCancelled) else "error"
-        facts.append(e.MessageCompleted(message=state.message, role="assistant", parts=(), stop=stop, partial=True))
-    for call in state.open_calls():
+        facts.append(
+            e.MessageCompleted(message=state.step.message, role="assistant", parts=(), stop=stop, partial=True)
+        )
+    for call in state.waiting.open_calls():
         if call.status == "pending" and (asked := call.approval) and call.on == "approval":
             facts.append(
                 e.ApprovalDecided(
@@ -52,9 +55,9 @@ def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> S
     return [*facts, end]
 
 
-def _starts(call: Call, tools: Mapping[str, ToolSpec]) -> bool:
-    """Tell whether somebody here begins to execute *call*."""
-    if call.status != "requested" or call.raw is not None or call.denied is not None:
+def _starts(call: CallState, tools: Mapping[str, ToolSpec]) -> bool:
+    """Return whether this process executes *call*."""
+    if call.status != "requested" or call.raw is not None or call.denial is not None:
         return False
     spec = tools.get(call.name)
     return spec is None or spec.kind == "function"
@@ -72,12 +75,12 @@ def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
         message=move.message,
         takes=takes,
         snapshot=move.snapshot,
-        controls=None if chosen == state.controls else chosen,
+        controls=None if chosen == state.step.controls else chosen,
     )
     return [*before, started]
 
 
-def _closed(call: Call, tools: Mapping[str, ToolSpec]) -> e.ToolCompleted:
+def _closed(call: CallState, tools: Mapping[str, ToolSpec]) -> e.ToolCompleted:
     outcome: CallOutcome = "cancelled"
     text = STOPPED if call.status == "started" else NOT_RUN
     spec = tools.get(call.name)

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -10,21 +10,23 @@ from msgspec.structs import replace
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, controls
 from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.domain.structured import read_answer
-from agent_core.loop.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, Call, RunState
+from agent_core.loop.state import RunState
+from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
+from agent_core.loop.waiting import CallState
 
 MAX_RETRIES = 3
 MAX_CONTINUATIONS = 3
 MAX_RESUMES = 5
 MAX_REPEATS = 3
-MAX_NUDGES = 1
-LONGEST_PAUSE = 120.0
-LONGEST_PATIENCE = 5.0
-"""Seconds that a model with a stand-in is waited for, once, before the stand-in answers."""
-STAYS = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED})
-"""Failures that another model would share; one that is full may be followed by one with a larger window."""
+MAX_REMINDERS = 1
+MAX_PAUSE = 120.0
+MAX_WAIT_BEFORE_FALLBACK = 5.0
+"""Seconds to wait for a model, once, before its fallback model answers instead."""
+NO_FALLBACK = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED})
+"""Failures that another model would share; a full context is not one of them: the fallback's may be larger."""
 EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
 ONCE_MORE = "Answer once more, with the whole JSON value that fits the schema, and nothing else."
 RESUME_NOTE = "Your answer was interrupted. Go on where it stops, without repeating anything."
@@ -35,10 +37,10 @@ CONTINUE_NOTE = (
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """Call the model: step *n*, try *attempt*, after a pause of *delay* seconds; *note* is told to the model first.
+    """Call the model: step *n*, attempt *attempt*, after a pause of *delay* seconds; *note* is shown to it first.
 
-    *sends* is what of the *controls* its API is asked for; None: all. With *repair* earlier thinking is left out from
-    now on, because the model refused it.
+    *sends* is the part of *controls* that is sent to its API, None for all. With *repair* earlier reasoning is left out
+    from now on, because the model refused it.
     """
 
     n: int
@@ -56,7 +58,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 class Rule(msgspec.Struct, frozen=True):
     """Ask the hooks: whether these *calls* may run, or with none whether the run may start."""
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallState, ...] = ()
 
 
 class Recall(msgspec.Struct, frozen=True):
@@ -66,17 +68,20 @@ class Recall(msgspec.Struct, frozen=True):
 class CallTools(msgspec.Struct, frozen=True):
     """Run these calls; more than one only when all may run side by side."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[CallState, ...]
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """End the segment: somebody else finishes a call."""
+    """End the segment: a call is finished by a person, a client or another run."""
 
     on: tuple[e.WaitingOn, ...]
 
 
 class Compact(msgspec.Struct, frozen=True):
-    """Cut the window to at most *keep* messages where a border allows it; *whole*: a question follows, all may go."""
+    """Cut the window to at most *keep* messages at one of its borders.
+
+    With *whole* a user message comes next, so that all of the window may go.
+    """
 
     keep: int
     whole: bool
@@ -96,238 +101,242 @@ def react(state: RunState, agent: Agent) -> Move:
     """Think, act, observe: ask the model, run what it calls, and again, until it answers."""
     if ending := _forced_end(state):
         return ending
-    if not state.step and any(hook.name not in state.ruled for hook in agent.hooks("OnRunStart")):
+    if not state.step.n and any(hook.name not in state.waiting.start_hooks for hook in agent.hooks("OnRunStart")):
         return Rule()
-    if not state.step and agent.has_sources and state.recalled is None:
+    if not state.step.n and agent.has_sources and state.inbox.recalled is None:
         return Recall()
-    if state.calls and not state.is_open and (move := _open_calls(state, agent)):
+    if state.waiting.calls and not state.step.is_open and (move := _open_calls(state, agent)):
         return move
-    if state.is_open:
-        return _again(state, agent)
+    if state.step.is_open:
+        return _retry(state, agent)
     return _next(state, agent)
 
 
 def message_id(run: str, n: int) -> str:
-    """Return the id of the message of step *n*: all tries of a step share it, a repeat after a crash too."""
+    """Return the id of the message of step *n*: all attempts of a step share it, also after a crash."""
     return f"msg_{run.partition('_')[2]}.{n}"
 
 
 def _forced_end(state: RunState) -> Finish | None:
     if state.cancelling:
         return Finish(e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason))
-    if state.blocked and not state.is_open:
+    if state.waiting.blocked and not state.step.is_open:
         return _completed(state, "blocked")
-    if state.expired:
-        return _fail("approval_expired", "Nobody decided in time, and without that this cannot go on.")
-    if state.vain >= MAX_RESUMES:
+    if state.waiting.expired:
+        return _fail("approval_expired", "No decision was made in time, and without one this cannot go on.")
+    if state.failed_resumes >= MAX_RESUMES:
         return _fail("lost", "The run was interrupted again and again without getting anywhere.")
-    doomed = next((c for c in state.calls if c.repeat >= MAX_REPEATS and c.status == "requested"), None)
+    doomed = next((c for c in state.waiting.calls if c.repeat >= MAX_REPEATS and c.status == "requested"), None)
     if doomed:
         return _fail("doom_loop", f"The model asked for the same call of `{doomed.name}` {MAX_REPEATS} times in a row.")
     return None
 
 
 def _open_calls(state: RunState, agent: Agent) -> Rule | CallTools | Wait | Finish | None:
-    """Return the calls that are due: interrupted ones first, then in order, safe neighbours together.
+    """Return the calls that are due: interrupted ones first, then in order, concurrency-safe neighbours together.
 
-    The hooks are asked of all before the first one runs. A call that nobody executes is the run's answer.
+    The hooks are asked about all calls before the first one runs. A call of a tool without executor is the answer.
     """
-    interrupted = tuple(c for c in state.calls if c.status == "started" and c.epoch < state.epoch)
+    interrupted = tuple(c for c in state.waiting.calls if c.status == "started" and c.epoch < state.epoch)
     if interrupted:
         return CallTools(interrupted)
-    requested = tuple(c for c in state.calls if c.status == "requested")
-    if unruled := tuple(c for c in requested if _is_unruled(c, agent)):
+    requested = tuple(c for c in state.waiting.calls if c.status == "requested")
+    if unruled := tuple(c for c in requested if _needs_ruling(c, agent)):
         return Rule(unruled)
     if requested:
         safe = 0
         while safe < len(requested) and _is_safe(requested[safe], agent):
             safe += 1
         return CallTools(requested[: max(safe, 1)])
-    waiting: set[e.WaitingOn] = {c.on for c in state.calls if c.status == "pending" and c.on}
+    waiting: set[e.WaitingOn] = {c.on for c in state.waiting.calls if c.status == "pending" and c.on}
     if waiting:
         return Wait(tuple(sorted(waiting)))
-    answer = next((c for c in state.calls if c.outcome == "done" and _kind(c, agent) == "none"), None)
+    answer = next((c for c in state.waiting.calls if c.outcome == "done" and _kind(c, agent) == "none"), None)
     return _completed(state, "no_executor", structured=answer.arguments) if answer else None
 
 
-def _kind(call: Call, agent: Agent) -> str | None:
+def _kind(call: CallState, agent: Agent) -> str | None:
     spec = agent.tools.get(call.name)
     return spec.kind if spec else None
 
 
-def _is_unruled(call: Call, agent: Agent) -> bool:
-    """Tell whether a hook has yet to say something of *call*; what cannot run anyway is nobody's question."""
-    if call.denied is not None or call.raw is not None or call.name not in agent.tools:
+def _needs_ruling(call: CallState, agent: Agent) -> bool:
+    """Return whether a hook has yet to rule on *call*; no hook is asked about a call that cannot run anyway."""
+    if call.denial is not None or call.raw is not None or call.name not in agent.tools:
         return False
-    known = {*call.ruled, *call.approved}
+    known = {*call.allowed_by, *call.approved_for}
     return any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
 
 
-def _is_safe(call: Call, agent: Agent) -> bool:
+def _is_safe(call: CallState, agent: Agent) -> bool:
     spec = agent.tools.get(call.name)
-    if call.denied is not None:
+    if call.denial is not None:
         return True
     return spec is not None and spec.concurrency_safe
 
 
-def _again(state: RunState, agent: Agent) -> Move:
-    """Try the open step again: it failed, was refused its calls, or the worker died over it."""
-    failure, model = state.failure, state.model
+def _retry(state: RunState, agent: Agent) -> Move:
+    """Return another attempt of the open step: it failed, its calls were refused, or its worker crashed."""
+    step = state.step
+    failure, model = step.failure, step.model
     pause, repair = 0.0, False
-    if failure and failure.code == "stale_reasoning" and not state.repaired:
+    if failure and failure.code == "stale_reasoning" and not step.reasoning_dropped:
         repair = True
-    elif failure and failure.code not in (TOOLS_WITHHELD, CHOICE_IGNORED) and not _may_be_told(state, agent):
+    elif failure and failure.code not in (TOOLS_WITHHELD, CHOICE_IGNORED) and not _fits_in_note(step, agent):
         pause = _pause(state, failure)
-        if stand_in := _stand_in(state, agent, failure, pause):
-            model, pause = stand_in, 0.0
-        elif not failure.retryable or state.failures > MAX_RETRIES or pause > LONGEST_PAUSE:
-            return _given_up(failure)
-    chosen = replace(read(state.controls), model=model) if state.controls else controls(state.step, agent, model)
-    paused = state.paused and not repair and chosen.model == state.model
-    note = RESUME_NOTE if state.paused and not paused else None
-    ask = _ask(state, agent, chosen, attempt=state.attempt + 1, delay=pause, note=note, repair=repair)
+        if fallback := _fallback_model(step, agent, failure, pause):
+            model, pause = fallback, 0.0
+        elif not failure.retryable or step.failures > MAX_RETRIES or pause > MAX_PAUSE:
+            return _gave_up(failure)
+    chosen = replace(read(step.controls), model=model) if step.controls else controls(step.n, agent, model)
+    paused = step.paused and not repair and chosen.model == step.model
+    note = RESUME_NOTE if step.paused and not paused else None
+    ask = _ask(state, agent, chosen, attempt=step.attempt + 1, delay=pause, note=note, repair=repair)
     return replace(ask, takes=()) if paused else ask
 
 
-def _may_be_told(state: RunState, agent: Agent) -> bool:
-    """Tell whether the model's API refused for the first time what the model can be told in words."""
-    if not (state.failure and state.failure.code == CONTROLS_REFUSED and state.controls):
+def _fits_in_note(step: StepState, agent: Agent) -> bool:
+    """Return whether the model's API refused controls, for the first time, that a note can ask for instead."""
+    if not (step.failure and step.failure.code == CONTROLS_REFUSED and step.controls):
         return False
-    chosen = read(state.controls)
+    chosen = read(step.controls)
     chosen = chosen if agent.tools else replace(chosen, tool_choice=None)
-    asked = sent(chosen, agent.able(state.model or "")) != sent(chosen, UNABLE)
-    return asked and state.mended.count(CONTROLS_REFUSED) == 1
+    was_asked = sent(chosen, agent.able(step.model or "")) != sent(chosen, UNABLE)
+    return was_asked and step.remedied.count(CONTROLS_REFUSED) == 1
 
 
 def _pause(state: RunState, failure: e.StepFailed) -> float:
-    """Return the seconds to wait before the next try: what the provider asks, or growing ones, spread by run.
+    """Return the seconds before the next attempt: what the provider asks for, or a backoff, spread by run.
 
-    A provider that asks for no pause at all is taken at its word once.
+    A provider that asks for no pause at all gets none, once.
     """
-    growing = backoff(state.run, state.failures, longer=failure.code == "overloaded")
+    growing = backoff(state.run, state.step.failures, longer=failure.code == "overloaded")
     if failure.retry_after is None:
         return growing
-    return failure.retry_after if state.failures <= 1 else max(failure.retry_after, growing)
+    return failure.retry_after if state.step.failures <= 1 else max(failure.retry_after, growing)
 
 
 def backoff(run: str, failures: int, *, longer: bool = False) -> float:
-    """Return the seconds before the next try after so many *failures*: about 0.5, 1, 2; four times that if *longer*.
+    """Return the seconds before the next attempt after *failures*: about 0.5, 1, 2; four times that if *longer*.
 
-    They are up to a quarter shorter, by the run's id, so that runs which failed together do not return together.
+    They are up to a quarter shorter, by the run's id, so that runs which failed together do not retry together.
     """
     spread = zlib.crc32(f"{run}.{failures}".encode()) / 2**32
     return 0.5 * 2.0 ** (failures - 1) * (4 if longer else 1) * (1 - 0.25 * spread)
 
 
-def _stand_in(state: RunState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
-    """Return the fallback model that takes over, if it is time for one: never once something of an answer was shown."""
-    waits = failure.retryable and state.failures <= 1 and pause <= LONGEST_PATIENCE
-    if state.shown or failure.code in STAYS or waits:
+def _fallback_model(step: StepState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
+    """Return the model that takes over, if it is time for one: never after some of an answer was shown."""
+    waits = failure.retryable and step.failures <= 1 and pause <= MAX_WAIT_BEFORE_FALLBACK
+    if step.shown or failure.code in NO_FALLBACK or waits:
         return None
     models = (agent.snapshot.model, *agent.definition.fallback_models)
-    place = models.index(state.model) if state.model in models else 0
+    place = models.index(step.model) if step.model in models else 0
     return models[place + 1] if place + 1 < len(models) else None
 
 
-def _given_up(failure: e.StepFailed) -> Finish:
+def _gave_up(failure: e.StepFailed) -> Finish:
     code = "context_overflow" if failure.code == "context_overflow" else "provider_error"
-    return _fail(code, told(failure.code), retryable=failure.retryable, detail=failure.message)
+    return _fail(code, explanation(failure.code), retryable=failure.retryable, detail=failure.message)
 
 
 def _next(state: RunState, agent: Agent) -> Move:
     """Decide after a whole step, or before the first one."""
-    n = state.step + 1
-    chosen = controls(n, agent, state.model, override=state.override, defaults=state.defaults)
+    step = state.step
+    n = step.n + 1
+    chosen = controls(n, agent, step.model, override=step.next_override, defaults=step.defaults)
     most, budget = chosen.max_steps or 1, chosen.budget
     if _is_stopped(state):
         return _completed(state, "stop_condition")
-    wants_more = state.step == 0 or state.asks or state.stop in ("tools", "continue")
-    note = _mending(state)
+    wants_more = step.n == 0 or state.inbox.needs_step or state.answer.stop in ("tools", "continue")
+    note = _remedy(state)
     if not (wants_more or note) or n > most:
         return _completed(state, _stop_reason(state, agent, most))
     if budget and is_spent(budget, state.usage, state.cost):
         return _completed(state, "budget")
     ask = _ask(state, agent, chosen, n=n, note=note)
-    if state.stop == "continue" and state.controls:
+    if state.answer.stop == "continue" and step.controls:
         return _resumed(ask, state, agent)
-    return _compact(state, agent, more=len(state.untaken) + bool(ask.note)) or ask
+    return _compact(state, agent, more=len(state.inbox.unconsumed) + bool(ask.note)) or ask
 
 
 def _resumed(ask: Ask, state: RunState, agent: Agent) -> Ask:
-    """Return *ask* as it continues a paused answer: by the model that began it, and with no word behind it.
+    """Return *ask* as it continues a paused answer: by the model that began it, and with nothing after it.
 
-    Messages wait for the step that follows, and so do controls of which the model must be told in words.
+    Messages wait for the step that follows, and so do controls that the model reads in a note.
     """
-    if ask.note or ask.controls.model != state.model:
-        ask = _ask(state, agent, read(state.controls or {}), n=ask.n)
+    if ask.note or ask.controls.model != state.step.model:
+        ask = _ask(state, agent, read(state.step.controls or {}), n=ask.n)
     return replace(ask, takes=(), note=None)
 
 
-def _mending(state: RunState) -> str | None:
-    """Return what the model is told of an answer that cannot stay as it is."""
-    if state.stop == "length" and state.continuations <= MAX_CONTINUATIONS:
+def _remedy(state: RunState) -> str | None:
+    """Return the note to the model about an answer that is cut, empty or does not fit its schema."""
+    if state.answer.stop == "length" and state.answer.continuations <= MAX_CONTINUATIONS:
         return CONTINUE_NOTE
-    if state.asks:
+    if state.inbox.needs_step:
         return None
-    if state.empty and state.nudges <= MAX_NUDGES:
+    if state.answer.is_empty and state.answer.reminders <= MAX_REMINDERS:
         return EMPTY_NOTE
     _, faults = _structured(state)
-    if faults and state.stop == "done" and state.answers == 1:
+    if faults and state.answer.stop == "done" and state.answer.completed == 1:
         return f"Your answer is not what was asked for: {'; '.join(faults)}. {ONCE_MORE}"
     return None
 
 
 def _structured(state: RunState) -> tuple[Any, Sequence[str]]:
-    """Return the last answer as a value, and how it misses the schema that it has to fit; unset without a schema."""
-    schema = (state.controls or {}).get("output_schema")
+    """Return the last answer as a value, and how it fails the schema that it has to fit; unset without a schema."""
+    schema = (state.step.controls or {}).get("output_schema")
     if schema is None:
         return msgspec.UNSET, ()
-    value, faults = read_answer(schema, state.answer)
+    value, faults = read_answer(schema, state.answer.text)
     return None if faults else value, faults
 
 
 def _is_stopped(state: RunState) -> bool:
-    """Tell whether the step that ended carried out a call behind which the run is to stop."""
-    if state.stop != "tools" or not state.controls:
+    """Return whether the step that ended executed a call after which the run is to stop."""
+    if state.answer.stop != "tools" or not state.step.controls:
         return False
-    names = {condition["tool"] for condition in state.controls.get("stop_conditions", ())}
-    return any(call.name in names and call.outcome != "denied" for call in state.calls)
+    names = {condition["tool"] for condition in state.step.controls.get("stop_conditions", ())}
+    return any(call.name in names and call.outcome != "denied" for call in state.waiting.calls)
 
 
 def _completed(state: RunState, reason: e.StopReason, *, structured: Any = msgspec.UNSET) -> Finish:
     cost, usage = state.cost if state.usage else None, state.usage or UNKNOWN_USAGE
     if structured is msgspec.UNSET:
         value, _ = _structured(state)
-        structured = None if value is not msgspec.UNSET and state.stop != "done" else value
+        structured = None if value is not msgspec.UNSET and state.answer.stop != "done" else value
     return Finish(e.RunCompleted(stop_reason=reason, usage=usage, cost=cost, structured=structured))
 
 
 def _compact(state: RunState, agent: Agent, *, more: int) -> Compact | None:
-    """Return the cut that makes room for *more* messages, to half the limit, when the limit would be passed."""
+    """Return the cut, to half the limit, that makes room for *more* messages when they would exceed the limit."""
     limit = agent.definition.limits.max_context_messages
-    if limit is None or state.size + more <= limit:
+    if limit is None or state.window_size + more <= limit:
         return None
-    asked = any(seq in state.questions for seq in state.untaken)
-    if not (state.size if asked else state.border):
+    asked = not set(state.inbox.user_messages).isdisjoint(state.inbox.unconsumed)
+    if not (state.window_size if asked else state.window_border):
         return None
     return Compact(keep=max(limit // 2 - more, 0), whole=asked)
 
 
 def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
-    """Return what the step takes: all that is untaken, of a history longer than the limit the newest half a limit."""
-    limit = agent.definition.limits.max_context_messages
-    if limit is None or len(state.untaken) <= limit:
-        return state.untaken
-    borders = [place for place, seq in enumerate(state.untaken) if seq in state.questions]
-    first = len(state.untaken) - limit // 2
-    return state.untaken[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
+    """Return what the step consumes: all that is unconsumed, but of a history beyond the limit only its newest half."""
+    limit, unconsumed = agent.definition.limits.max_context_messages, state.inbox.unconsumed
+    if limit is None or len(unconsumed) <= limit:
+        return unconsumed
+    borders = [place for place, seq in enumerate(unconsumed) if seq in state.inbox.user_messages]
+    first = len(unconsumed) - limit // 2
+    return unconsumed[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
 
 
-def _stop_reason(state: RunState, agent: Agent, most: int) -> Literal["end_turn", "max_steps", "refused"]:
-    if state.stop == "refused":
+def _stop_reason(state: RunState, agent: Agent, most: int) -> e.StopReason:
+    """Return why a run ends with its last answer: `max_steps` exactly if tools were withheld and *most* is above 1."""
+    if state.answer.stop == "refused":
         return "refused"
-    withheld = bool(agent.tools) and most > 1 and state.step >= most
-    return "max_steps" if withheld else "end_turn"
+    if agent.tools and most > 1 and state.step.n >= most:
+        return "max_steps"
+    return "max_tokens" if state.answer.stop == "length" else "end_turn"
 
 
 def _ask(
@@ -341,30 +350,29 @@ def _ask(
     note: str | None = None,
     repair: bool = False,
 ) -> Ask:
-    """Return the model call with the *chosen* controls: step *n*, or another try of the open one."""
-    before = read(state.controls) if state.controls else None
-    now = _able(state, agent, chosen.model)
-    then = _able(
-        state, agent, state.model, refused=state.failure is not None and state.failure.code == CONTROLS_REFUSED
-    )
-    told = news(before, chosen, (then, now), agent.tools)
+    """Return the model call with the *chosen* controls: step *n*, or another attempt of the open one."""
+    step = state.step
+    before = read(step.controls) if step.controls else None
+    now = _able(step, agent, chosen.model)
+    then = _able(step, agent, step.model, refused=step.failure is not None and step.failure.code == CONTROLS_REFUSED)
+    changes = news(before, chosen, (then, now), agent.tools)
     return Ask(
-        n=n or state.step,
+        n=n or step.n,
         attempt=attempt,
-        message=message_id(state.run, n or state.step),
+        message=message_id(state.run, n or step.n),
         takes=_takes(state, agent),
         controls=chosen,
-        sends=sent(chosen, now, firm=n is None and TOOLS_WITHHELD in state.mended),
+        sends=sent(chosen, now, firm=n is None and TOOLS_WITHHELD in step.remedied),
         snapshot=agent.snapshot.hash,
         delay=delay,
-        note=" ".join(filter(None, (note, told))) or None,
+        note=" ".join(filter(None, (note, changes))) or None,
         repair=repair,
     )
 
 
-def _able(state: RunState, agent: Agent, model: str | None, *, refused: bool = False) -> Abilities:
-    """Return what the API of *model* sees to by itself; what it *refused* in the last try it was still asked for."""
-    return UNABLE if state.plain == model and not refused else agent.able(model or "")
+def _able(step: StepState, agent: Agent, model: str | None, *, refused: bool = False) -> Abilities:
+    """Return what the API of *model* enforces by itself; *refused*: before it refused that in the last attempt."""
+    return UNABLE if step.refusing_model == model and not refused else agent.able(model or "")
 
 
 def _fail(

@@ -153,7 +153,7 @@ class Entry(Protocol):
 class Request:
     """One model call: the frozen prefix, the window, and what this step may do.
 
-    *model* is the name without the provider's prefix. Of the *controls* what the model is told in words is left out
+    *model* is the name without the provider's prefix. *controls* that are passed to the model as text are left out
     already (`controls.sent`). With `tool_choice` `none` the tools stay in the prefix and must not be called.
     """
 
@@ -165,7 +165,7 @@ class Request:
 
 
 class Provider(Protocol):
-    """A model behind one wire protocol."""
+    """A vendor's models, over one wire protocol."""
 
     @property
     def name(self) -> str:
@@ -173,7 +173,7 @@ class Provider(Protocol):
         ...
 
     def accepts(self, model: str) -> bool:
-        """Tell whether *model*, a name without the provider's prefix, can be asked for here."""
+        """Return whether this provider can be asked for *model*, a name without the provider's prefix."""
         ...
 
     def able(self, model: str) -> Abilities:

@@ -14,9 +14,9 @@ import aiohttp
 import httpx2
 import msgspec
 
+from agent_core.net.sse import EventTooLarge, Frames
 from agent_core.providers.base import Delta, Failed
 from agent_core.providers.failing import SECRET, failed, refused
-from agent_core.providers.frames import EventTooLarge, Frames
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,12 +25,12 @@ CONNECT_SECONDS = 5.0
 _OWN = (b"content-length", b"cookie")
 """Headers that each request has of its own."""
 _REFUSAL_SECONDS = 10.0
-"""How long the body of an error is read, and how many bytes: one that never ends is told by its status."""
+"""Seconds and bytes for which the body of an error is read: one that never ends is classified by its status."""
 _LONGEST_REFUSAL = 1_000_000
 _LAST_SECONDS = 1.0
-"""How long the end of a stream may take behind its last event; after it the connection is closed."""
+"""Seconds that the end of a stream may take after its last event; then the connection is closed."""
 _SENT = httpx2.Request("POST", "http://sent.invalid")
-"""Stands for the request of an answer that comes."""
+"""A placeholder for the request of a streaming answer."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -40,7 +40,7 @@ class Fold(Protocol):
 
     @property
     def over(self) -> bool:
-        """Tell whether the answer has ended, one way or the other."""
+        """Return whether the answer has ended, complete or not."""
         ...
 
     def take(self, events: Sequence[bytes]) -> list[Delta]:
@@ -71,7 +71,7 @@ class SdkClient:
     """One client of an SDK, made in a thread when first needed: importing an SDK takes a second.
 
     The first request of a kind is made by the SDK; its URL and headers are kept, and the ones after it are sent by the
-    same HTTP client without being put together anew, which costs a quarter of a millisecond each. An answer that is an
+    same HTTP client without being built again, which costs a quarter of a millisecond each. An answer that is an
     error forgets them. *idle* is the seconds without a byte after which a stream counts as broken; pings are bytes.
     """
 
@@ -104,12 +104,12 @@ class SdkClient:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
-            yield [self._discreet(self._refusal, error)]
+            yield [self._redacted(self._refusal, error)]
             return
         if isinstance(response, Failed):
             yield [response]
             return
-        # The whole conversation once more, and nobody asks for it again while the answer comes.
+        # The request holds the whole conversation; it is not needed while the answer streams.
         del body
         response.request, response.history = _SENT, []
         reading = _bytes(response)
@@ -125,14 +125,14 @@ class SdkClient:
                 yield last
         except _UNREADABLE as error:
             text = f"`{self._provider}` sent what cannot be read: {error}"
-            yield [self._discreet(failed, "error", text)]
+            yield [self._redacted(failed, "error", text)]
         except _BROKEN as error:
-            yield [self._discreet(self._broken, error)]
+            yield [self._redacted(self._broken, error)]
         finally:
             self._leave(response, reading, whole=fold.over)
 
     def _leave(self, response: httpx2.Response, reading: AsyncGenerator[bytes], *, whole: bool) -> None:
-        """Let the connection go: read to its end when the answer is *whole*, so that it can be used again."""
+        """Release the connection: read a *whole* answer to its end, so that the connection can be reused."""
         task = asyncio.create_task(_left(response, reading, whole=whole))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
@@ -180,7 +180,7 @@ class SdkClient:
         return getattr(given, "response", given)
 
     def _refusal(self, error: Exception) -> Failed:
-        """Say what it means that *error* came instead of an answer."""
+        """Classify *error*, which came instead of an answer."""
         refusal = error.__cause__ if isinstance(error.__cause__, _Refused) else error
         if isinstance(refusal, _Refused):
             return refused(self._provider, refusal.status, refusal.body, refusal.headers)
@@ -193,16 +193,16 @@ class SdkClient:
         key = getattr(self._sdk and self._sdk.client, "api_key", None)
         return key if isinstance(key, str) else ""
 
-    def _discreet(self, tell: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what *tell* makes; the failures in it do not hold the key, which some servers repeat."""
+    def _redacted(self, describe: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of *describe* with the key taken out of its failures: some servers repeat it."""
         before = SECRET.set(self._key)
         try:
-            return tell(*args, **kwargs)
+            return describe(*args, **kwargs)
         finally:
             SECRET.reset(before)
 
     def _broken(self, error: BaseException) -> Failed:
-        """Tell how a connection ended, by what lies at its root: the SDKs call many a broken one a timeout."""
+        """Classify how a connection ended by its root cause: the SDKs report many broken connections as timeouts."""
         root = error
         while root.__cause__ is not None:
             root = root.__cause__
@@ -246,11 +246,11 @@ def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:
 
 
 def _in_thread(make: Callable[[], Sdk]) -> asyncio.Future[Sdk]:
-    """Run *make* in a thread that holds up no exit."""
+    """Run *make* in a daemon thread, which does not delay the exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def tell(made: Any, error: BaseException | None) -> None:
+    def deliver(made: Any, error: BaseException | None) -> None:
         if error is not None:
             future.set_exception(error)
         elif not future.done():
@@ -260,10 +260,10 @@ def _in_thread(make: Callable[[], Sdk]) -> asyncio.Future[Sdk]:
         made, error = None, None
         try:
             made = make()
-        except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as raised:  # noqa: BLE001 - passed on to the awaiting task
             error = raised
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits
-            loop.call_soon_threadsafe(tell, made, error)
+        with suppress(RuntimeError):  # the loop has ended, and nothing awaits the result
+            loop.call_soon_threadsafe(deliver, made, error)
 
     threading.Thread(target=work, name="parley-sdk", daemon=True).start()
     return future

@@ -28,7 +28,7 @@ from agent_core.providers.base import (
 
 DEFAULT_RATE = 50.0
 BREATH = 16
-"""Flat out, the event loop gets a round after so many deltas: often enough for Stop."""
+"""Flat out, a batch has so many deltas, and the event loop gets a round before each: often enough for Stop."""
 
 MARK = "*This is a demonstration: a script wrote this, not a model.*"
 HELP = """\
@@ -42,7 +42,7 @@ everything work before you have a key. Try one of these:
 - `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
 
 For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs and start it again; \
-`docs/models.md` tells more."""
+See `docs/models.md`."""
 SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
 RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "sample table": (
@@ -70,7 +70,7 @@ SUM = re.compile(
 )
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
 NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)\] ")
-"""How the window opens what Parley itself tells the model: nobody asked that."""
+"""The prefix of Parley's own notes in the window: they are no user's question."""
 ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
 OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} | {
     "plus": "+",
@@ -101,26 +101,34 @@ class DemoProvider:
         return neutral
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
-        """Yield a batch per word of text or call."""
+        """Yield a batch per word of text or call; what became due while the last one was read comes as one batch."""
         situation = read(request.messages)
         wishes = [wish for wish in situation.open if _may_call(wish, request)]
         yield (Started(f"demo_{len(request.messages)}", request.model),)
         begin = self._clock.now()
-        batches = _calls(wishes, request) if wishes else _text(answer(situation, request))
-        for n, batch in enumerate(batches):
+        batches = list(_calls(wishes, request) if wishes else _text(answer(situation, request)))
+        n = 0
+        while n < len(batches):
             await self._pace(begin, n)
-            yield batch
+            end = self._due(begin, n)
+            yield tuple(delta for batch in batches[n:end] for delta in batch)
+            n = end
         yield UsageReport(UNKNOWN_USAGE), Finished("tools" if wishes else "done")
 
     async def _pace(self, begin: int, n: int) -> None:
         """Wait for the moment of batch *n* of an answer that began at *begin* milliseconds."""
         if self._rate <= 0:
-            if n % BREATH == 0:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
             return
         ahead = begin / 1000 + n / self._rate - self._clock.now() / 1000
-        # Never longer than one interval, whatever somebody does to the machine's clock.
+        # Never longer than one interval, even when the system clock is changed.
         await self._clock.sleep(min(max(0.0, ahead), 1 / self._rate))
+
+    def _due(self, begin: int, n: int) -> int:
+        """Return the end of the batches that are due from *n* on: a driver that pauses gets them as one."""
+        if self._rate <= 0:
+            return n + BREATH
+        return max(n, int((self._clock.now() - begin) / 1000 * self._rate)) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Where the conversation stands: the last user message, what it still wants, and what came back."""
+    """The state of the conversation: the last user message, the tools it still asks for, and the results so far."""
 
     text: str
     open: tuple[Wish, ...]

@@ -14,7 +14,7 @@ RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "ne
 MAX_SAID = 500
 """Characters of what a provider said that are kept."""
 SECRET: ContextVar[str] = ContextVar("secret", default="")
-"""The key of whoever is asked, while what it said is read: `shown` takes it out, whatever a key looks like."""
+"""The API key in use while a provider's answer is read: `shown` removes it, whatever its format."""
 _LOOKED_AT = 8 * MAX_SAID
 _SHORTEST_KEY, _SHORTEST_PIECE, _SHORTEST_END = 8, 8, 6
 """A shorter key is none that anybody gave out; of a key, pieces and ends that are shorter may be words of the text."""
@@ -23,14 +23,14 @@ _REMEDIES: dict[FailureKind, str] = {
     "overloaded": "Usually this passes; an agent with `fallback_models` answers meanwhile.",
     "rate_limited": "Ask the provider for a higher limit, or give the agent `fallback_models`.",
     "network": "Check the way to the provider if this goes on.",
-    "error": "The provider's status page may tell more.",
+    "error": "See the provider's status page.",
     "context_overflow": "Lower the agent's `limits.max_context_messages`, or begin a new session.",
     "quota": "Add credit or raise the spending limit with the provider, or give the agent `fallback_models`.",
     "auth": "Check the key: is it set, whole, and allowed to use this model?",
     "misconfigured": "Check the model's name, the base URL and the agent's `controls` against the provider's list.",
     "invalid": "The provider refuses this request as it is; its own text says which part.",
     "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
-    "controls_refused": "The `controls` are told in words from now on, and the call is repeated once.",
+    "controls_refused": "The `controls` are passed as text from now on, and the call is repeated once.",
 }
 # Words of a type or a code that say more than the status; the first that is found decides.
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
@@ -137,7 +137,7 @@ def classify(status: int | None, named: str | None, text: str | None) -> Failure
 
 
 def _trusted(status: int | None, named: str) -> Collection[FailureKind]:
-    """Return the kinds that a text may tell of beside this status and what was *named*."""
+    """Return the kinds that a text may indicate, given this status and the codes *named*."""
     match status:
         case None:
             return (*_OF_REQUESTS, "overloaded", "rate_limited")
@@ -165,19 +165,19 @@ def failed(kind: FailureKind, said: str, *, retry_after: float | None = None, fi
 
 
 def refused(provider: str, status: int, body: object, headers: Mapping[str, str]) -> Failed:
-    """Return the failure that an HTTP error answer of *provider* stands for; *body* is its JSON, or its text."""
+    """Return the failure for an HTTP error answer of *provider*; *body* is its JSON, or its text."""
     type_, code, text = said_in(body)
     kind = classify(status, f"{type_ or ''} {code or ''}", text)
     if kind in ("invalid", "misconfigured") and status in _REFUSALS and _OF_CONTROLS.search(f"{_param(body)} {text}"):
         kind = "controls_refused"
     request = headers.get("request-id") or headers.get("x-request-id")
     named = " ".join(word for word in (str(status), type_, code if code != type_ else None) if word)
-    told = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
-    return failed(kind, told, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
+    message = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
+    return failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
 
 
 def in_stream(provider: str, body: object) -> Failed:
-    """Return the failure that an error event in a stream of *provider* stands for."""
+    """Return the failure for an error event in a stream of *provider*."""
     type_, code, text = said_in(body)
     # Gateways pass the status on as the code: the one of the HTTP answer had been sent when the error came.
     status = int(code) if code and re.fullmatch("[45][0-9]{2}", code) else None

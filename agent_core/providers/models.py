@@ -41,8 +41,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     *efforts* are lowest first.
 
-    *temperature* tells whether one is taken, or the efforts with which it is, `unset` when none is asked for.
-    *structured* tells whether its API holds an answer to a JSON Schema.
+    *temperature* is whether one is accepted, or the efforts with which it is, `unset` when none is asked for.
+    *structured* is whether its API enforces a JSON Schema on an answer.
     """
 
     context: int | None = None
@@ -82,7 +82,7 @@ def find(name: str) -> Model:
 
 
 def holds(known: Model) -> bool:
-    """Tell whether an answer can be held to a schema; a model that is not listed is asked, and may refuse."""
+    """Return whether the API can enforce a schema on an answer; an unlisted model is asked, and may refuse."""
     return known.structured or known is UNKNOWN
 
 
@@ -95,7 +95,7 @@ def effort(model: Model, wish: str, order: tuple[str, ...]) -> str:
 
 
 def tempered(model: Model, level: str | None) -> bool:
-    """Tell whether *model* takes a temperature with this *level* of effort; None: it is asked for none."""
+    """Return whether *model* accepts a temperature with this *level* of effort; None: no effort is requested."""
     taken = model.temperature
     return taken if isinstance(taken, bool) else (level or "unset") in taken
 

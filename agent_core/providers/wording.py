@@ -55,7 +55,7 @@ def _file(file: File, data: bytes | None) -> Readable | str:
 
 
 def note(file: File, why: str) -> str:
-    """Return what stands in the place of *file* where it cannot be shown."""
+    """Return the text that replaces *file* where it cannot be shown."""
     return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
 
 
@@ -65,7 +65,7 @@ def plain_name(name: str, most: int) -> str:
 
 
 class Starts:
-    """The starts of requests, made once per snapshot; the one used longest ago is let go."""
+    """The starts of requests, made once per snapshot; the least recently used one is dropped."""
 
     def __init__(self, make: Callable[[Snapshot], bytes]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""Answer: one try of a model call, folded from the provider's neutral stream into deltas to show and facts to keep."""
+"""Answer: one attempt of a model call, folded from the provider's stream into deltas to show and facts to append."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ from agent_core.domain.controls import is_forced, listed, permitted
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
 from agent_core.ids import new_id
-from agent_core.loop.state import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, RunState
+from agent_core.loop.state import RunState
+from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD
 from agent_core.loop.strategy import Ask
 from agent_core.providers import base as p
 from agent_core.providers.models import cost, find
@@ -20,12 +21,12 @@ from agent_core.providers.models import cost, find
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
 
 _INSISTED = frozenset({CHOICE_IGNORED, CONTROLS_REFUSED})
-"""Failures of a step behind which the model was told in words that a call must come: once is enough."""
+"""Failures after which a note asked the model for the required call: once is enough."""
 
 
 @dataclass(slots=True)
 class _Block:
-    """One part as it grows.
+    """One part of the message while it streams.
 
     *index* is its place in the message, None while it is blank; *shown* counts the texts that were shown and
     *length* their code points. *call* is the provider's own id of a call.
@@ -47,7 +48,7 @@ class _Block:
 
 
 class Answer:
-    """Collect a stream; `take` returns what to show of each batch, `facts` what to keep in the end."""
+    """Collect a stream; `take` returns what to show of each batch, `facts` what to append in the end."""
 
     def __init__(self, move: Ask, epoch: int) -> None:
         self._move = move
@@ -77,7 +78,7 @@ class Answer:
         return [self._shown(block) for block in fresh.values() if block.index is not None]
 
     def facts(self, state: RunState, agent: Agent, *, interrupted: bool) -> Sequence[FactBody]:
-        """Return what this try came to; *interrupted* when the run was cancelled meanwhile."""
+        """Return the outcome of this attempt; *interrupted* when the run was cancelled meanwhile."""
         if interrupted and not (isinstance(self._end, p.Finished) and not self._calls()):
             partial = self._message("cancelled", self._said(), partial=True)
             return [partial, self._completed()] if self._begun else [partial]
@@ -97,11 +98,11 @@ class Answer:
     def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
         calls = self._calls()
         if not calls:
-            if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.mended):
+            if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.step.remedied):
                 return self._insist(agent)
             return [self._message("done", self._said()), self._completed()]
         if self._move.controls.tool_choice == "none" and agent.tools:
-            again = any(call.outcome == "denied" for call in state.calls)
+            again = any(call.outcome == "denied" for call in state.waiting.calls)
             if again:
                 return [self._message("done", self._said()), self._completed()]
             return self._refuse(calls)
@@ -113,7 +114,7 @@ class Answer:
         ]
 
     def _insist(self, agent: Agent) -> Sequence[FactBody]:
-        """Take no answer where a call must come: the try counts as failed and the step is asked once more."""
+        """Reject an answer where a call is required: the attempt counts as failed and the model is asked once more."""
         names = listed(permitted(self._move.controls, agent.tools))
         return [
             self._failed(
@@ -123,7 +124,7 @@ class Answer:
         ]
 
     def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:
-        """Refuse calls in a step that may not call: the try counts as failed and the step is asked once more."""
+        """Refuse calls in a step without tools: the attempt counts as failed and the model is asked once more."""
         ids = [new_id("call") for _ in calls]
         names = ", ".join(f"`{block.name}`" for block in calls)
         denied = [
@@ -159,7 +160,7 @@ class Answer:
             case p.ToolEnd(slot, raw, arguments):
                 block = self._blocks[slot]
                 block.texts, block.ended = [clean(raw)], True
-                block.arguments = arguments if _can_be_kept(arguments) else None
+                block.arguments = arguments if _is_encodable(arguments) else None
             case p.NativeItem():
                 self._native.append(delta)
             case p.Refusal():
@@ -200,7 +201,7 @@ class Answer:
         return [block for block in self._blocks.values() if block.kind is None and block.ended]
 
     def _placed(self) -> list[_Block]:
-        """Return the blocks in the order of their parts, blank ones left out: providers refuse them when replayed."""
+        """Return the blocks in the order of their parts without blank ones: providers refuse those when replayed."""
         placed = [(block.index, block) for block in self._blocks.values() if block.index is not None]
         return [block for _, block in sorted(placed, key=lambda each: each[0])]
 
@@ -242,7 +243,7 @@ class Answer:
         return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._model, usage))
 
     def _room(self) -> str:
-        """Return, as a sentence, how much the model takes, which not every vendor says; nothing if it is not known."""
+        """Return the model's context size as a sentence, which not every vendor's error has; empty if unknown."""
         context = find(self._model).context
         return f" `{self._model}` takes {context:,} tokens, its answer among them." if context else ""
 
@@ -261,8 +262,8 @@ class Answer:
         )
 
 
-def _can_be_kept(arguments: dict[str, Any] | None) -> bool:
-    """Tell whether *arguments* can be written as JSON again: a lone surrogate in them cannot."""
+def _is_encodable(arguments: dict[str, Any] | None) -> bool:
+    """Return whether *arguments* can be encoded as JSON again: a lone surrogate cannot."""
     try:
         msgspec.json.encode(arguments)
     except (UnicodeEncodeError, OverflowError):

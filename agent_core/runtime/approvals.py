@@ -1,20 +1,22 @@
-"""The desk: what people decide of calls, and what clients send for theirs."""
+"""Approvals: questions to people about calls, and what they decide."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection
 
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.approvals import Decision, may_respond, told
+from agent_core.domain.approvals import Decision, described, may_respond
 from agent_core.domain.events import Fact
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
 from agent_core.domain.schemas import problems
-from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover
+from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover, NotFound
 from agent_core.hooks.chain import About
+from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.roster import cursor_key
 from agent_core.store.log import RunRef
 from agent_core.store.reading import readings
@@ -23,9 +25,9 @@ from agent_core.store.work import approvals, audit, catalog, deciding, runs
 
 MAX_REASON = 2_000
 TERMINAL = "terminal:"
-"""What the ids of people at a terminal begin with: over HTTP they come as everybody else does."""
+"""The prefix of the ids of people at a terminal; over HTTP they are users like all others."""
 MAX_FAULTS = 50
-"""Of corrected arguments: as many as anybody mends at once."""
+"""Faults of corrected arguments that are reported at once."""
 
 
 class RunDesk:
@@ -35,13 +37,13 @@ class RunDesk:
         self._store, self._run = store, run
 
     async def about(self) -> About:
-        """Return whose run it is by now: people may join it."""
+        """Return who asked for the run and who has joined it so far."""
         address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
         asker = speakers[-1] if speakers else None
         return About(_channel(address, asker), asker, question, speakers)
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
-        """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
+        """Return whether people who may decide now have allowed *tool* for the rest of the conversation."""
         if not config.remember:
             return False
         speakers, session = (await self.about()).speakers, self._run.session
@@ -53,22 +55,15 @@ class RunDesk:
 class Approvals:
     """Questions to people about calls: listed, decided, and kept account of."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._told: list[Callable[[Fact], None]] = []
-        for kind in (e.ApprovalRequested, e.ApprovalVoted, e.ApprovalDecided):
-            store.heard[kind.type] = self._heard
+    def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
+        self._store, self._dispatcher = store, dispatcher
 
-    def listen(self, told: Callable[[Fact], None]) -> None:
-        """Have *told* called with what is committed of approvals in this process; `versions` tells of all others."""
-        self._told.append(told)
-
-    def _heard(self, fact: Fact) -> None:
-        for tell in self._told:
-            tell(fact)
+    def listen(self, callback: Callable[[Fact], None]) -> None:
+        """Call *callback* with each fact of an approval that this process commits; `versions` shows all others."""
+        self._store.subscribe((e.ApprovalRequested, e.ApprovalVoted, e.ApprovalDecided), callback)
 
     async def versions(self) -> dict[str, str]:
-        """Return every open approval by its id, each with a word that is another one once somebody has voted."""
+        """Return every open approval by its id, each with a text that changes with every vote."""
         return await self._store.read(approvals.versions)
 
     async def tool(self, id: str) -> ToolSpec | None:
@@ -114,10 +109,12 @@ class Approvals:
         if decision.arguments is not None:
             await self._check(decision, decision.arguments)
         ruled = await self._store.decide(decision)
+        if ruled.run is not None:
+            self._dispatcher.dispatch(ruled.run)
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
         if ruled.refused:
-            who = told(ruled.approval.responders)
+            who = described(ruled.approval.responders)
             raise NotAnApprover(f"`{decision.by.actor.id}` may not decide of this; it is for: {who}.")
         return ruled.approval
 
@@ -130,14 +127,21 @@ class Approvals:
             lambda connection: approvals.seen(connection, id, kind, now=now, surface=surface, place=place, by=by)
         )
 
+    async def note_opened(self, ids: Collection[str], *, surface: str, by: Actor) -> None:
+        """Put on record that *by* is shown the approvals *ids*: once each, and only while they are open."""
+        unseen = await self._store.read(lambda connection: approvals.unopened(connection, ids, surface=surface, by=by))
+        for id in unseen:
+            with suppress(NotFound):  # its session was deleted just now
+                await self.note(id, "opened", surface=surface, by=by)
+
     async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
-        """Return lines of the record behind *after*, in their order."""
+        """Return lines of the record after *after*, in their order."""
         return await self._store.read(
             lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
         )
 
     async def _check(self, decision: Decision, arguments: dict[str, Any]) -> None:
-        """Hold corrected arguments against the tool's schema; whoever may not decide, or is late, is told that."""
+        """Check corrected arguments against the tool's schema, unless the vote is refused or late anyway."""
 
         def work(connection: Any) -> tuple[ApprovalObject, dict[str, Any] | None]:
             seen = approvals.find(connection, decision.approval).object

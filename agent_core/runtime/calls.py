@@ -14,20 +14,21 @@ from agent_core.domain.messages import CallOutcome, Part, Render, Text, clean, t
 from agent_core.domain.schemas import problems
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
-from agent_core.loop.state import Call, RunState
+from agent_core.loop.state import RunState
+from agent_core.loop.waiting import CallState
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.toolset import Scope, Toolset
 
 _RAW_SHOWN = 500
-_PATIENCE = 0.5
+_CANCEL_TIMEOUT = 0.5
 ANSWERED = "Taken as the answer."
 _log = structlog.get_logger("parley.calls")
 
 
 class Blobs(Protocol):
-    """Keep bytes whole."""
+    """Store bytes."""
 
     async def put(self, session: int, mime: str, data: bytes) -> str: ...
 
@@ -43,9 +44,9 @@ class Calls:
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
     async def run(
-        self, calls: tuple[Call, ...], state: RunState, stopped: Callable[[], bool]
+        self, calls: tuple[CallState, ...], state: RunState, stopped: Callable[[], bool]
     ) -> AsyncGenerator[e.FactBody | e.ToolProgress]:
-        """Run *calls* side by side and yield their progress and their ends as they come.
+        """Run *calls* concurrently and yield their progress and their ends as they come.
 
         Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
@@ -79,50 +80,50 @@ class Calls:
 
     async def _one(
         self,
-        call: Call,
+        call: CallState,
         state: RunState,
         known: Mapping[str, t.Tool],
-        tell: Callable[[e.FactBody | e.ToolProgress], None],
+        emit: Callable[[e.FactBody | e.ToolProgress], None],
     ) -> None:
         prepared = self._prepare(call, state, known)
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
-            tell(prepared)
+            emit(prepared)
             return
         context = t.CallContext(
             call=call.call,
             session=self._run.session_id,
             run=self._run.id,
             clock=self._clock,
-            progress=lambda text: tell(e.ToolProgress(call=call.call, text=clean(text))),
+            progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
             context=self._agent.tool_context,
         )
         outcome = await self._execute(prepared, call, context)
         if isinstance(outcome, e.ToolCompleted):
-            tell(outcome)
+            emit(outcome)
             return
         for fact in await self._finalize(prepared.spec, call, outcome):
-            tell(fact)
+            emit(fact)
 
-    async def rule(self, calls: tuple[Call, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
-        """Ask the hooks whether *calls* may run, side by side; what cannot run anyway ends without a question."""
+    async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
+        """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
         known = await self._known()
         asked = [self._ruled(call, state, known) for call in calls]
         for facts in await asyncio.gather(*asked):
             for fact in facts:
                 yield fact
 
-    async def _ruled(self, call: Call, state: RunState, known: Mapping[str, t.Tool]) -> Sequence[e.FactBody]:
+    async def _ruled(self, call: CallState, state: RunState, known: Mapping[str, t.Tool]) -> Sequence[e.FactBody]:
         end = self._prepare(call, state, known)
         if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
             return [end]
         return await self.hooks.before_call(call)
 
     def _prepare(
-        self, call: Call, state: RunState, known: Mapping[str, t.Tool]
+        self, call: CallState, state: RunState, known: Mapping[str, t.Tool]
     ) -> t.Tool | e.ToolCompleted | e.ToolPending:
         """Return the tool that may run, or how the call ends without it."""
-        if call.denied is not None:
-            return _ended(call, "denied", call.denied)
+        if call.denial is not None:
+            return _ended(call, "denied", call.denial)
         spec, tool = self._agent.tools.get(call.name), known.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
@@ -134,46 +135,46 @@ class Calls:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
             return _ended(call, "failed", text)
         if faults := problems(spec.parameters, call.arguments):
-            told = "; ".join(map(str, faults))
-            return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {told}")
+            listed = "; ".join(map(str, faults))
+            return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {listed}")
         if spec.kind == "client":
             return e.ToolPending(call=call.call, on="client", tool=call.name, arguments=call.arguments)
         return tool or _ended(call, "done", ANSWERED)
 
-    async def _execute(self, tool: t.Tool, call: Call, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
-        """Let the tool work within its timeout; one that will not stop is left behind."""
+    async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
+        """Execute the tool within its timeout; one that ignores its cancellation is abandoned."""
         spec = self._agent.tools.get(call.name, tool.spec)
         work = asyncio.ensure_future(tool.call(call.arguments, context))
         try:
             await asyncio.wait((work,), timeout=spec.timeout)
         except asyncio.CancelledError:
-            if not work.done():  # what has ended by now is told, stopped or not
-                await self._leave(work)
+            if not work.done():  # a call that has ended by now is recorded, stopped or not
+                await self._abandon(work)
                 raise
         if not work.done():
-            await self._leave(work)
+            await self._abandon(work)
             text = f"`{call.name}` did not answer within {spec.timeout:g} s."
             return _ended(call, "unknown", f"{text} {UNKNOWN}") if spec.effect == "write" else t.Failed(text)
         try:
             return work.result()
         except asyncio.CancelledError:
             return t.Failed(f"`{call.name}` failed: its own work was cancelled.")
-        except Exception as error:  # noqa: BLE001 - the boundary: whatever a tool raises is told to the model
+        except Exception as error:  # noqa: BLE001 - the boundary: the model reads what a tool raises
             return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
 
-    async def _leave(self, work: "asyncio.Future[t.Outcome]") -> None:
-        """Stop *work*, and wait for its end only so long: a Stop must not hang on a tool that does not."""
+    async def _abandon(self, work: "asyncio.Future[t.Outcome]") -> None:
+        """Cancel *work*, and wait for its end a short time only: a Stop must not hang on a tool that does not stop."""
         work.cancel()
         self._left.add(work)
         work.add_done_callback(self._forget)
-        await asyncio.wait((work,), timeout=_PATIENCE)
+        await asyncio.wait((work,), timeout=_CANCEL_TIMEOUT)
 
     def _forget(self, work: "asyncio.Future[t.Outcome]") -> None:
         self._left.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
             _log.info("tool.left", run=self._run.id, error=type(error).__name__)
 
-    async def _finalize(self, spec: ToolSpec, call: Call, outcome: t.Outcome) -> Sequence[e.FactBody]:
+    async def _finalize(self, spec: ToolSpec, call: CallState, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
             case t.Done(parts, renders):
                 return await self.result(spec, call, "done", parts, renders)
@@ -185,14 +186,14 @@ class Calls:
     async def result(
         self,
         spec: ToolSpec,
-        call: Call,
+        call: CallState,
         outcome: CallOutcome,
         parts: tuple[Part, ...],
         renders: Sequence[t.NewRender] = (),
     ) -> Sequence[e.FactBody]:
-        """Return how a call ends that came to *parts* and *renders*, once the hooks have seen their texts.
+        """Return how a call with the result *parts* and *renders* ends, once the hooks have ruled on their texts.
 
-        Where a hook changes the result nothing but its text is left: no hook has seen the payload of a render.
+        A hook that changes the result replaces all of it by its text, since no hook has seen the payload of a render.
         """
         rulings: Sequence[e.FactBody] = ()
         shown = shown_by(call, renders)
@@ -203,10 +204,12 @@ class Calls:
         if not text_of(parts):
             parts = (*parts, *(Text(each.text) for each in renders))
         parts = (*parts, *(Render(each.render) for each in shown))
-        return [*rulings, *shown, await self._kept(spec, call, outcome, parts)]
+        return [*rulings, *shown, await self._completed(spec, call, outcome, parts)]
 
-    async def _kept(self, spec: ToolSpec, call: Call, outcome: CallOutcome, parts: tuple[Part, ...]) -> e.ToolCompleted:
-        """Show the model at most `result_limit` characters; the whole goes to a blob."""
+    async def _completed(
+        self, spec: ToolSpec, call: CallState, outcome: CallOutcome, parts: tuple[Part, ...]
+    ) -> e.ToolCompleted:
+        """Return the end with at most `result_limit` characters for the model; a longer result goes to a blob."""
         parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
         length = sum(len(part.text) for part in parts if isinstance(part, Text))
         if length <= spec.result_limit:
@@ -218,19 +221,19 @@ class Calls:
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    """Stop *tasks* and return when they have ended."""
+    """Cancel *tasks* and return when they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
-    """Hand an error of our own code to the reader, who would wait for ever otherwise."""
+    """Pass an error of our own code to the reader, which would wait forever otherwise."""
     if not done.cancelled() and (error := done.exception()) is not None:
         news.put_nowait(error)
 
 
-def _ended(call: Call, outcome: CallOutcome, text: str) -> e.ToolCompleted:
+def _ended(call: CallState, outcome: CallOutcome, text: str) -> e.ToolCompleted:
     return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
 
 

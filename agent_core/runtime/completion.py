@@ -1,4 +1,4 @@
-"""Ends: who is told that a run is over, once that is committed. Nobody waits for it, and a crash may lose it."""
+"""Completion: the `OnRunComplete` hooks are notified of a run's end once it is committed; a crash may lose that."""
 
 import asyncio
 
@@ -13,49 +13,49 @@ from agent_core.store.reading import readings
 from agent_core.store.store import Store
 from agent_core.store.work import runs
 
-_MOST = 100
-"""Ends that are told at once; of more a line in the log is all."""
+_MAX_PENDING = 100
+"""Notifications at once; beyond it a run's end is only logged."""
 _log = structlog.get_logger("parley.hooks")
 
 
-class Ends:
-    """Tells the `OnRunComplete` hooks of the runs whose end was committed here."""
+class CompletionNotifier:
+    """Notifies the `OnRunComplete` hooks of the runs whose end was committed in this process."""
 
     def __init__(self, store: Store, cache: SessionCache, segments: Segments) -> None:
         self._store, self._cache, self._segments = store, cache, segments
-        self._telling: set[asyncio.Task[None]] = set()
-        store.heard.update({kind.type: self._ended for kind in e.TERMINAL})
+        self._pending: set[asyncio.Task[None]] = set()
+        store.subscribe(e.TERMINAL, self._ended)
 
     async def stop(self, grace: float) -> None:
-        """Let what is being told be told within *grace* seconds."""
-        if self._telling:
-            await asyncio.wait(self._telling, timeout=grace)
-        for task in self._telling:
+        """Wait up to *grace* seconds for pending notifications, then cancel them."""
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=grace)
+        for task in self._pending:
             task.cancel()
 
     def _ended(self, fact: Fact) -> None:
-        home = self._cache.peek(fact.session)
-        if home is not None and not home.agent.hooks("OnRunComplete"):
+        cached = self._cache.peek(fact.session)
+        if cached is not None and not cached.agent.hooks("OnRunComplete"):
             return
-        if len(self._telling) >= _MOST:
+        if len(self._pending) >= _MAX_PENDING:
             _log.warning("hook.dropped", run=fact.run, remedy="the webhooks of OnRunComplete are slower than the runs")
             return
-        task = asyncio.create_task(self._tell(fact))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.create_task(self._notify(fact))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
 
-    async def _tell(self, fact: Fact) -> None:
+    async def _notify(self, fact: Fact) -> None:
         assert fact.run is not None
         name = fact.run
         try:
-            home = await self._cache.get(fact.session)
-            if not home.agent.hooks("OnRunComplete"):
+            cached = await self._cache.get(fact.session)
+            if not cached.agent.hooks("OnRunComplete"):
                 return
             run, seen = await self._store.read(
                 lambda connection: (runs.find(connection, name)[0], readings.run(connection, name))
             )
-            await self._segments.hooks(run, home.agent).after_end(seen.status, seen.text)
+            await self._segments.hooks(run, cached.agent).after_end(seen.status, seen.text)
         except (NotFound, Unavailable):
-            _log.info("hook.untold", run=name)
-        except Exception:  # noqa: BLE001 - the boundary: nobody waits for this task, so a bug of ours must be heard here
+            _log.info("hook.not_notified", run=name)
+        except Exception:  # noqa: BLE001 - the boundary: no caller awaits this task, so a bug of ours is logged here
             _log.exception("hook.failed", run=name)

@@ -1,56 +1,91 @@
-"""Ringing: having somebody look at a run, here or at another process."""
+"""The dispatcher: what has a run driven, here or at another process."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import structlog
 
-from agent_core.engine.base import Engine
+from agent_core.engine.base import Engine, Runs, Segment
 from agent_core.errors import Unavailable
-from agent_core.runtime.segments import Segments
 from agent_core.store.bus import Bus
+from agent_core.store.log import RunRef
 from agent_core.store.work.runs import Cancelled
 
 _log = structlog.get_logger("parley.core")
 
 
-class Ringing:
-    """Reaches whoever drives a run, or should."""
+class Dispatcher:
+    """Begins, wakes and interrupts runs.
 
-    def __init__(self, engine: Engine, bus: Bus | None, segments: Segments) -> None:
-        self._engine, self._bus, self._segments = engine, bus, segments
-        self.going: set[asyncio.Future[None]] = set()
+    Correctness never depends on it: a run that is committed and not dispatched is found by the next sweep.
+    """
 
-    async def follow_up(self, done: Cancelled) -> None:
-        """Have a cancelled run's driver stop, and the run begin that it made room for."""
-        if done.running is not None and not self.interrupt(done.running.key):
-            await self._engine.ring(done.running.key)
-        if done.started is not None:
-            self._engine.begin(done.started, self._segments.segment(done.started))
+    _engine: Engine
+    _runs: Runs
+
+    def __init__(self, bus: Bus | None) -> None:
+        self._bus = bus
+        self.pending: set[asyncio.Future[None]] = set()
+        """Wake-ups that are under way."""
+
+    def connect(self, engine: Engine, runs: Runs) -> None:
+        """Use *engine*, which drives *runs*; those dispatch others as they end, so neither can come first."""
+        self._engine, self._runs = engine, runs
+
+    @property
+    def worker(self) -> str:
+        """Return the name of this worker, new at every start."""
+        return self._engine.worker
+
+    @property
+    def owner(self) -> str | None:
+        """Return the name of this worker while it has room for another run."""
+        return self._engine.worker if self._engine.has_room() else None
+
+    def reserve(self) -> AbstractContextManager[bool]:
+        """Keep room for a run that is about to begin here; False when there is none."""
+        return self._engine.place()
+
+    def begin(self, run: RunRef, segment: Segment) -> None:
+        """Drive a run that this worker owns already."""
+        self._engine.begin(run, segment)
 
     def interrupt(self, run: int) -> bool:
-        """Have a run's driver, here or elsewhere, stop and read the news; tell whether it is here."""
+        """Interrupt the driver of a run, here or elsewhere, so that it reads the news; return whether it is here."""
         here = self._engine.interrupt(run)
         if not here and self._bus is not None:
             self._bus.interrupt(run)
         return here
 
-    def freed(self, run: int) -> None:
-        """Have a run looked at that waited for room, for another's end, or for somebody outside."""
+    async def follow_up(self, done: Cancelled) -> None:
+        """Interrupt a cancelled run's driver, and begin or dispatch the runs that its end made room for."""
+        self.capacity_freed(done.freed)
+        if done.started is not None:
+            self._engine.begin(done.started, self._runs.segment(done.started))
+        if done.running is not None and not self.interrupt(done.running.key):
+            await self._engine.ring(done.running.key)
+
+    def capacity_freed(self, run: int | None) -> None:
+        """Dispatch a queued run for which there may be room now, if there is one."""
+        if run is not None:
+            self.dispatch(run)
+
+    def dispatch(self, run: int) -> None:
+        """Wake a run here if there is room, else ask the other processes to."""
         if self._engine.has_room():
-            self.rung(run)
-        else:
-            self._segments.call(run)
+            self.wake(run)
+        elif self._bus is not None:
+            self._bus.ring(run)
 
-    def rung(self, run: int) -> None:
-        """Look at a run that another process asks for."""
-        ringing = asyncio.ensure_future(self._heard(run))
-        self.going.add(ringing)
-        ringing.add_done_callback(self.going.discard)
+    def wake(self, run: int) -> None:
+        """Have this worker look at a run, and drive it if it can go on; another process may ask for that."""
+        waking = asyncio.ensure_future(self._wake(run))
+        self.pending.add(waking)
+        waking.add_done_callback(self.pending.discard)
 
-    async def _heard(self, run: int) -> None:
+    async def _wake(self, run: int) -> None:
         try:
             with suppress(Unavailable):  # the sweep finds the run once the database is back
                 await self._engine.hear(run)
-        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not go unheard; the sweep finds the run
-            _log.exception("ring.failed", run=run)
+        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must be logged; the sweep finds the run
+            _log.exception("wake.failed", run=run)

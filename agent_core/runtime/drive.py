@@ -17,7 +17,8 @@ from agent_core.domain.messages import text_of
 from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
-from agent_core.loop.state import NOTHING, Left, RunState
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
+from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Recall, Rule, Wait, message_id, react
 from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.runtime.answer import Answer
@@ -30,7 +31,7 @@ _log = structlog.get_logger("parley.drive")
 
 
 class RunLog(Protocol):
-    """Where a driver writes: facts for good, live events for whoever watches."""
+    """Where a driver writes: facts to the log, live events to current readers."""
 
     async def append(
         self,
@@ -39,7 +40,7 @@ class RunLog(Protocol):
         announcement: Sequence[FactBody],
         *,
         after: int,
-        left: Left = NOTHING,
+        left: CarryOver = NO_CARRY_OVER,
     ) -> Appended: ...
 
     def show(self, run: RunRef, body: LiveBody) -> None: ...
@@ -60,7 +61,7 @@ class Ports:
 
 
 class Driver:
-    """One run in the hands of this process."""
+    """One run that this process drives."""
 
     def __init__(
         self,
@@ -99,15 +100,15 @@ class Driver:
             move = None
 
     def _report(self, move: Finish | Wait) -> None:
-        """Leave a line in the server's log of a run that failed.
+        """Log a run that failed.
 
-        What the provider said is the run's `error.detail`: it may cite what a person wrote, which no log is to hold.
+        The provider's message is the run's `error.detail`: it may quote what a person wrote, so it is not logged.
         """
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
-            end, failure = move.end, self._state.failure
-            told = f"`parley runs show {self._run.id}` tells what was said"
+            end, failure = move.end, self._state.step.failure
+            remedy = f"see `parley runs show {self._run.id}`"
             kind = failure.code if failure is not None else None
-            _log.warning("run.failed", run=self._run.id, code=end.code, kind=kind, remedy=told)
+            _log.warning("run.failed", run=self._run.id, code=end.code, kind=kind, remedy=remedy)
             _log.debug("run.failed_with", run=self._run.id, detail=end.detail or end.message)
 
     async def _decide(self) -> tuple[Move, Appended]:
@@ -119,9 +120,9 @@ class Driver:
             await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
-        seen = seen.seeing(size=len(window.entries), border=window.border, asked=self._has_asked)
+        seen = seen.with_window(size=len(window.entries), border=window.border, asked=self._has_asked)
         move = react(seen, self._agent)
-        left = seen.left if isinstance(move, Finish) else NOTHING
+        left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
@@ -130,7 +131,7 @@ class Driver:
         return move, written
 
     async def _record(self) -> None:
-        """Append what is held at once, announcing nothing: a sibling of the call that ended still runs."""
+        """Append the held facts at once, announcing nothing: a sibling of the call that ended still runs."""
         self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
 
     async def _read_news(self) -> None:
@@ -147,7 +148,7 @@ class Driver:
         self._window.apply(written.facts)
 
     async def _act(self, move: Move) -> None:
-        """Have the effects of *move*: show live events, hold facts for the next append."""
+        """Execute *move*: show live events, hold facts for the next append."""
         async with aclosing(self._effects(move)) as effects:
             try:
                 with self._interrupt.listening():
@@ -182,12 +183,12 @@ class Driver:
                 raise AssertionError("A wait or an end has no effects.")
 
     async def _ask(self, move: Ask) -> AsyncGenerator[FactBody | LiveBody]:
-        """Call the model once; what was shown when a cancel comes is kept as a partial answer.
+        """Call the model once; what was shown before a cancel is appended as a partial answer.
 
-        Text is shown from here: it comes by the thousand, and each further generator costs every delta a microsecond.
+        Text is shown from here: deltas are many, and each further generator costs every delta a microsecond.
         """
         answer = Answer(move, self._run.epoch)
-        is_ruled = bool(self._agent.hooks("PreResponse"))  # then nobody sees a word of it before the hooks have
+        is_ruled = bool(self._agent.hooks("PreResponse"))  # then nothing is shown before the hooks have ruled
         try:
             if move.delay and not self._interrupt.called:
                 await self._clock.sleep(move.delay)
@@ -209,9 +210,9 @@ class Driver:
             yield fact
 
     async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
-        """Let the hooks see what the model says before the log does; of what a cancel cut nothing is kept.
+        """Ask the hooks about an answer before it is appended; the text of an interrupted one is dropped.
 
-        An answer that was cut ends there: of pieces that a next one goes on from no hook could see the whole.
+        An answer that was cut ends there: if it were continued, no hook would see the whole.
         """
         found: list[FactBody] = []
         for fact in facts:
@@ -231,11 +232,11 @@ class Driver:
         return found
 
     async def _rule(self, move: Rule) -> AsyncGenerator[FactBody | LiveBody]:
-        """Ask the hooks; what a cancel interrupts was not said."""
+        """Ask the hooks; a ruling that a cancel interrupts is not recorded."""
         try:
             if not move.calls:
                 message = message_id(self._run.id, 0)
-                for fact in await self._ports.hooks.before_start(message, self._state.ruled):
+                for fact in await self._ports.hooks.before_start(message, self._state.waiting.start_hooks):
                     yield fact
                 return
             async with aclosing(self._calls.rule(move.calls, self._state)) as facts:
@@ -248,7 +249,7 @@ class Driver:
     async def _recall(self) -> AsyncGenerator[FactBody | LiveBody]:
         """Ask the context sources; a cancel ends the run without what they would have given."""
         try:
-            given = await self._ports.sources.ask(self._run, self._agent, self._state.questions)
+            given = await self._ports.sources.ask(self._run, self._agent, self._state.inbox.user_messages)
         except asyncio.CancelledError:
             if not self._interrupt.called:
                 raise
@@ -258,7 +259,7 @@ class Driver:
             yield fact
 
     async def _call(self, move: CallTools) -> AsyncGenerator[FactBody | LiveBody]:
-        """Run the calls; those that a cancel stops are closed by the end of the run."""
+        """Run the calls; the end of the run closes those that a cancel stops."""
         if self._interrupt.called:
             return
         async with aclosing(self._calls.run(move.calls, self._state, self._stopped)) as events:
@@ -269,7 +270,7 @@ class Driver:
         yield self._window.cut(move.keep, whole=move.whole)
 
     async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[Delta]]:
-        """Ask the model of this step: the window in its words, with the files that it has not seen yet."""
+        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet."""
         provider, model = self._ports.provider_for(move.controls.model or ""), named(move.controls.model or "")
         self._window.recode(provider.encoder(model))
         for entry in self._window.entries:

@@ -1,13 +1,12 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from agent_core.context.snapshot import freeze
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import NOTHING
@@ -15,123 +14,147 @@ from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import Inbound, RunOptions
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Receipt
-from agent_core.errors import NotFound
+from agent_core.errors import InvalidInput, NotFound
 from agent_core.ids import new_id
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
-from agent_core.runtime.roster import Roster
+from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.roster import Prototype, Roster
+from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import CachedSession, SessionCache
-from agent_core.store.log import RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
 from agent_core.store.work.runs import Finish
-from agent_core.store.work.sessions import Opening, SessionRef
+from agent_core.store.work.sessions import FIRST_SEQS, Opening, SessionRef, StaleAgent
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A run that started as its message came in; *move* is what was announced already."""
+class _Prepared:
+    """A message for one transaction; *agent* is the run's own, *move* what *intake* announces if the run starts."""
 
-    run: RunRef
+    intake: Intake
     agent: Agent
-    home: CachedSession
-    state: RunState
-    move: Move | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How an opening reaches those who drive.
-
-    *place* keeps room for a run, *begin* drives one here, *interrupt* stops one wherever it is driven, and *ring* asks
-    for somebody to start one.
-    """
-
-    place: Callable[[], AbstractContextManager[bool]]
-    begin: Callable[[Opened], None]
-    interrupt: Callable[[int], object]
-    ring: Callable[[int], None]
+    move: Move
 
 
 class Openings:
     """Opens sessions and runs."""
 
     def __init__(
-        self, store: Store, cache: SessionCache, roster: Roster, finish: Finish, backlog: Backlog, reach: Reach
+        self,
+        store: Store,
+        cache: SessionCache,
+        roster: Roster,
+        segments: Segments,
+        finish: Finish,
+        backlog: Backlog,
+        dispatcher: Dispatcher,
     ) -> None:
-        self._store, self._cache, self._roster, self._finish = store, cache, roster, finish
-        self._backlog, self._reach = backlog, reach
+        self._store, self._cache, self._roster, self._segments = store, cache, roster, segments
+        self._finish, self._backlog, self._dispatcher = finish, backlog, dispatcher
 
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
-        """Open a session, or return the one at *address*; raises `NotFound`."""
-        stored = await self._roster.find(agent)
-        snapshot = await self._roster.base(stored.object)
-        wanted = Opening(
-            agent=stored.key,
-            agent_id=stored.object.id,
-            agent_version=stored.object.version,
-            snapshot=snapshot.hash,
+        """Open a session, or return the one at *address*; raises `NotFound`, `InvalidInput`."""
+        while True:
+            found = await self._roster.prototype(agent)
+            opening = self._opening(found, actor, metadata, address)
+            try:
+                opened = await self._store.open_session(opening, found.agent.snapshot)
+            except StaleAgent:
+                self._roster.forget(agent)
+                continue
+            if opened.facts:
+                cached = self._cache.new(opened.ref, found.agent, actor, self._cache.window(found.agent))
+                cached.window.apply(opened.facts)
+            return opened.ref
+
+    async def receive(self, cached: CachedSession, inbound: Inbound, owner: str | None = None) -> Receipt:
+        """Receive *inbound* in a session; its run begins here if it starts at once.
+
+        *owner* is the agent whose session it must be, if that is in question.
+        """
+        with self._dispatcher.reserve() as has_room:
+            window = cached.window
+            prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_room=has_room)
+            wanted = msgspec.structs.replace(prepared.intake, agent=owner) if owner else prepared.intake
+            try:
+                received = await self._store.receive(cached.ref.id, wanted, self._finish)
+            except NotFound:
+                self._cache.forget(cached.ref.id)  # another process deleted it
+                raise
+            return self._received(cached, prepared, received)
+
+    async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
+        """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
+
+        Raises `NotFound`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
+        """
+        try:
+            while True:
+                found = await self._roster.prototype(agent)
+                try:
+                    return await self._receive_first(found, inbound)
+                except StaleAgent:
+                    self._roster.forget(agent)
+        except InvalidInput:
+            if known := await self.seen(agent, inbound):  # it was valid when the key was first used
+                return known
+            raise
+
+    async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
+        metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
+        opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
+        with self._dispatcher.reserve() as has_room:
+            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
+            received = await self._store.receive_first(opening, found.agent.snapshot, prepared.intake)
+            if received.opened is None:
+                return received.receipt
+            cached = self._cache.new(received.opened, found.agent, inbound.actor, window)
+            return self._received(cached, prepared, received)
+
+    async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
+        """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
+        if inbound.key is None:
+            return None
+        return await self._store.read(
+            lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
+        )
+
+    def _opening(self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None) -> Opening:
+        return Opening(
+            agent=found.key,
+            agent_id=found.agent.id,
+            agent_version=found.agent.version,
+            snapshot=found.agent.snapshot.hash,
             actor=actor,
             metadata=metadata,
             address=address,
             now=self._store.clock.now(),
         )
-        ref, facts = await self._store.open_session(wanted, snapshot)
-        if facts:
-            built = await self._roster.agent(
-                wanted.agent_id, wanted.agent_version, stored.object.definition, snapshot, NOTHING
-            )
-            self._cache.new(ref, built, actor).window.apply(facts)
-        return ref
 
-    async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
-        """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
-        return await self._store.read(
-            lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
-        )
-
-    async def receive(self, home: CachedSession, inbound: Inbound, owner: str | None = None) -> Receipt:
-        """Receive *inbound* in *home*'s session; its run begins here if it starts at once.
-
-        *owner* is the agent whose session it must be, if that is in question.
-        """
-        if inbound.controls != NOTHING:
-            self._roster.check_controls(inbound.controls, home.agent.tools)
-        with self._reach.place() as has_room:
-            agent = self._agent(home, inbound)
-            prepared, move = self._prepare(home, agent, inbound, has_room=has_room)
-            prepared = msgspec.structs.replace(prepared, agent=owner) if owner else prepared
-
-            def committed(done: Received) -> None:
-                if done.started is not None:
-                    facts = [*done.missed, *done.facts]
-                    home.window.apply(facts)
-                    state = RunState(done.started.id).apply(*facts)
-                    self._reach.begin(Opened(done.started, agent, home, state, move if done.said else None))
-                self._tell(done)
-
-            try:
-                received = await self._store.receive(home.ref.id, prepared, self._finish, committed)
-            except NotFound:
-                self._cache.forget(home.ref.id)  # another process deleted it
-                raise
-        return received.receipt
-
-    def _tell(self, done: Received) -> None:
-        """Pass on what a message asks of others."""
-        if done.started is None and any(fact.type == e.RunQueued.type for fact in done.facts):
+    def _received(self, cached: CachedSession, prepared: _Prepared, done: Received) -> Receipt:
+        """Begin the run that started, and dispatch what else a message led to."""
+        if done.started is not None:
+            facts = [*done.missed, *done.facts]
+            cached.window.apply(facts)
+            state = RunState(done.started.id).apply(*facts)
+            move = prepared.move if done.said else None
+            segment = self._segments.opened(done.started, prepared.agent, cached, state, move)
+            self._dispatcher.begin(done.started, segment)
+        elif any(fact.type == e.RunQueued.type for fact in done.facts):
             self._backlog.note()
-        if done.freed is not None:
-            self._reach.ring(done.freed)
+        self._dispatcher.capacity_freed(done.freed)
         if done.interrupted is not None:
-            self._reach.interrupt(done.interrupted.key)
+            self._dispatcher.interrupt(done.interrupted.key)
+        return done.receipt
 
-    def _agent(self, home: CachedSession, inbound: Inbound) -> Agent:
-        """Return the agent with what the run brings of its own."""
-        own = home.agent
+    def _agent(self, own: Agent, inbound: Inbound) -> Agent:
+        """Return the session's *own* agent with what the run brings of its own; raises `InvalidInput`."""
+        if inbound.controls != NOTHING:
+            self._roster.check_controls(inbound.controls, own.tools)
         model = inbound.controls.model
         if inbound.instructions is None and model is None:
             return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
@@ -142,9 +165,10 @@ class Openings:
         )
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _prepare(self, home: CachedSession, agent: Agent, inbound: Inbound, *, has_room: bool) -> tuple[Intake, Move]:
+    def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_room: bool) -> _Prepared:
+        """Prepare *inbound* for a session of the agent *own* whose newest fact is *after*; raises `InvalidInput`."""
+        agent = self._agent(own, inbound)
         options = RunOptions(inbound.controls) if inbound.controls != NOTHING else None
-        owner = self._store.worker if has_room else None
         prepared = Intake(
             inbound=inbound,
             agent=None,
@@ -152,12 +176,12 @@ class Openings:
             message=new_id("msg"),
             history=tuple(new_id("msg") for _ in inbound.history),
             snapshot=agent.snapshot,
-            new_prefix=agent.snapshot.hash != home.agent.snapshot.hash,
+            new_prefix=agent.snapshot.hash != own.snapshot.hash,
             options=msgspec.json.encode(options) if options else None,
-            owner=owner,
-            after=home.window.seq,
+            owner=self._dispatcher.worker if has_room else None,
+            after=after,
             step=(),
-            freezes=agent.snapshot.hash != home.window.snapshot,
+            freezes=agent.snapshot.hash != window.snapshot,
             now=self._store.clock.now(),
             refusal=self._backlog.refusal,
         )
@@ -165,7 +189,7 @@ class Openings:
         if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
-        state = state.seeing(size=len(home.window.entries), border=home.window.border)
+        state = state.with_window(size=len(window.entries), border=window.border)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
-        return msgspec.structs.replace(prepared, step=step), move
+        return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)

@@ -13,7 +13,9 @@ from agent_core.domain.control_checks import check
 from agent_core.domain.controls import Controls, Defaults, Override, StepRule
 from agent_core.domain.messages import Text, clean
 from agent_core.errors import InvalidInput
-from agent_core.loop.state import Call, replay
+from agent_core.loop.state import replay
+from agent_core.loop.waiting import CallState
+from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.store import log
@@ -25,7 +27,7 @@ MAX_OUTPUTS = 100
 
 
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a client call: its *output*, text or any JSON, or an *error* that the model is told."""
+    """The result of a client call: its *output*, text or any JSON, or an *error* for the model."""
 
     call: str
     output: Any = None
@@ -33,10 +35,10 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What whoever resumes a run changes of what it may do.
+    """Changes to the controls of a run that is resumed.
 
     *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all that come. The
-    *tool_context*, in the place of the one that the run brought, is handed to its tools and shown to nobody.
+    *tool_context* replaces the run's own; it is passed to the tools and never shown.
     """
 
     next: Override | None = None
@@ -56,7 +58,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> Sequence[e.FactBody]:
-        """What the log tells of them."""
+        """The facts that record them."""
         defaults = self.defaults
         if self.rules is not None:
             defaults = replace(defaults or Defaults(), step_rules=self.rules)
@@ -72,11 +74,11 @@ NO_CHANGES = Changes()
 class Outputs:
     """Takes outputs in."""
 
-    def __init__(self, store: Store, cache: SessionCache, segments: Segments) -> None:
-        self._store, self._cache, self._segments = store, cache, segments
+    def __init__(self, store: Store, cache: SessionCache, segments: Segments, dispatcher: Dispatcher) -> None:
+        self._store, self._cache, self._segments, self._dispatcher = store, cache, segments, dispatcher
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> None:
-        """Let the calls of *run* end with *outputs*, all of them or none; see `Core.submit`."""
+        """Complete calls of *run* with *outputs*, all of them or none; see `Core.submit`."""
         if not 1 <= len(outputs) <= MAX_OUTPUTS:
             raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
         ref, calls = await self._store.read(lambda connection: _calls(connection, run))
@@ -84,12 +86,14 @@ class Outputs:
         agent = await self._segments.agent_of(ref, await self._cache.get(ref.session_id))
         changes = changes or NO_CHANGES
         changes.check(agent.tools)
-        known = all(given.call in open_calls for given in outputs)  # else nothing is kept: the transaction says why
+        known = all(given.call in open_calls for given in outputs)  # else nothing is written: the transaction raises
         asked = (self._end(ref, agent, open_calls[given.call] if known else None, given) for given in outputs)
         ends = await asyncio.gather(*asked)
-        await self._store.submit(run, ends, changes.facts, changes.tool_context)
+        done = await self._store.submit(run, ends, changes.facts, changes.tool_context)
+        if done.run is not None:
+            self._dispatcher.dispatch(done.run)
 
-    async def _end(self, run: RunRef, agent: Agent, call: Call | None, given: ToolOutput) -> Sequence[e.FactBody]:
+    async def _end(self, run: RunRef, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
         parts = (Text(_text(given)),)
         outcome = "done" if given.error is None else "failed"
         if call is None:  # the transaction says what is wrong with it
@@ -97,10 +101,10 @@ class Outputs:
         return await self._segments.calls(run, agent).result(agent.tools[call.name], call, outcome, parts)
 
 
-def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[Call]]:
+def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[CallState]]:
     ref, _ = runs.find(connection, run)
     place = Place(ref.session, ref.session_id)
-    return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).calls
+    return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).waiting.calls
 
 
 def _text(given: ToolOutput) -> str:

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_core.context.snapshot import freeze
-from agent_core.domain import places
-from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec
+from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec, gathered, spread
+from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
-from agent_core.domain.controls import ABLE, Abilities
+from agent_core.domain.controls import ABLE, NOTHING, Abilities
 from agent_core.domain.hooks import Hook, chain
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.schemas import schema_problem
@@ -35,6 +35,15 @@ MAX_RUNS = 1_000_000
 RESERVED = "agent_"
 """Ids begin with it: an agent that is named like another's id would be found in its place."""
 MAX_INSTRUCTIONS = 200_000
+MAX_PROTOTYPES = 256
+"""Agents that are kept in memory for new sessions."""
+
+
+class Prototype(NamedTuple):
+    """An agent as a new session uses it; *key* is its row's."""
+
+    key: int
+    agent: Agent
 
 
 class Roster:
@@ -47,22 +56,25 @@ class Roster:
         providers: Mapping[str, Provider],
         default_model: str,
         secrets: Secrets | None = None,
+        channels: Sequence[ChannelPort] = (),
         *,
         has_sources: bool = False,
     ) -> None:
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
         self._has_sources = has_sources
+        self._channels = Channels(channels)
+        self._prototypes: dict[str, Prototype] = {}
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
         after = cursor_key(cursor) or 0
         found = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
-        return replace(found, items=tuple(map(_shown, found.items)))
+        return replace(found, items=tuple(map(self._shown, found.items)))
 
     async def get(self, name: str) -> AgentObject:
         """Return the agent with this id or name; raises `NotFound`."""
-        return _shown((await self.find(name)).object)
+        return self._shown((await self.find(name)).object)
 
     async def find(self, name: str) -> StoredAgent:
         """Return the agent as it is kept, its secrets sealed; raises `NotFound`."""
@@ -72,7 +84,11 @@ class Roster:
         """Store a new agent; raises `InvalidInput`."""
         known = await self._toolset.tools(Scope())
         now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
-        return _shown(await self._store.write(lambda connection: catalog.create(connection, sealed, now=now)))
+        return self._shown(
+            await self._store.write(
+                lambda connection: catalog.create(connection, sealed, channels=self._channels, now=now)
+            )
+        )
 
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
         """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
@@ -88,9 +104,9 @@ class Roster:
             agent = catalog.editable(catalog.find(connection, name))
             # Whoever came in between is built upon; what was looked at is not what this would be then.
             wanted = sealed if agent == seen else self._changed(agent, changes, known)
-            return catalog.update_definition(connection, agent, wanted, now=now)
+            return catalog.update_definition(connection, agent, wanted, channels=self._channels, now=now)
 
-        return _shown(await self._store.write(work))
+        return self._shown(await self._store.write(work))
 
     async def delete(self, name: str) -> None:
         """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
@@ -102,7 +118,9 @@ class Roster:
         """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
         known = await self._toolset.tools(Scope())
         now, sealed = self._clock.now(), [self._sealed(definition, known) for definition in definitions]
-        await self._store.write(lambda connection: catalog.sync_files(connection, sealed, now=now))
+        await self._store.write(
+            lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
+        )
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
@@ -134,7 +152,7 @@ class Roster:
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         _check_tools(definition, known)
-        check_hooks(definition.hooks)
+        check_hooks(definition.hooks, self._channels)
         check_matchers(definition)
         if definition.model is not None:
             self._check_model("model", definition.model)
@@ -148,7 +166,6 @@ class Roster:
         self.check_controls(
             definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
         )
-        places.check(definition.slack)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
         """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
@@ -156,10 +173,29 @@ class Roster:
             self._check_model("controls.model", controls.model)
         check(controls, tools)
 
+    async def prototype(self, name: str) -> Prototype:
+        """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
+
+        It may be out of date, which the transaction that opens the session finds out (`StaleAgent`): then `forget` it.
+        """
+        known = self._prototypes.get(name)
+        if known is None:
+            stored = await self.find(name)
+            found = stored.object
+            agent = await self.agent(found.id, found.version, found.definition, await self.base(found), NOTHING)
+            known = Prototype(stored.key, agent)
+            if len(self._prototypes) >= MAX_PROTOTYPES:
+                self._prototypes.clear()
+            self._prototypes[name] = known
+        return known
+
+    def forget(self, name: str) -> None:
+        """Read the agent with this id or name from the database when it is next asked for."""
+        self._prototypes.pop(name, None)
+
     async def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
-        definition = agent.definition
-        known = await self._toolset.tools(Scope(agent.id))
+        definition, known = agent.definition, await self._toolset.tools(Scope(agent.id))
         for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
@@ -193,9 +229,12 @@ class Roster:
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
         """Return *agent* with *changes*, once checked, as it is kept."""
-        merged = _merged(msgspec.to_builtins(agent.object.definition), changes)
+        stored = self._channels.known(agent.object.definition)
+        # `channels` says all of them; the settings of one channel, beside the fields, change that one.
+        base = replace(stored, channels={}) if "channels" in changes else stored
+        merged = _merged(spread(base), changes)
         try:
-            wanted = msgspec.convert(merged, Definition)
+            wanted = msgspec.convert(gathered(merged), Definition)
         except msgspec.ValidationError as error:
             raise InvalidInput("agent", str(error)) from error
         return self._sealed(wanted, known, agent.object.definition.hooks)
@@ -204,12 +243,18 @@ class Roster:
         """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
         self.check(wanted, known)
+        wanted = self._channels.checked(wanted)
         check_secrets(wanted.hooks, kept)
         if all(hook.type != "http" for hook in wanted.hooks):
             return wanted
         if self._secrets is None:
             raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
         return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
+
+    def _shown(self, agent: AgentObject) -> AgentObject:
+        """Return *agent* without its secrets and without settings of channels that this process does not know."""
+        known = self._channels.known(agent.definition)
+        return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
 
     def _able(self, model: str) -> Abilities:
         provider = self._providers.get(model.partition(":")[0])
@@ -267,13 +312,6 @@ def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> No
     if fault := schema_problem(tool.parameters):
         fault = fault.within(f"{path}.parameters")
         raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
-
-
-def _shown(agent: AgentObject) -> AgentObject:
-    """Return *agent* without its secrets."""
-    if not agent.definition.hooks:
-        return agent
-    return replace(agent, definition=replace(agent.definition, hooks=sealing.masked(agent.definition.hooks)))
 
 
 def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:

@@ -10,26 +10,53 @@ from agent_core.context.source import ContextSource
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import ABLE, Abilities
+from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import RunOptions
 from agent_core.engine.base import Segment
 from agent_core.engine.interrupt import Interrupt
 from agent_core.errors import LostRun, NotFound
 from agent_core.hooks.chain import Hooks, Resolver
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Move
 from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls
+from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
-from agent_core.store.log import RunRef
+from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
+
+
+class DriverLog:
+    """The log as drivers write to it: an end starts the session's next run here if there is room, or dispatches it."""
+
+    def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
+        self._store, self._dispatcher = store, dispatcher
+        self.show = store.show
+        """Show a live event, see `Store.show`; text comes by the thousand."""
+
+    async def append(
+        self,
+        run: RunRef,
+        record: Sequence[FactBody],
+        announcement: Sequence[FactBody],
+        *,
+        after: int,
+        left: CarryOver = NO_CARRY_OVER,
+    ) -> Appended:
+        """Append for the driver of *run*, see `Store.append`; raises `LostRun`, `NewerRun`."""
+        owner = self._dispatcher.owner
+        appended = await self._store.append(run, record, announcement, after=after, left=left, owner=owner)
+        self._dispatcher.capacity_freed(appended.freed)
+        return appended
 
 
 class Segments:
@@ -43,21 +70,24 @@ class Segments:
         providers: Mapping[str, Provider],
         toolset: Toolset,
         resolvers: Resolver,
+        dispatcher: Dispatcher,
         context_sources: Sequence[ContextSource] = (),
     ) -> None:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
-        self._providers, self._toolset = providers, toolset
+        self._providers, self._toolset, self._dispatcher = providers, toolset, dispatcher
         self._sources = Sources(store, context_sources)
-        self.pressure = Pressure(store.tally.late.note)
+        self._log = DriverLog(store, dispatcher)
+        self.pressure = Pressure(store.tally.late.observe)
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
-        now, worker = self._store.clock.now(), self._store.worker
+        now, worker = self._store.clock.now(), self._dispatcher.worker
         return await self._store.read(
             lambda connection: due.due(connection, now, owner=worker, patience=patience, most=most)
         )
 
     async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
-        return (await self._store.resume(run, cause, patience=patience, epoch=epoch)).started
+        owner = self._dispatcher.worker
+        return (await self._store.resume(run, cause, owner=owner, patience=patience, epoch=epoch)).started
 
     def call(self, run: int) -> None:
         if self._store.bus is not None:
@@ -77,27 +107,28 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                home = await self._cache.get(run.session_id)
-                agent = await self.agent_of(run, home)
-                state = await self._cache.state_of(home, run)
-                self._store.tally.taken_up(run.id, state.model)
-                return await self.driver(run, agent, home, state, interrupt).drive()
+                cached = await self._cache.get(run.session_id)
+                agent = await self.agent_of(run, cached)
+                state = await self._cache.state_of(cached, run)
+                tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
+                self._store.tally.resumed_run(run.id, state.step.model, tools)
+                return await self.driver(run, agent, cached, state, interrupt).drive()
 
         return drive
 
-    def opened(self, run: RunRef, agent: Agent, home: CachedSession, state: RunState, move: Move | None) -> Segment:
+    def opened(self, run: RunRef, agent: Agent, cached: CachedSession, state: RunState, move: Move | None) -> Segment:
         """Drive a run that was just opened; *move* is announced in the log already."""
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                return await self.driver(run, agent, home, state, interrupt).drive(move)
+                return await self.driver(run, agent, cached, state, interrupt).drive(move)
 
         return drive
 
     @contextmanager
     def _held(self, run: RunRef) -> Generator[None]:
-        """Have every line that this task logs name what it is about, and nothing kept of it that nobody drives here."""
-        bind_contextvars(run=run.id, session=run.session_id, worker=self._store.worker)
+        """Bind the run to the log lines of this task, and release it at the end."""
+        bind_contextvars(run=run.id, session=run.session_id, worker=self._dispatcher.worker)
         try:
             yield
         except LostRun:
@@ -117,10 +148,10 @@ class Segments:
         desk = RunDesk(self._store, run)
         return Hooks(agent, session=run.session_id, run=run.id, resolvers=self._resolvers, desk=desk)
 
-    def driver(self, run: RunRef, agent: Agent, home: CachedSession, state: RunState, interrupt: Interrupt) -> Driver:
+    def driver(self, run: RunRef, agent: Agent, cached: CachedSession, state: RunState, interrupt: Interrupt) -> Driver:
         calls = self.calls(run, agent)
         ports = Ports(
-            log=self._store,
+            log=self._log,
             provider_for=lambda model: provider_for(self._providers, model),
             calls=calls,
             hooks=calls.hooks,
@@ -129,7 +160,7 @@ class Segments:
             pressure=self.pressure,
             sources=self._sources,
         )
-        return Driver(run, agent, state=state, window=home.window, ports=ports, interrupt=interrupt)
+        return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 
     async def _file(self, name: str) -> bytes | None:
         try:
@@ -137,13 +168,13 @@ class Segments:
         except NotFound:
             return None
 
-    async def agent_of(self, run: RunRef, home: CachedSession) -> Agent:
+    async def agent_of(self, run: RunRef, cached: CachedSession) -> Agent:
         """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
-        if run.options is None and run.snapshot == home.agent.snapshot.hash:
-            return home.agent
+        if run.options is None and run.snapshot == cached.agent.snapshot.hash:
+            return cached.agent
         options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
         snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
-        own = home.agent
+        own = cached.agent
         return await self._roster.agent(own.id, own.version, own.definition, snapshot, options.controls)
 
 
@@ -154,7 +185,7 @@ def provider_for(providers: Mapping[str, Provider], model: str) -> Provider:
 
 
 class _Missing:
-    """Stands for a provider that an old session names and this process does not have."""
+    """A provider that an old session names and this process does not have: every call fails."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Homes: the sessions that are in memory, each with its agent and its window, so that a step need not read its log."""
+"""The session cache: sessions in memory, each with its agent and window, so that a step need not read its log."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -38,42 +38,48 @@ class SessionCache:
 
     async def get(self, session: str) -> CachedSession:
         """Return the session, loaded when it is not here; raises `NotFound`."""
-        home = self._cache.get(session)
-        if home is None:
+        cached = self._cache.get(session)
+        if cached is None:
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
-            home = self.keep(await self._built(loaded))
+            cached = self.keep(await self._built(loaded))
         self._cache.move_to_end(session)
-        return home
+        return cached
 
     def peek(self, session: str) -> CachedSession | None:
         """Return the session if it is in memory."""
         return self._cache.get(session)
 
-    def keep(self, home: CachedSession) -> CachedSession:
-        self._cache[home.ref.id] = home
+    def keep(self, cached: CachedSession) -> CachedSession:
+        """Cache a session; the least recently used one may go."""
+        self._cache[cached.ref.id] = cached
         if len(self._cache) > MAX_SESSIONS:
             self._cache.popitem(last=False)
-        return home
+        return cached
 
-    def new(self, ref: SessionRef, agent: Agent, opener: Actor) -> CachedSession:
-        """Keep a session that *opener* has just opened."""
-        return self.keep(CachedSession(ref, agent, Window(self._encode_for(agent.snapshot.model)), opener))
+    def window(self, agent: Agent) -> Window:
+        """Return the window of a session that *agent* is opened with: empty, its prompt prefix frozen."""
+        return Window(self._encode_for(agent.snapshot.model), prefix=agent.snapshot.hash)
+
+    def new(self, ref: SessionRef, agent: Agent, opener: Actor, window: Window) -> CachedSession:
+        """Cache a session that *opener* has just opened."""
+        return self.keep(CachedSession(ref, agent, window, opener))
 
     def forget(self, session: str) -> None:
+        """Remove a session from the cache, if it is there."""
         self._cache.pop(session, None)
 
-    async def state_of(self, home: CachedSession, run: RunRef) -> RunState:
-        """Return *run*'s state, the home's window brought up to the same fact."""
-        place, seen = Place(run.session, run.session_id), home.window.seq
+    async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
+        """Return *run*'s state; the session's window is brought up to the same fact."""
+        place, seen = Place(run.session, run.session_id), cached.window.seq
         own, missed = await self._store.read(
             lambda connection: (
                 log.facts_of_run(connection, place, run.id, run.first_seq, None),
                 log.facts_between(connection, place, seen),
             )
         )
-        home.window.apply(log.known(missed, seen))
-        state = replay(run.id, [fact for fact in own if fact.seq <= home.window.seq])
-        return state.at(home.window.seq)
+        cached.window.apply(log.known(missed, seen))
+        state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
+        return state.at(cached.window.seq)
 
     async def _built(self, loaded: Loaded) -> CachedSession:
         ref, snapshot = loaded.session, loaded.snapshot

@@ -1,7 +1,7 @@
 """The database port: a transaction is a plain function of a sync `Connection`."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from sqlalchemy import Connection
 
@@ -11,12 +11,13 @@ T = TypeVar("T")
 class Database(Protocol):
     """Run transactions."""
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         """Run *work* in one transaction and return its result once it is committed.
 
-        *then* is called with the result on the event loop, before any awaiting task goes on, and also when that task
-        was cancelled meanwhile; in commit order mostly: news of a commit may overtake that of an earlier one. An
-        exception of *work* undoes the transaction and is raised.
+        *committed* is called with the result on the event loop, before any awaiting task goes on, and also when that
+        task was cancelled meanwhile: what is published there is published once per commit. The order is that of the
+        commits where one writer has them all (SQLite); elsewhere one may overtake another, which readers repair by seq.
+        An exception of *work* rolls the transaction back and is raised.
         """
         ...
 
@@ -25,7 +26,17 @@ class Database(Protocol):
         ...
 
     async def peek(self, work: Callable[[Connection], T]) -> T:
-        """Do the same for *work* that reads a few rows by key: where that is quicker, without a way to a thread."""
+        """Do the same for *work* that reads a few rows by key; where that is faster, on the event loop's thread."""
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Pooled(Protocol):
+    """A database that counts the transactions that run, and those that wait for a connection."""
+
+    @property
+    def in_use(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...

@@ -1,4 +1,4 @@
-"""The hub: what is happening now, passed on within one process; facts after their commit, live events as they come."""
+"""The hub: publishes within one process; facts after their commit, live events as they come."""
 
 import asyncio
 from collections import defaultdict
@@ -8,14 +8,14 @@ from agent_core.domain import events as e
 from agent_core.domain.events import Event, Fact, Live
 
 MOST_HELD = 4_096
-"""Events that are held for a reader who does not take them: over a minute of text at the pace of a fast model."""
+"""Events that are buffered for a slow reader: over a minute of text at the pace of a fast model."""
 
 
 class Subscriber:
     """One reader of a session: what came since it last looked, and a future to wait on.
 
-    It holds a bounded number of events. When more come before the reader looks it drops them all and is `behind`,
-    holding nothing until the reader begins to read anew.
+    It buffers a bounded number of events. On overflow it drops them all and is `behind`, buffering nothing until the
+    reader calls `begin` and reads the log again.
     """
 
     __slots__ = ("_waiter", "behind", "events", "over")
@@ -26,7 +26,7 @@ class Subscriber:
         self._waiter: asyncio.Future[None] | None = None
 
     def begin(self) -> None:
-        """Hold what comes from here on."""
+        """Buffer what comes from here on."""
         self.events, self.behind = [], False
 
     def push(self, event: Event) -> None:
@@ -38,7 +38,7 @@ class Subscriber:
         self._wake()
 
     def end(self) -> None:
-        """Say that nothing more will come."""
+        """End the subscription: nothing more will come."""
         self.over = True
         self._wake()
 
@@ -51,7 +51,7 @@ class Subscriber:
         return taken
 
     async def wait(self) -> None:
-        """Return once there is something to take, or to read anew, or nothing more will come."""
+        """Return once there is something to take, the buffer overflowed, or the subscription ended."""
         if not self.events and not self.behind and not self.over:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -63,27 +63,27 @@ class Subscriber:
 class _OpenMessage:
     """The text so far of a message that a model is writing."""
 
-    __slots__ = ("parts", "started", "tell")
+    __slots__ = ("first_text", "parts", "started")
 
-    def __init__(self, started: Fact, tell: Callable[[str | None], None] | None) -> None:
-        self.started, self.tell = started, tell
+    def __init__(self, started: Fact, first_text: Callable[[str | None], None] | None) -> None:
+        self.started, self.first_text = started, first_text
         self.parts: dict[int, tuple[type[e.Delta], list[str], e.Delta]] = {}
 
     def add(self, delta: e.Delta) -> None:
         known = self.parts.get(delta.part)
         if known is None:
             self.parts[delta.part] = (type(delta), [delta.text], delta)
-            if self.tell is not None and isinstance(delta, e.TextDelta):
-                self.tell(self.started.run)
+            if self.first_text is not None and isinstance(delta, e.TextDelta):
+                self.first_text(self.started.run)
         else:
             known[1].append(delta.text)
 
 
 class Hub:
-    """Subscribers per session, and its open messages; *tell* hears the name of a run whose message gets its text."""
+    """Subscribers and open messages per session; *first_text* is called with a run whose message gets its first."""
 
-    def __init__(self, tell: Callable[[str | None], None] | None = None) -> None:
-        self._tell = tell
+    def __init__(self, first_text: Callable[[str | None], None] | None = None) -> None:
+        self._first_text = first_text
         self._readers: dict[str, set[Subscriber]] = defaultdict(set)
         self._open: dict[str, dict[str, _OpenMessage]] = defaultdict(dict)
 
@@ -106,14 +106,14 @@ class Hub:
             reader.end()
 
     def publish(self, facts: Iterable[Fact]) -> None:
-        """Pass on *facts*, just committed, in order."""
+        """Publish *facts*, just committed, in order."""
         for fact in facts:
             self.note(fact)
             for reader in self._readers.get(fact.session, ()):
                 reader.push(fact)
 
     def show(self, event: Live) -> None:
-        """Pass on a live event; the text of an open message is kept for readers who join."""
+        """Publish a live event; the text of an open message is kept for readers who join."""
         body = event.body
         if isinstance(body, (e.TextDelta, e.ReasoningDelta)):
             message = self._open.get(event.session, {}).get(body.message)
@@ -140,11 +140,11 @@ class Hub:
         return shown
 
     def note(self, fact: Fact) -> None:
-        """Open a message with its step, close it with its end or a resume of its run; no reader hears of it."""
+        """Open a message with its step, close it with its end or a resume of its run; no reader gets it."""
         if fact.type == e.StepStarted.type:
             body = fact.body
             assert isinstance(body, e.StepStarted)
-            self._open[fact.session][body.message] = _OpenMessage(fact, self._tell)
+            self._open[fact.session][body.message] = _OpenMessage(fact, self._first_text)
         elif fact.type == e.MessageCompleted.type:
             body = fact.body
             assert isinstance(body, e.MessageCompleted)
@@ -153,13 +153,13 @@ class Hub:
             self.release(fact.session, fact.run, before=fact.seq)
 
     def release(self, session: str, run: str | None, *, before: int | None = None) -> None:
-        """Forget what is open of a run, that of steps *before* a seq: whoever drives it next begins anew."""
+        """Close a run's open messages, those of steps *before* a seq: its next driver repeats the step."""
         for name, message in list(self._open.get(session, {}).items()):
             if message.started.run == run and (before is None or message.started.seq < before):
                 self.close(session, name)
 
     def close(self, session: str, message: str) -> None:
-        """Forget an open message: it is complete, or nobody here follows it any more."""
+        """Close an open message: it is complete, or has no reader here any more."""
         open_here = self._open.get(session)
         if open_here is not None:
             open_here.pop(message, None)

@@ -26,7 +26,7 @@ PARENT = RUN.alias("parent_run")
 
 
 class RunRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What names a run to the log: keys, public ids, and the epoch of whoever holds it."""
+    """What names a run to the log: keys, public ids, and the epoch of its driver."""
 
     key: int
     id: str
@@ -150,7 +150,7 @@ def append(
     after: int,
     now: int,
 ) -> Appended:
-    """Write what happened; and what was decided, unless behind *after* lies a fact of this run that the decider missed.
+    """Write what happened; and what was decided, unless a fact of this run after *after* was not seen by the decider.
 
     *run*'s driver is the only writer of its facts but for those from outside (a message, a correction, a decision, a
     tool output, a cancel, a timeout, a child's end), and it has seen all of its own; so any other is news.
@@ -210,6 +210,8 @@ def write(
 
 def facts_between(connection: Connection, place: Place, after: int, before: int = MAX_SEQ) -> list[Fact]:
     """Return the facts of a session with `after < seq < before`, oldest first."""
+    if before <= after + 1:
+        return []
     return _facts(place, _BETWEEN.run(connection, b_session=place.key, b_after=after, b_before=before))
 
 
@@ -219,7 +221,7 @@ def is_whole(facts: Sequence[Fact], after: int, before: int) -> bool:
 
 
 def known(facts: Sequence[Fact], after: int) -> list[Fact]:
-    """Return those of *facts*, all of a session behind *after*, that lie before the first one unknown here."""
+    """Return those of *facts*, all of a session after *after*, that precede the first one of an unknown type."""
     return [fact for seq, fact in enumerate(facts, after + 1) if fact.seq == seq]
 
 

@@ -25,7 +25,7 @@ _READERS = 2
 @dataclass(slots=True)
 class _Job:
     work: Callable[[Connection], Any]
-    then: Callable[[Any], None] | None
+    committed: Callable[[Any], None] | None
     future: "asyncio.Future[Any]"
     result: Any = None
     error: BaseException | None = None
@@ -48,11 +48,11 @@ class SqliteDatabase:
         self._closed = False
         self._near: Connection | None = None
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         if self._closed:
             raise RuntimeError("The database is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._writes.put(_Job(work, then, future))
+        self._writes.put(_Job(work, committed, future))
         return await future
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -126,7 +126,7 @@ def _commit(connection: Connection, jobs: list[_Job]) -> None:
         for job in jobs:
             _run(connection, job, alone=len(jobs) == 1)
         bare(connection, "ROLLBACK" if len(jobs) == 1 and jobs[0].error else "COMMIT")
-    except BaseException as error:  # noqa: BLE001 - the waiting tasks must hear of it, whatever it is
+    except BaseException as error:  # noqa: BLE001 - raised in the waiting tasks, whatever it is
         if connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
             bare(connection, "ROLLBACK")
         for job in jobs:
@@ -148,10 +148,10 @@ def _run(connection: Connection, job: _Job, *, alone: bool) -> None:
 
 def _deliver(jobs: list[_Job]) -> None:
     for job in jobs:
-        if job.error is None and job.then is not None:
+        if job.error is None and job.committed is not None:
             try:
-                job.then(job.result)
-            except Exception as error:  # noqa: BLE001 - the task that asked hears of it; the others must be told of theirs
+                job.committed(job.result)
+            except Exception as error:  # noqa: BLE001 - raised in the task that asked; the others get their results
                 job.error = error
         if job.future.cancelled():
             continue

@@ -1,4 +1,4 @@
-"""Statements compiled once and run on the driver's own cursor: building SQL anew costs more than running it."""
+"""Statements compiled once and run on the driver's own cursor: building SQL again costs more than running it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -95,8 +95,8 @@ def bare(connection: Connection, sql: str) -> None:
 
 
 def _cursor(connection: Connection, sql: str, given: Any, *, many: bool) -> DBAPICursor:
-    """Return a cursor for *sql*, having told those who listen to the statements of this connection."""
+    """Return a cursor for *sql*, after notifying the listeners to this connection's statements."""
     cursor = connection.connection.cursor()
-    for tell in connection.dispatch.before_cursor_execute:
-        tell(connection, cursor, sql, given, None, many)
+    for notify in connection.dispatch.before_cursor_execute:
+        notify(connection, cursor, sql, given, None, many)
     return cursor

@@ -1,8 +1,8 @@
-"""Store: the one writer of the log, for the event loop. Facts reach the hub as they are committed."""
+"""Store: the one writer of the log, for the event loop. Facts are published as they are committed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -13,40 +13,50 @@ from agent_core.domain.events import Fact, FactBody, Live, LiveBody, RunCancelli
 from agent_core.domain.inbound import Context
 from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
-from agent_core.loop.state import NOTHING, Left
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.work import blobs, catalog, changes, deciding, intake, runs, sessions, stopping
+from agent_core.store.work import blobs, changes, deciding, intake, runs, sessions, stopping
 from agent_core.store.work.changes import Changed
 from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
 from agent_core.store.work.runs import Cancelled, Ended, Finish
-from agent_core.store.work.sessions import Opening, SessionRef
+from agent_core.store.work.sessions import OpenedSession, Opening
 from agent_core.store.work.stopping import Stopped
 from agent_core.tally import Tally
 
 T = TypeVar("T")
+C = TypeVar("C", bound="Committed")
+Listener = Callable[[Fact], None]
+
+
+class Committed(Protocol):
+    """What a transaction gives back: the *facts* that it wrote, to be published at its commit."""
+
+    @property
+    def facts(self) -> Sequence[Fact]: ...
 
 
 class Store:
-    """Everything that is kept, and everything that happens now."""
+    """Everything that is kept, and everything that happens now.
+
+    A method that writes returns what happened; facts are published as they are committed, before it returns. Starting a
+    run, or waking one, is the caller's.
+    """
 
     def __init__(
         self, database: Database, hub: Hub, clock: Clock, bus: Bus | None = None, tally: Tally | None = None
     ) -> None:
         self.database, self.hub, self.clock, self.bus = database, hub, clock, bus
         self.tally = tally or Tally(clock)
-        self.worker = ""
-        self.has_room: Callable[[], bool] = lambda: False
-        self._ring: Callable[[int], None] = lambda _: None
-        self.heard: dict[str, Callable[[Fact], None]] = {}
-        """Who is told of facts of a type that were committed here."""
+        self._listeners: dict[str, list[Listener]] = {}
 
-    def serve(self, worker: str, has_room: Callable[[], bool], ring: Callable[[int], None]) -> None:
-        """Let runs start in the name of *worker* while it has room; *ring* gets those that an end made room for."""
-        self.worker, self.has_room, self._ring = worker, has_room, ring
+    def subscribe(self, types: Iterable[type[FactBody]], callback: Listener) -> None:
+        """Call *callback* with each fact of these *types* that is committed in this process, after the readers."""
+        for kind in types:
+            self._listeners.setdefault(kind.type, []).append(callback)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self.database.read(work)
@@ -64,26 +74,21 @@ class Store:
         announcement: Sequence[FactBody],
         *,
         after: int,
-        left: Left = NOTHING,
+        left: CarryOver = NO_CARRY_OVER,
+        owner: str | None = None,
     ) -> Appended:
-        """Append for the driver of *run*, see `runs.append`; raises `LostRun`."""
-        now, owner = self.clock.now(), self.worker if self.has_room() else None
+        """Append for the driver of *run*, see `runs.append`; raises `LostRun`, `NewerRun`."""
+        now = self.clock.now()
 
         def work(connection: Connection) -> Appended:
             return runs.append(connection, run, record, announcement, after=after, now=now, left=left, owner=owner)
 
         began = perf_counter()
-        appended = await self.database.write(work, lambda done: self._tell(done.fresh, done.freed))
-        self.tally.appends.note(perf_counter() - began)
+        appended = await self.database.write(work, lambda done: self.publish(done.fresh))
+        self.tally.appends.observe(perf_counter() - began)
         if not appended.whole:
             raise NewerRun(run.id)
         return appended
-
-    def _tell(self, facts: Sequence[Fact], freed: int | None) -> None:
-        """Pass on *facts*, and have the run started that they made room for."""
-        self.publish(facts)
-        if freed is not None:
-            self._ring(freed)
 
     def show(self, run: RunRef, body: LiveBody) -> None:
         """Show a live event of *run*: no await, nothing kept."""
@@ -92,122 +97,105 @@ class Store:
             self.hub.show(event)
 
     def release(self, run: RunRef) -> None:
-        """Note that nobody here drives *run* any more, whatever became of it."""
+        """Note that this process no longer drives *run*."""
         if self.bus is not None:
             self.bus.release(run)
 
     def publish(self, facts: Sequence[Fact]) -> None:
-        """Pass on *facts*, just committed, to the readers here and at other processes."""
+        """Publish *facts*, just committed, to the readers and subscribers here and to other processes."""
         self.hub.publish(facts)
         for fact in facts:
-            if fact.type in self.heard:
-                self.heard[fact.type](fact)
+            for callback in self._listeners.get(fact.type, ()):
+                callback(fact)
         if self.bus is not None and facts:
             self.bus.facts(facts)
         self.tally.facts(facts)
 
-    def subscribe(self, session: str) -> Subscriber:
-        """Hear of what happens in *session*, here and at other processes; answered by one `unsubscribe`."""
+    def add_reader(self, session: str) -> Subscriber:
+        """Return a reader of what happens in *session*, here and at other processes; end it with `remove_reader`."""
         if self.bus is not None:
             self.bus.join(session)
         return self.hub.subscribe(session)
 
-    def unsubscribe(self, session: str, subscriber: Subscriber) -> None:
+    def remove_reader(self, session: str, subscriber: Subscriber) -> None:
         self.hub.unsubscribe(session, subscriber)
         if self.bus is not None:
             self.bus.leave(session)
 
     async def reach(self, session: str, seq: int) -> None:
-        """Return once the hub has heard of the facts up to *seq*, whoever wrote them; raises `Unavailable`."""
+        """Return once the hub has received the facts up to *seq*, from any process; raises `Unavailable`."""
         if self.bus is not None:
             await self.bus.reach(session, seq)
 
-    async def open_session(self, opening: Opening, snapshot: Snapshot) -> tuple[SessionRef, list[Fact]]:
-        """Open a session, or find the one at its address (no facts then)."""
+    async def open_session(self, opening: Opening, snapshot: Snapshot) -> OpenedSession:
+        """Open a session, or find the one at its address (no facts then); raises `StaleAgent`."""
+        return await self._write(lambda connection: sessions.open_or_find(connection, opening, snapshot))
 
-        def work(connection: Connection) -> tuple[SessionRef, list[Fact]]:
-            known = opening.address and sessions.by_address(connection, opening.address)
-            if known:
-                return sessions.find(connection, known), []
-            catalog.keep_snapshot(connection, snapshot)
-            return sessions.open_session(connection, opening)
+    async def receive(self, session: str, wanted: Intake, finish: Finish) -> Received:
+        """Take a message in, see `intake.receive`; the caller drives the run that it started."""
+        return await self._write(lambda connection: intake.receive(connection, session, wanted, finish))
 
-        return await self.database.write(work, lambda done: self.publish(done[1]))
+    async def receive_first(self, opening: Opening, snapshot: Snapshot, wanted: Intake) -> Received:
+        """Open a session with its first message, see `intake.receive_first`; the caller drives its run."""
+        return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted))
 
-    async def receive(self, session: str, wanted: Intake, finish: Finish, then: Callable[[Received], None]) -> Received:
-        """Take a message in, see `intake.receive`; *then* runs at the commit, before anybody else hears of it."""
-
-        def committed(done: Received) -> None:
-            then(done)
-            self.publish(done.facts)
-
-        return await self.database.write(
-            lambda connection: intake.receive(connection, session, wanted, finish), committed
+    async def resume(self, run: int, cause: str, *, owner: str, patience: int, epoch: int | None = None) -> Ended:
+        """Take a run for the worker *owner*, see `runs.resume`."""
+        now = self.clock.now()
+        return await self._write(
+            lambda connection: runs.resume(
+                connection, run, owner=owner, cause=cause, patience=patience, epoch=epoch, now=now
+            )
         )
 
-    async def resume(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> Ended:
-        """Take a run for this worker, see `runs.resume`."""
-        now, owner = self.clock.now(), self.worker
-
-        def work(connection: Connection) -> Ended:
-            return runs.resume(connection, run, owner=owner, cause=cause, patience=patience, epoch=epoch, now=now)
-
-        return await self.database.write(work, lambda done: self.publish(done.facts))
-
-    async def cancel(self, run: str, *, by: Actor, reason: str | None, finish: Finish) -> Cancelled:
-        now, owner = self.clock.now(), self.worker if self.has_room() else None
+    async def cancel(
+        self, run: str, *, by: Actor, reason: str | None, finish: Finish, owner: str | None = None
+    ) -> Cancelled:
+        """Cancel a run, see `runs.cancel`; raises `NotFound`."""
+        now, wish = self.clock.now(), RunCancelling(by=by, reason=reason)
 
         def work(connection: Connection) -> Cancelled:
-            found = runs.hold(connection, run)
-            return runs.cancel(
-                connection, *found, RunCancelling(by=by, reason=reason), finish=finish, owner=owner, now=now
-            )
+            held, status = runs.hold(connection, run)
+            return runs.cancel(connection, held, status, wish, finish=finish, owner=owner, now=now)
 
-        return await self.database.write(work, lambda done: self._tell(done.facts, done.freed))
+        return await self._write(work)
 
     async def stop(self, session: str, *, by: Actor, reason: str | None, finish: Finish) -> Stopped:
+        """Cancel what a session answers and all that waits, see `stopping.stop`; raises `NotFound`."""
         now = self.clock.now()
-
-        def work(connection: Connection) -> Stopped:
-            return stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now)
-
-        def committed(done: Stopped) -> None:
-            self.publish(done.facts)
-            for freed in done.freed:
-                self._ring(freed)
-
-        return await self.database.write(work, committed)
+        return await self._write(
+            lambda connection: stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now)
+        )
 
     async def correct(
         self, session: str, message: str, parts: tuple[Part, ...], *, key: str | None, order: int | None
     ) -> Changed:
+        """Correct a message, see `changes.correct`; raises `NotFound`."""
         now = self.clock.now()
-        return await self.database.write(
-            lambda connection: changes.correct(connection, session, message, parts, key=key, order=order, now=now),
-            self._changed,
+        return await self._write(
+            lambda connection: changes.correct(connection, session, message, parts, key=key, order=order, now=now)
         )
 
-    async def retract(self, session: str, message: str, *, by: Actor, key: str | None, finish: Finish) -> Changed:
-        now, owner = self.clock.now(), self.worker if self.has_room() else None
+    async def retract(
+        self, session: str, message: str, *, by: Actor, key: str | None, finish: Finish, owner: str | None = None
+    ) -> Changed:
+        """Delete a message, see `changes.retract`; raises `NotFound`."""
+        now = self.clock.now()
 
         def work(connection: Connection) -> Changed:
             return changes.retract(connection, session, message, by=by, key=key, finish=finish, owner=owner, now=now)
 
-        return await self.database.write(work, self._changed)
+        return await self._write(work)
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None) -> Changed:
+        """Add context for the next run, see `changes.add_context`; raises `NotFound`, `SessionClosed`."""
         now = self.clock.now()
-        return await self.database.write(
-            lambda connection: changes.add_context(connection, session, context, key=key, now=now), self._changed
-        )
+        return await self._write(lambda connection: changes.add_context(connection, session, context, key=key, now=now))
 
     async def decide(self, decision: Decision) -> Ruled:
         """Count a vote, see `deciding.decide`."""
         now = self.clock.now()
-        return await self.database.write(
-            lambda connection: deciding.decide(connection, decision, now),
-            lambda done: self._tell(done.facts, done.run),
-        )
+        return await self._write(lambda connection: deciding.decide(connection, decision, now))
 
     async def submit(
         self,
@@ -218,13 +206,14 @@ class Store:
     ) -> Submitted:
         """Take outputs of client calls, see `deciding.submit`."""
         now = self.clock.now()
-        return await self.database.write(
-            lambda connection: deciding.submit(connection, run, ends, also, tool_context, now=now),
-            lambda done: self._tell(done.facts, done.run),
-        )
+        return await self._write(lambda connection: deciding.submit(connection, run, ends, also, tool_context, now=now))
 
-    def _changed(self, done: Changed) -> None:
-        self._tell(done.facts, done.cancelled.freed if done.cancelled else None)
+    async def _write(self, work: Callable[[Connection], C]) -> C:
+        """Run *work*, and publish its facts at the commit: readers get them in the order of their commits."""
+        return await self.database.write(work, self._committed)
+
+    def _committed(self, done: Committed) -> None:
+        self.publish(done.facts)
 
     async def put(self, session: int, mime: str, data: bytes) -> str:
         """Keep bytes whole and return their blob id."""

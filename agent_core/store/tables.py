@@ -49,7 +49,7 @@ def _key() -> Any:
 
 
 def _partial(where: TextClause, name: str, *columns: str, unique: bool = False) -> Index:
-    """Index the rows that *where* names; `migrations/env.py` tells Postgres, whose dialect is only imported there."""
+    """Index the rows that *where* names; `migrations/env.py` does so for Postgres, imported only there."""
     return Index(name, *columns, unique=unique, sqlite_where=where)
 
 
@@ -72,7 +72,7 @@ class ProjectRow(SQLModel, table=True):
 class AgentRow(SQLModel, table=True):
     """An agent: its definitions are in `agent_version`, *version* is the newest; *source* says `file` or `api`.
 
-    *max_runs* is the newest definition's, here because whoever starts a run asks for it.
+    *max_runs* is the newest definition's, here because every start of a run reads it.
     """
 
     __tablename__ = "agent"
@@ -110,7 +110,7 @@ class SessionRow(SQLModel, table=True):
 
     *next_seq* numbers its log, *window_seq* is where its window begins, *snapshot* is its own prompt prefix and
     *prefix* the one in force since the latest `snapshot.frozen` (a run may bring its own instructions). *noted* are the
-    seqs, as JSON, of what the next run is to tell the model of.
+    seqs, as JSON, of the facts that the next run shows the model.
     """
 
     __tablename__ = "session"
@@ -147,7 +147,7 @@ class EventRow(SQLModel, table=True):
 
 
 class RunRow(SQLModel, table=True):
-    """A run. *input_seq* orders the queue; *due_at* is when somebody should look at it again."""
+    """A run. *input_seq* orders the queue; *due_at* is when it must be looked at again."""
 
     __tablename__ = "run"
     __table_args__ = (
@@ -201,7 +201,7 @@ class ChangeRow(SQLModel, table=True):
 
 
 class FeedbackRow(SQLModel, table=True):
-    """What somebody thinks of a run: one opinion per person, the newest."""
+    """A person's feedback on a run: one per person, the newest."""
 
     __tablename__ = "feedback"
     run: int = Field(sa_column=Column(Key, ForeignKey("run.key", ondelete="CASCADE"), primary_key=True))
@@ -318,7 +318,7 @@ class LiveRow(SQLModel, table=True):
 
 
 class KeptRow(SQLModel, table=True):
-    """A value that all processes of this database share: whoever writes it first is believed."""
+    """A value that all processes of this database share: the first one written stays."""
 
     __tablename__ = "kept"
     name: str = Field(sa_column=Column(String(40), primary_key=True))

@@ -20,11 +20,11 @@ class _Sleeper:
 
 
 class FakeClock:
-    """A clock whose time stands still until a test moves it.
+    """A clock whose time changes only when a test moves it.
 
     Sleepers wake in the order of their deadlines, those of one deadline in the order in which they lay down.
     A woken task runs when the test next gives control to the event loop, so a test waits for what it expects:
-    `await clock.slept()` returns when somebody sleeps, `await clock.advance_to_next()` waits for a sleeper and
+    `await clock.slept()` returns when a task sleeps, `await clock.advance_to_next()` waits for a sleeper and
     moves time to its deadline.
     """
 
@@ -46,7 +46,7 @@ class FakeClock:
 
     @property
     def ahead(self) -> float:
-        """Return the seconds until the first of them is due; infinite when nobody sleeps."""
+        """Return the seconds until the first of them is due; infinite when no task sleeps."""
         return (self._sleepers[0].due - self._now) / 1_000_000 if self._sleepers else math.inf
 
     async def sleep(self, seconds: float) -> None:
@@ -70,7 +70,7 @@ class FakeClock:
         self._move_to(self._now + _micro(seconds))
 
     async def advance_to_next(self) -> float:
-        """Wait until somebody sleeps, move time to the nearest deadline, and return the seconds moved."""
+        """Wait until a task sleeps, move time to the nearest deadline, and return the seconds moved."""
         await self.slept()
         before = self._now
         self._move_to(self._sleepers[0].due)

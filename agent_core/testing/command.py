@@ -14,7 +14,7 @@ _LARGEST_PORT = 65_535
 
 
 def port(text: str) -> int:
-    """Return the port that *text* names, 0 for a free one; raises what `argparse` tells people."""
+    """Return the port that *text* names, 0 for a free one; raises `argparse.ArgumentTypeError`."""
     number = int(text)
     if not 0 <= number <= _LARGEST_PORT:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to {_LARGEST_PORT}, not {text}")

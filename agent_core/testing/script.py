@@ -195,7 +195,7 @@ def cut() -> Cut:
 
 def bug(error: Exception | None = None) -> Bug:
     """Raise *error*: the provider itself is broken."""
-    return Bug(error or RuntimeError("The scripted provider was told to break."))
+    return Bug(error or RuntimeError("The scripted provider raised this error on request."))
 
 
 def flat(deltas: int, *, text: str = "word ", per_batch: int = 1, rate: float = 0) -> Flat:

@@ -39,7 +39,7 @@ class ScriptedProvider:
 
     A list goes on with each model call, repeated ones included; where a crash or a retry may repeat a call, use
     a function of the request, such as `by_step` makes. With *record* off nothing is remembered (benches).
-    What the API of its models is not *able* to see to is told in notes.
+    What the API of its models is not *able* to see to is passed on as notes.
 
     *requests* are the requests so far and *prefixes* their bytes (`prefix_of`) at that moment; *open* counts
     the streams that run now.

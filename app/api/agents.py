@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from agent_core import Definition, Page
+from agent_core import Page
 from app.api.bodies import AgentBody, AgentChanges
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.problems import answers
@@ -26,8 +25,7 @@ async def list_agents(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = 
 @router.post("", status_code=201, responses=answers(Agent, *BAD, 409, status=201))
 async def create_agent(wired: Wired, _: Operator, body: AgentBody) -> Response:
     """Make an agent."""
-    made = msgspec.convert(body.model_dump(), Definition)
-    return answer(agent_wire(await wired.core.agents.create(made)), 201)
+    return answer(agent_wire(await wired.core.agents.create(body.value())), 201)
 
 
 @router.get("/{id}", responses=answers(Agent, 401, 403, 404, 422))

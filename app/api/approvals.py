@@ -3,7 +3,6 @@
 # ruff: noqa: FAST003 - the path's `id` is taken by the dependency that finds what it names
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -23,7 +22,6 @@ from agent_core import (
     NotFound,
     Page,
 )
-from agent_core.store.work import audit
 from agent_core.store.work.approvals import Owner
 from app.api.bodies import actor_of
 from app.api.deciders import decider, may_decide
@@ -70,17 +68,12 @@ async def list_approvals(
     run: Name | None = None,
     cursor: Cursor = None,
 ) -> Response:
-    """List approvals, the oldest first; those of a visitor's own sessions only.
-
-    That a visitor was shown what a call is about is put on record.
-    """
+    """List approvals, the oldest first; those of a visitor's own sessions only."""
     owner = None if principal.agent is None else Owner(principal.actor.id, PERSONS, principal.agent)
     found = await wired.core.approvals.list(
         status=status, session=session, run=run, owner=owner, limit=limit, cursor=cursor
     )
     seen = tuple(each for each in found.items if _is_shown(each, principal, show))
-    if principal.visitor:
-        await _opened(wired.core, [each for each in seen if show == "full" or _may_decide(each, principal)], principal)
     return page(Page(seen, found.next_cursor), lambda approval: _wire(approval, principal, show))
 
 
@@ -91,18 +84,16 @@ async def read_audit(
     after: Annotated[int, Query(ge=0, le=MAX_SEQ)] = 0,
     approval: Name | None = None,
 ) -> Response:
-    """Read the record of approvals behind the line `after`, as lines of JSON."""
+    """Read the record of approvals after the line `after`, as lines of JSON."""
     first = await wired.core.approvals.audit(after=after, limit=PAGE, approval=approval)
     return StreamingResponse(_lines(wired.core, first, approval), media_type=NDJSON)
 
 
 @router.get("/{id:approval}", responses=answers(Approval, 401, 403, 404, 422))
-async def get_approval(wired: Wired, principal: Caller, show: Show, approval: OwnApproval) -> Response:
-    """Return an approval; that a visitor has opened it is put on record."""
+async def get_approval(principal: Caller, show: Show, approval: OwnApproval) -> Response:
+    """Return an approval."""
     if not _is_shown(approval, principal, show):
         raise NotFound("approval", approval.id)
-    if principal.visitor:
-        await _opened(wired.core, [approval], principal)
     return answer(_wire(approval, principal, show))
 
 
@@ -131,21 +122,6 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
             raise NotAnApprover("You may not decide of this; somebody else was asked.") from None
         raise
     return answer(_wire(decided, principal, show))
-
-
-async def _opened(core: Core, seen: Sequence[ApprovalObject], principal: Principal) -> None:
-    """Put on record that *principal* has opened what is still open of *seen*; who looks again writes nothing."""
-    ids = [each.id for each in seen if each.status == "open"]
-    if not ids:
-        return
-    (database, _), by = core.parts, principal.actor
-    known = await database.read(
-        lambda connection: audit.having(connection, ids, "opened", actor=by, surface="web", place=None)
-    )
-    for id in ids:
-        if id not in known:
-            with suppress(NotFound):  # its session was deleted just now
-                await core.approvals.note(id, "opened", surface="web", by=by)
 
 
 def _is_shown(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> bool:

@@ -4,24 +4,18 @@ import hashlib
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
-from agent_core import Actor, Controls, Message, Text
+from agent_core import Actor, Controls, DeclaredTool, Definition, Hook, Limits, Message, Text
+from agent_core.domain.agents import gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
-from agent_core.domain.controls import Effort
-from agent_core.domain.hooks import HookEvent, HookType
+from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.hooks.check import MAX_HOOKS
+from app.api.agent_fields import AgentFields
+from app.api.derived import OBJECT, TEXT, Body, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
+from channels.slack.settings import Slack
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
@@ -34,100 +28,71 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
+# What a repeated request may change: how the caller waits, not what is done.
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
-
-
-class Body(BaseModel):
-    """A request body: nothing unknown, nothing converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    def digest(self) -> bytes:
-        """Return the hash that tells whether a repeated idempotency key came with the same work."""
-        work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK)
-        return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
 
 
 ToolNames = Annotated[list[Id], Field(max_length=200)]
 
 
-class NamedToolBody(Body):
+class NamedToolBody(body_of(NamedTool, {"tool": Id})):
     """The one tool that must be called."""
 
-    tool: Id
+
+OVERRIDE = {
+    "tool_choice": one_of(Literal["auto", "none", "required"], NamedToolBody),
+    "active_tools": ToolNames,
+}
 
 
-# The tags stand in the paths of faults, and begin with a capital: `problems` leaves those out.
-ChoiceBody = Annotated[
-    Annotated[Literal["auto", "none", "required"], Tag("Word")] | Annotated[NamedToolBody, Tag("Named")],
-    Discriminator(lambda given: "Word" if isinstance(given, str) else "Named"),
-]
-
-
-class OverrideBody(Body):
+class OverrideBody(body_of(Override, OVERRIDE)):
     """Which tools a step may, or must, call."""
 
-    tool_choice: ChoiceBody | None = None
-    active_tools: ToolNames | None = None
 
-
-class StepRuleBody(OverrideBody):
+class StepRuleBody(body_of(StepRule, {**OVERRIDE, "step": Annotated[int, Field(ge=1, le=MAX_STEPS)]})):
     """What holds in one step, counted from 1."""
 
-    step: int = Field(ge=1, le=MAX_STEPS)
 
-
-class StopBody(Body):
+class StopBody(body_of(HasToolCall, {"tool": Id})):
     """When a run ends before the model says so."""
 
-    type: Literal["has_tool_call"]
-    tool: Id
+
+BUDGET = {
+    "usd": Annotated[str, StringConstraints(pattern=f"^{USD}$")],
+    "tokens": Annotated[int, Field(ge=1, le=MAX_TOKENS)],
+}
 
 
-class BudgetBody(Body):
+class BudgetBody(body_of(Budget, BUDGET)):
     """What a run may use up before it asks the model once more; `usd` is a decimal in a text."""
 
-    usd: Annotated[str, StringConstraints(pattern=f"^{USD}$")] | None = None
-    tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
+
+DEFAULTS = {
+    **OVERRIDE,
+    "max_steps": Annotated[int, Field(ge=1, le=MAX_STEPS)],
+    "max_output_tokens": Annotated[int, Field(ge=1, le=10_000_000)],
+    "temperature": Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)],
+    "step_rules": Annotated[list[StepRuleBody], Field(max_length=MAX_STEPS)],
+    "stop_conditions": Annotated[list[StopBody], Field(max_length=MAX_CONDITIONS)],
+    "budget": BudgetBody,
+}
 
 
-class DefaultsBody(OverrideBody):
-    """What the steps of a run may do; what is absent is asked of the next level."""
-
-    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
-    max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
-    effort: Effort | None = None
-    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
-    step_rules: list[StepRuleBody] | None = Field(default=None, max_length=MAX_STEPS)
-    stop_conditions: list[StopBody] | None = Field(default=None, max_length=MAX_CONDITIONS)
-    output_schema: dict[str, Any] | None = None
-    budget: BudgetBody | None = None
+class DefaultsBody(body_of(Defaults, DEFAULTS)):
+    """What the steps of a run may do; a field that is absent is taken from the next level."""
 
 
-class ControlsBody(DefaultsBody):
-    """What a run may do; what is absent is asked of the agent. `tool_context` is for its tools, and shown to nobody."""
-
-    model: Id | None = None
-    tool_context: dict[str, Any] | None = None
-
-    def value(self) -> Controls:
-        """Return the core's value."""
-        return msgspec.convert(self.model_dump(), Controls)
+class ControlsBody(body_of(Controls, {**DEFAULTS, "model": Id})):
+    """What a run may do; a field that is absent is taken from the agent. `tool_context` is for its tools alone."""
 
 
-class ActorBody(Body):
+class ActorBody(body_of(Actor, {"id": Id, "name": Id})):
     """Who acts."""
 
-    id: Id
     kind: Literal["user", "visitor", "service", "agent"] = "user"
-    name: Id | None = None
-
-    def value(self) -> Actor:
-        """Return the core's value."""
-        return Actor(**self.model_dump())
 
 
-AnyActor = Id | ActorBody
+AnyActor = Annotated[Annotated[Id, TEXT] | Annotated[ActorBody, OBJECT], by_kind(TEXT, OBJECT)]
 
 
 def actor_of(named: str | ActorBody) -> Actor:
@@ -135,84 +100,72 @@ def actor_of(named: str | ActorBody) -> Actor:
     return Actor(id=named, kind="user") if isinstance(named, str) else named.value()
 
 
-class LimitsBody(Body):
+LIMITS = {
+    "max_context_messages": Annotated[int, Field(ge=2, le=1_000_000)],
+    "max_runs": Annotated[int, Field(ge=1, le=1_000_000)],
+}
+
+
+class LimitsBody(body_of(Limits, LIMITS)):
     """Bounds of an agent."""
 
-    max_context_messages: int | None = Field(default=200, ge=2, le=1_000_000)
-    max_runs: int | None = Field(default=None, ge=1, le=1_000_000)
+
+SLACK = {
+    "default": one_of(bool, list[Id]),
+    "channels": Annotated[list[Id], Field(max_length=1000)],
+    "loading": Annotated[list[Id], Field(max_length=10)],
+}
 
 
-class WebBody(Body):
-    """What the widget shows of an agent's tools."""
-
-    show_tools: Literal["none", "names", "full"] = "names"
+# The settings of channels by name: those that have no field of their own, or all of them.
+ChannelsBody = Annotated[dict[Id, dict[str, Any]], Field(max_length=50)]
 
 
-class SlackBody(Body):
+class SlackBody(body_of(Slack, SLACK)):
     """Where in Slack an agent answers, and how."""
 
-    default: bool | list[Id] = False
-    channels: list[Id] = Field(default_factory=list, max_length=1000)
-    follow_up: bool = True
-    allow_mentions: bool = False
-    external: Literal["refuse", "answer"] = "refuse"
-    loading: list[Id] = Field(default_factory=list, max_length=10)
+
+class ToolBody(body_of(DeclaredTool, {"name": Id, "description": Words})):
+    """A tool without code in the server: its calls wait for the client, or (`none`) are the run's answer."""
 
 
-class ToolBody(Body):
-    """A tool that no code here executes: the client does, or nobody (`none`), and a call of it is the answer."""
-
-    name: Id
-    kind: Literal["client", "none"]
-    description: Words
-    parameters: dict[str, Any]
+HOOK = {
+    "matcher": Id,
+    "order": Annotated[int, Field(ge=-1_000_000, le=1_000_000)],
+    "name": Id,
+}
 
 
-AnyTool = Annotated[
-    Annotated[Id, Tag("Name")] | Annotated[ToolBody, Tag("Declared")],
-    Discriminator(lambda given: "Name" if isinstance(given, str) else "Declared"),
-]
+class HookBody(body_of(Hook, HOOK)):
+    """A hook: asked at `event`, about the tools that `matcher` names; `type` says what `config` may hold."""
 
 
-class HookBody(Body):
-    """A hook: asked at `event`, of the tools that `matcher` names; what `config` may hold is its type's."""
+# What HTTP takes of an agent's fields where that is less than their types say. A field that is not here is taken as it
+# is defined in `AgentFields`.
+AGENT = {
+    "name": AgentName,
+    "instructions": Instructions,
+    "model": Id,
+    "fallback_models": Annotated[list[Id], Field(max_length=10)],
+    "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=200)],
+    "hooks": Annotated[list[HookBody], Field(max_length=MAX_HOOKS)],
+    "limits": LimitsBody,
+    "controls": ControlsBody,
+    "slack": SlackBody,
+    "channels": ChannelsBody,
+}
 
-    event: HookEvent
-    type: HookType
-    matcher: Id | None = None
-    order: int = Field(default=0, ge=-1_000_000, le=1_000_000)
-    config: dict[str, Any] = Field(default_factory=dict)
-    name: Id | None = None
 
-
-class AgentBody(Body):
+class AgentBody(body_of(AgentFields, AGENT)):
     """A new agent."""
 
-    name: AgentName
-    instructions: Instructions
-    model: Id | None = None
-    fallback_models: list[Id] = Field(default_factory=list, max_length=10)
-    tools: list[AnyTool] = Field(default_factory=list, max_length=200)
-    hooks: list[HookBody] = Field(default_factory=list, max_length=MAX_HOOKS)
-    limits: LimitsBody = LimitsBody()
-    controls: ControlsBody = ControlsBody()
-    web: WebBody = WebBody()
-    slack: SlackBody = SlackBody()
+    def value(self) -> Definition:
+        """Return the definition; settings beside the fields are those of the channel with that name."""
+        return msgspec.convert(gathered(self.model_dump(exclude_unset=True)), Definition)
 
 
-class AgentChanges(Body):
-    """What a new version of an agent changes; absent stays."""
-
-    name: AgentName = ""
-    instructions: Instructions = ""
-    model: Id | None = None
-    fallback_models: list[Id] = Field(default_factory=list, max_length=10)
-    tools: list[AnyTool] = Field(default_factory=list, max_length=200)
-    hooks: list[HookBody] = Field(default_factory=list, max_length=MAX_HOOKS)
-    limits: LimitsBody = LimitsBody()
-    controls: ControlsBody = ControlsBody()
-    web: WebBody = WebBody()
-    slack: SlackBody = SlackBody()
+class AgentChanges(body_of(AgentFields, AGENT, partial=True)):
+    """What a new version of an agent changes; a field that is absent stays."""
 
 
 class SessionBody(Body):
@@ -236,7 +189,16 @@ class ForkBody(Body):
     at: int | None = Field(None, ge=1, le=2**63 - 1)
 
 
-class PostBody(Body):
+class WorkBody(Body):
+    """A request that may be repeated under its idempotency key."""
+
+    def digest(self) -> bytes:
+        """Return the hash by which a repeated idempotency key is known to come with the same work."""
+        work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK)
+        return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
+
+
+class PostBody(WorkBody):
     """A message to a session."""
 
     text: Words
@@ -289,7 +251,7 @@ class MessageBody(Body):
         return (Text(self.text),) if self.text is not None else tuple(Text(p.text) for p in self.parts or ())
 
 
-class RunBody(Body):
+class RunBody(WorkBody):
     """An agent's run: what to answer, and how to hear of it."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["input"]}, {"required": ["messages"]}]})

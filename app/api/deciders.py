@@ -20,7 +20,7 @@ from agent_core import (
 )
 from app.api.deps import NAMED, PERSONS, Caller, Wired
 from channels.web.identity import ACT_AS, Principal
-from channels.web.visible import ASKING
+from channels.web.visible import ASKING, ShowTools
 
 
 def decider(principal: Principal, asker: Actor | None, named: Actor | None = None) -> Decider:
@@ -52,7 +52,7 @@ def _person(actor: Actor, asker: Actor | None) -> Actor:
 
 
 class Mine:
-    """Of which approvals a visitor may decide, as far as a stream tells of them."""
+    """The approvals in a visitor's stream: which ones the visitor may decide, and that they were shown."""
 
     def __init__(self, core: Core, visitor: Principal) -> None:
         self._core, self._visitor = core, visitor
@@ -70,12 +70,20 @@ class Mine:
                     continue
 
     def decides(self, event: Event) -> bool:
-        """Tell whether the visitor may decide of the approval that *event* is about, after `learn`."""
+        """Return whether the visitor may decide the approval that *event* is about, after `learn`."""
         match event.body if event.type in ASKING else None:
             case ApprovalRequested(approval=id) | ApprovalVoted(approval=id) | ApprovalDecided(approval=id):
                 return self._known.get(id, False)
             case _:
                 return False
+
+    async def record(self, events: Iterable[Event], show: ShowTools | None) -> None:
+        """Put on record that the visitor is shown what the open questions in *events* are about, after `learn`."""
+        asked = [event for event in events if event.type == ApprovalRequested.type]
+        shown = [event.body for event in asked if show == "full" or self.decides(event)]
+        ids = [body.approval for body in shown if isinstance(body, ApprovalRequested)]
+        if ids:
+            await self._core.approvals.note_opened(ids, surface="web", by=self._visitor.actor)
 
     async def _find(self, id: str) -> bool:
         try:

@@ -4,11 +4,16 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.exceptions import RequestValidationError
+from fastapi.params import Query as QueryParameter
+from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
-from app.api.readers import Readers
+from app.serving.readers import Readers
 from channels.web.identity import Principal, Tokens
+from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
 
 # The greatest number that a database keeps as a sequence number.
@@ -45,6 +50,21 @@ async def operator(request: Request) -> Principal:
     return principal
 
 
+async def known_query(request: Request) -> None:
+    """Refuse query parameters that the route does not take; pages and scripts, which no client describes, take any."""
+    route = request.scope.get("route")
+    if not request.query_params or not isinstance(route, APIRoute) or not route.include_in_schema:
+        return
+    known = {field.alias for field in get_flat_params(route.dependant) if isinstance(field.field_info, QueryParameter)}
+    if unknown := [name for name in request.query_params if name not in known]:
+        raise RequestValidationError(
+            [
+                {"type": "extra_forbidden", "loc": ("query", name), "msg": "there is no such query parameter."}
+                for name in unknown
+            ]
+        )
+
+
 Wired = Annotated[Services, Depends(services)]
 Caller = Annotated[Principal, Depends(caller)]
 Operator = Annotated[Principal, Depends(operator)]
@@ -54,7 +74,7 @@ async def show_of(wired: Wired, principal: Caller) -> ShowTools | None:
     """Return what the caller may see of tools; None is an operator, who sees everything."""
     if principal.agent is None:
         return None
-    return (await wired.core.agents.get(principal.agent)).definition.web.show_tools
+    return settings_of((await wired.core.agents.get(principal.agent)).definition).show_tools
 
 
 async def limit_of(limit: Annotated[int, Query(ge=1, le=100)] = 50) -> int:

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from app.api.problems import answers, problem
 from app.api.wire import Health, answer
-from app.ready import Ready, Starting
+from app.serving.ready import Ready, Starting
 
 router = APIRouter(tags=["health"])
 

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.deps import Operator
 from app.api.problems import answers, problem
-from app.metrics import MEDIA_TYPE, Metrics, Requests
+from app.serving.metrics import MEDIA_TYPE, Metrics, Requests
 
 # What a request is counted under that no route took: the gate refused it, or there is nothing at its path.
 NOWHERE = "none"

@@ -1,7 +1,7 @@
 """What of JSON cannot be kept, and where it is: U+0000, and what is nested too deeply."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,12 @@ _NUL_ESCAPED = b"\\u0000"
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
 # Steps of the path to what is too deep: they name the field, the others tell nothing more.
 _STEPS_SHOWN = 5
+
+
+def path_of(steps: Sequence[str | int]) -> str:
+    """Return the path that *steps* lead along, as every error writes it: `hooks[0].config.url`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return text.removeprefix(".")
 
 
 def fault_of(body: bytes) -> Fault | None:
@@ -50,13 +56,13 @@ def place_of_depth(body: bytes) -> str:
                 continue
         if len(path) > MAX_DEPTH:
             break
-    return ".".join(map(str, path[:_STEPS_SHOWN]))
+    return path_of(path[:_STEPS_SHOWN])
 
 
 def place_of_nul(given: Any) -> str | None:
     """Return the path to the first text in *given*, a field's name included, that holds U+0000; None without any."""
-    path: list[str] = []
-    left = [iter([("", given)])]
+    path: list[str | int] = []
+    left: list[Iterator[tuple[str | int, Any]]] = [iter([("", given)])]
     while left:
         found = next(left[-1], None)
         if found is None:
@@ -64,14 +70,13 @@ def place_of_nul(given: Any) -> str | None:
             del path[-1:]
             continue
         name, value = found
-        if NUL in name or (isinstance(value, str) and NUL in value):
-            return ".".join([*path, name][1:]).replace(NUL, "\\u0000")
+        if (isinstance(name, str) and NUL in name) or (isinstance(value, str) and NUL in value):
+            return path_of([*path, name][1:]).replace(NUL, "\\u0000")
         if isinstance(value, dict | list):
             path.append(name)
             left.append(_children(value))
     return None
 
 
-def _children(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    return ((str(name), each) for name, each in pairs)
+def _children(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str | int, Any]]:
+    return iter(value.items() if isinstance(value, dict) else enumerate(value))

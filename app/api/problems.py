@@ -26,6 +26,7 @@ from agent_core import (
     Unavailable,
     UnknownCursor,
 )
+from app.api.plain import path_of
 from app.api.wire import FieldProblem, Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -139,16 +140,31 @@ async def _invalid(_: Request, error: Exception) -> Response:
     found = error.errors()
     if any(e["type"] == "json_invalid" for e in found):
         return problem(400, "The body is not valid JSON.")
-    errors = [(_path(e["loc"]), _message(e)) for e in found]
+    errors = [(_path(e["loc"], error.body), _message(e)) for e in found]
     detail = "; ".join(f"`{path}`: {message}" if path else message for path, message in errors[:3])
     if any(e["type"] == "string_too_long" and e["loc"][-1] in TEXTS for e in found):
         return problem(413, detail, errors=errors)
     return problem(422, detail, errors=errors)
 
 
-def _path(loc: Sequence[str | int]) -> str:
-    """Leave out where the value came from and which branch of a union refused it."""
-    return ".".join(str(step) for step in loc[1:] if not (isinstance(step, str) and step[:1].isupper()))
+def _path(loc: Sequence[str | int], body: Any) -> str:
+    """Return the path of the field at *loc*, of which the first step says where the value came from.
+
+    A step that *body* does not have is the name that pydantic gives to a branch of a union, or a missing field.
+    """
+    if loc[0] != "body":
+        return str(loc[1])
+    steps: list[str | int] = []
+    for step in loc[1:]:
+        match body:
+            case dict() if step in body or step == loc[-1]:
+                body = body.get(step)
+            case list() if isinstance(step, int):
+                body = body[step] if step < len(body) else None
+            case _:
+                continue
+        steps.append(step)
+    return path_of(steps)
 
 
 def _message(error: Mapping[str, Any]) -> str:

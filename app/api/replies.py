@@ -10,7 +10,8 @@ from agent_core import Changes, ToolOutput
 from agent_core.domain.control_checks import MAX_STEPS
 from agent_core.runtime.approvals import MAX_REASON
 from agent_core.runtime.outputs import MAX_OUTPUTS
-from app.api.bodies import AnyActor, Body, DefaultsBody, Id, OverrideBody, StepRuleBody, Words
+from app.api.bodies import AnyActor, DefaultsBody, Id, OverrideBody, StepRuleBody, Words
+from app.api.derived import Body
 from app.api.problems import NOT_BLANK
 
 MAX_ARGUMENTS = 100_000

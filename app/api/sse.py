@@ -12,8 +12,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_core import Event, Fact, Unavailable
 from app.api.deciders import Mine
-from app.api.readers import Readers
 from app.api.wire import rfc3339
+from app.serving.readers import Readers
 from channels.web.visible import ASKING, ShowTools, is_plain, visible
 
 SILENCE = 15.0
@@ -156,6 +156,7 @@ class EventStream(Response):
         if (mine := self._mine) is None or not any(event.type in ASKING for event in batch):
             return [frame(event, show) for event in batch]
         await mine.learn(batch)
+        await mine.record(batch, show)
         return [frame(event, show, decides=mine.decides(event)) for event in batch]
 
 

@@ -5,99 +5,48 @@ from time import gmtime, strftime
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from agent_core import (
-    Actor,
     AgentObject,
     ApprovalObject,
-    ApprovalStatus,
     AuditEntry,
-    AuditKind,
-    Controls,
-    DeclaredTool,
-    Hook,
-    Limits,
     MessageObject,
     Page,
     Part,
-    PendingCall,
-    Rating,
     Receipt,
-    RunError,
     RunObject,
-    RunStatus,
     SessionObject,
-    SessionStatus,
-    Slack,
-    Usage,
-    Web,
 )
 from agent_core import Feedback as FeedbackObject
 from agent_core.domain.controls import without_context
+from agent_core.domain.objects import Vote as VoteObject
+from app.api.agent_fields import AgentFields
+from app.api.derived import is_time, wire_of
+from channels.slack import settings as slack
+from channels.web import settings as web
 from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
 
 
-class Vote(msgspec.Struct, frozen=True, kw_only=True):
+class Vote(wire_of(VoteObject, without=("is_operator", "is_present", "also")), frozen=True, kw_only=True):
     """What one person said to an approval; *remember*: the tool may be used for the rest of the conversation."""
 
-    actor: Actor
-    approved: bool
-    at: str
-    surface: str
-    remember: bool
 
-
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
+class Approval(wire_of(ApprovalObject, without=("deliver_to", "votes")), frozen=True, kw_only=True):
     """A question to people about one exact call.
 
     *arguments* are those that run after a yes, *asked* those of the model; *digest* is the hash of the tool's name and
-    *arguments*. *speakers* are those who had a say in it beside the *asker*. *edit* and *remember* tell what a decision
-    may bring, *may_decide* whether the caller may give one.
+    *arguments*. *speakers* are those who had a say in it beside the *asker*. *edit* and *remember* are what a decision
+    may bring; *may_decide* is whether the caller may give one.
     """
 
-    id: str
-    session: str
-    run: str
-    agent: str
-    call: str
-    step: int
-    tool: str
-    arguments: dict[str, Any]
-    asked: dict[str, Any]
-    digest: str
-    title: str
-    detail: str | None
-    status: ApprovalStatus
-    responders: tuple[str, ...]
-    quorum: int
     votes: tuple[Vote, ...]
-    edit: bool
-    remember: bool
-    on_timeout: Literal["deny", "fail"]
-    asker: Actor | None
-    speakers: tuple[Actor, ...]
-    requested_at: str
-    expires_at: str
-    decided_by: Actor | None
-    decided_at: str | None
-    reason: str | None
     may_decide: bool
 
 
-class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
+class AuditLine(wire_of(AuditEntry), frozen=True, kw_only=True):
     """One line of the record of approvals: what happened, and who did it where."""
-
-    seq: int
-    approval: str
-    session: str
-    run: str
-    at: str
-    kind: AuditKind
-    actor: Actor | None
-    surface: str | None
-    place: str | None
-    data: dict[str, Any] | None
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -122,48 +71,18 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent at its newest version."""
+class Agent(wire_of(AgentObject, AgentFields, without=("definition", "channels")), frozen=True, kw_only=True):
+    """An agent at its newest version; *channels* are the settings of those that have no field of their own."""
 
-    id: str
-    name: str
-    version: int
-    source: Literal["file", "api"]
-    model: str | None
-    fallback_models: tuple[str, ...]
-    instructions: str
-    tools: tuple[str | DeclaredTool, ...]
-    hooks: tuple[Hook, ...]
-    limits: Limits
-    controls: Controls
-    web: Web
-    slack: Slack
+    channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class Session(wire_of(SessionObject), frozen=True, kw_only=True):
     """A durable conversation."""
 
-    id: str
-    agent: str
-    actor: Actor
-    title: str | None
-    status: SessionStatus
-    metadata: dict[str, Any]
-    created_at: str
-    last_activity_at: str
 
-
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(wire_of(MessageObject), frozen=True, kw_only=True):
     """A message of a session."""
-
-    id: str
-    seq: int
-    role: Literal["user", "assistant"]
-    actor: Actor | None
-    run: str | None
-    parts: tuple[Part, ...]
-    partial: bool
-    created_at: str
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -174,38 +93,14 @@ class Output(msgspec.Struct, frozen=True):
     structured: Any | msgspec.UnsetType = msgspec.UNSET
 
 
-class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of a run."""
-
-    run: str
-    actor: Actor
-    rating: Rating
-    comment: str | None
-    created_at: str
+class Feedback(wire_of(FeedbackObject), frozen=True, kw_only=True):
+    """What a person thinks of a run."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(wire_of(RunObject, without=("text", "parts", "structured", "feedback")), frozen=True, kw_only=True):
     """One execution of an agent; operators see what people think of it."""
 
-    id: str
-    session: str
-    agent: str
-    agent_version: int
-    parent_run: str | None
-    root_run: str
-    status: RunStatus
-    stop_reason: str | None
-    error: RunError | None
     output: Output
-    usage: Usage
-    cost: str | None
-    steps: int
-    pending: tuple[PendingCall, ...]
-    started_by: Actor | None
-    created_at: str
-    started_at: str | None
-    last_activity_at: str
-    completed_at: str | None
     feedback: tuple[Feedback, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -236,24 +131,20 @@ class Health(msgspec.Struct, frozen=True):
     status: Literal["ok"]
 
 
+_OWN_FIELDS = frozenset({web.NAME, slack.NAME})
+
+
 def agent_wire(agent: AgentObject) -> Agent:
     """Return *agent* with its definition's fields spread out."""
     made = agent.definition
-    return Agent(
-        id=agent.id,
-        name=made.name,
-        version=agent.version,
-        source=agent.source,
-        model=made.model,
-        fallback_models=made.fallback_models,
-        instructions=made.instructions,
-        tools=made.tools,
-        hooks=made.hooks,
-        limits=made.limits,
-        controls=without_context(made.controls),
-        web=made.web,
-        slack=made.slack,
-    )
+    others = {name: given for name, given in made.channels.items() if name not in _OWN_FIELDS}
+    more = {
+        "controls": without_context(made.controls),
+        "web": web.settings_of(made),
+        "slack": slack.settings_of(made),
+        "channels": others or msgspec.UNSET,
+    }
+    return _copy(agent, Agent, **{**asdict(made), **more})
 
 
 def session_wire(session: SessionObject, show: ShowTools | None = None) -> Session | dict[str, Any]:
@@ -284,14 +175,14 @@ def approval_wire(
     approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool
 ) -> Approval | dict[str, Any]:
     """Return *approval*, to a caller who *may_decide* of it or may not; for a visitor when *show* is given."""
-    votes = tuple(_copy(vote, Vote, at=rfc3339(vote.at)) for vote in approval.votes)
+    votes = tuple(_copy(vote, Vote) for vote in approval.votes)
     wire = _copy(approval, Approval, votes=votes, may_decide=may_decide)
     return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide)
 
 
 def audit_line(entry: AuditEntry) -> AuditLine:
     """Return *entry* as it travels."""
-    return _copy(entry, AuditLine, at=rfc3339(entry.at))
+    return _copy(entry, AuditLine)
 
 
 def posted(receipt: Receipt) -> Posted:
@@ -321,7 +212,7 @@ def _second(seconds: int) -> str:
 
 
 def _copy(source: msgspec.Struct, wire: type[Any], **more: Any) -> Any:
-    """Return a *wire* with the fields that *source* has too; those called `…_at` become text."""
+    """Return a *wire* with the fields that *source* has too; times become text."""
     fields = {name: getattr(source, name, None) for name in wire.__struct_fields__ if name not in more}
-    times = {name: rfc3339(value) for name, value in fields.items() if name.endswith("_at") and value is not None}
+    times = {name: rfc3339(value) for name, value in fields.items() if is_time(name) and value is not None}
     return wire(**{**fields, **times, **more})

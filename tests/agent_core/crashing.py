@@ -22,11 +22,11 @@ class CrashingDatabase(Wrapped):
         self.crashed = asyncio.Event()
         self._at, self._side = at, side
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         self.writes += 1
         if self.crashed.is_set() or self.writes == self._at:
             if self._side == "after" and not self.crashed.is_set():
                 await super().write(work)
             self.crashed.set()
             await asyncio.Future()
-        return await super().write(work, then)
+        return await super().write(work, committed)

@@ -17,8 +17,8 @@ class Wrapped:
     def __init__(self, inner: Database) -> None:
         self.inner = inner
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        return await self.inner.write(work, then)
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
+        return await self.inner.write(work, committed)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self.inner.read(work)
@@ -38,13 +38,13 @@ class LateDatabase(Wrapped):
         self.hold: asyncio.Event | None = None
         self.held = asyncio.Event()
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         hold, self.hold = self.hold, None
         if hold is None:
-            return await super().write(work, then)
+            return await super().write(work, committed)
         done = await super().write(work)
         self.held.set()
         await hold.wait()
-        if then is not None:
-            then(done)
+        if committed is not None:
+            committed(done)
         return done

@@ -8,11 +8,13 @@ import pytest
 from agent_core import (
     Actor,
     ApprovalConfig,
+    Channels,
     Decider,
     InvalidInput,
     may_respond,
 )
 from agent_core.domain.approvals import check_approval
+from app.compose import CHANNELS
 from tests.agent_core.asking import BOB, EVE, OPERATOR
 from tests.agent_core.stage import ANN
 
@@ -21,6 +23,7 @@ NEIGHBOUR = Decider(actor=BOB, is_present=True)
 OUTSIDER = Decider(actor=EVE)
 MEMBER = Decider(actor=Actor("slack:T1:U7", "user"), is_present=True, also=("slack:U7", "slack:S9"))
 IMPOSTOR = Decider(actor=Actor("ann", "visitor"), is_present=True)
+KNOWN = Channels(CHANNELS)
 EVERYBODY = (ASKER, NEIGHBOUR, OUTSIDER, MEMBER, IMPOSTOR, OPERATOR)
 
 
@@ -81,13 +84,13 @@ def test_without_an_asker_nobody_is_known_to_be_another() -> None:
 def test_a_policy_that_nobody_could_follow_is_refused(config: dict[str, Any], path: str) -> None:
     """A policy without anybody, or beyond its bounds, is refused at the door with its path."""
     with pytest.raises(InvalidInput, match=f"config.{path}"):
-        check_approval("hooks[0].config", ApprovalConfig(**config))
+        check_approval("hooks[0].config", ApprovalConfig(**config), KNOWN)
 
 
 def is_taken(responders: Sequence[str], quorum: int) -> bool:
     """Tell whether an agent may have such a policy."""
     try:
-        check_approval("config", ApprovalConfig(responders=tuple(responders), quorum=quorum))
+        check_approval("config", ApprovalConfig(responders=tuple(responders), quorum=quorum), KNOWN)
     except InvalidInput:
         return False
     return True

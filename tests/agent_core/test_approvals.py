@@ -80,7 +80,7 @@ async def test_somebody_else_may_not_decide(make_core: MakeCore) -> None:
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
-    with pytest.raises(NotAnApprover, match="whoever asked, operators"):
+    with pytest.raises(NotAnApprover, match="the person who asked, operators"):
         await stage.core.approvals.decide(yes(asked.id, EVE))
     with pytest.raises(NotFound):
         await stage.core.approvals.decide(yes("apr_nothing"))
@@ -132,9 +132,23 @@ async def test_arguments_may_not_be_corrected_unless_the_author_says_so(make_cor
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
-    with pytest.raises(InvalidInput, match="may not be corrected"):
+    with pytest.raises(InvalidInput, match="cannot be corrected"):
         await stage.core.approvals.decide(yes(asked.id, arguments={"amount": 3}))
     assert (till.paid, len(await open_approvals(stage))) == ([], 1)
+
+
+async def test_a_denial_cannot_be_remembered(make_core: MakeCore) -> None:
+    """A denial with `remember` is refused for that reason, also where approvals can be remembered."""
+    for remember in (True, False):
+        till = Till()
+        stage = await _asked(make_core, till, remember=remember)
+        (asked,) = await open_approvals(stage)
+        with pytest.raises(InvalidInput) as refused:
+            await stage.core.approvals.decide(no(asked.id, remember=True))
+        assert str(refused.value) == "`remember`: only an approval can be remembered; leave it out to deny this call."
+        assert (await stage.core.approvals.decide(no(asked.id))).status == "denied"
+        await stage.done(asked.run)
+        assert till.paid == []
 
 
 async def test_nobody_in_time_is_a_no(make_core: MakeCore) -> None:

@@ -10,7 +10,7 @@ from agent_core import SystemClock
 from agent_core.clock import Clock
 from agent_core.engine.base import Runs
 from agent_core.engine.local import LocalEngine
-from agent_core.runtime.completion import Ends
+from agent_core.runtime.completion import CompletionNotifier
 from tests.conftest import MakeCore
 
 GRACE = 0.2
@@ -34,13 +34,13 @@ class Slow(LocalEngine):
 def given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that those who tell of ends were given, each time."""
     given: list[float] = []
-    stop = Ends.stop
+    stop = CompletionNotifier.stop
 
-    async def noted(ends: Ends, grace: float) -> None:
+    async def noted(notifier: CompletionNotifier, grace: float) -> None:
         given.append(grace)
-        await stop(ends, grace)
+        await stop(notifier, grace)
 
-    monkeypatch.setattr(Ends, "stop", noted)
+    monkeypatch.setattr(CompletionNotifier, "stop", noted)
     return given
 
 

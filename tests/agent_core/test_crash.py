@@ -226,23 +226,29 @@ async def _lives(
     raise AssertionError("the last life has no crash")
 
 
+@pytest.fixture
+def stride(backend: str, whole: bool) -> int:
+    """Every append has its crash; on Postgres every third, unless all is run."""
+    return 1 if whole or backend == "sqlite" else 3
+
+
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Side) -> None:
+async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Side, stride: int) -> None:
     """A crash at any append, before or after its commit, changes neither the answers nor the number of writes."""
-    at, crashed = 0, 1
+    at, crashed = 1 - stride, 1
     while crashed:  # how many there are depends a little on what meets what, so: until there was none
-        at += 1
+        at += stride
         with fresh() as database:
             _, crashed, _ = await _lives(database, scenario, ((at, side),))
     assert at > FEWEST_APPENDS
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_crash_during_recovery(fresh: Fresh, scenario: Scenario) -> None:
+async def test_crash_during_recovery(fresh: Fresh, scenario: Scenario, stride: int) -> None:
     """A second crash, at any append of the process that recovers from the first, changes nothing either."""
     with fresh() as database:
         _, _, total = await _lives(database, scenario, ())
-    for at in range(1, total + 1):
+    for at in range(1, total + 1, stride):
         with fresh() as database:
             await _lives(database, scenario, ((total - 2, "after"), (at, "before")))

@@ -60,7 +60,7 @@ def test_every_frame_is_an_event_of_the_union(path: Path):
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_replay_tells_how_each_run_ended(path: Path):
+def test_replay_gives_the_end_of_each_run(path: Path):
     """Replaying a golden log ends each run with the expected status, and leaves nothing of it open."""
     log = facts(path)
     for run, status in expected(path)["runs"].items():
@@ -69,8 +69,8 @@ def test_replay_tells_how_each_run_ended(path: Path):
         assert state.phase == "ended"
         assert isinstance(last.body, TERMINAL)
         assert last.type == f"run.{status}"
-        assert not state.is_open
-        assert not state.open_calls()
+        assert not state.step.is_open
+        assert not state.waiting.open_calls()
         assert state.seq == log[-1].seq
 
 

@@ -161,7 +161,7 @@ async def lives(make_core: MakeCore, stage: Stage, clock: FakeClock, script, pau
     return stage
 
 
-async def test_law_5_five_resumes_in_vain_end_the_run(make_core: MakeCore):
+async def test_law_5_five_failed_resumes_end_the_run(make_core: MakeCore):
     """A run that five restarts in a row got nowhere with fails as `lost`, with its message closed."""
     clock, never = FakeClock(), asyncio.Event()
 
@@ -200,7 +200,7 @@ async def test_law_5_the_pauses_before_a_resume_grow(make_core: MakeCore):
     assert len(await early.said(RunResumed)) == 4
 
 
-async def test_law_5_progress_begins_the_count_anew(make_core: MakeCore):
+async def test_law_5_progress_resets_the_count(make_core: MakeCore):
     """A step or a call that was completed between two resumes begins the count anew: slow is not lost."""
     clock, never, hung = FakeClock(), asyncio.Event(), set[int]()
 
@@ -231,7 +231,7 @@ async def test_law_5_progress_begins_the_count_anew(make_core: MakeCore):
     assert {end.outcome for end in await stage.said(ToolCompleted)} == {"done"}
 
 
-async def test_law_5_a_cancel_reaches_a_run_that_nobody_drives(make_core: MakeCore):
+async def test_law_5_a_cancel_reaches_a_run_without_a_driver(make_core: MakeCore):
     """A run whose driver broke, and that waits for its next try, is cancelled at once."""
     clock, may_break = FakeClock(), asyncio.Event()
     stage = await set_stage(make_core, [(say("Half"), pause(may_break), bug())], clock=clock)
@@ -244,5 +244,6 @@ async def test_law_5_a_cancel_reaches_a_run_that_nobody_drives(make_core: MakeCo
     await stage.core.cancel(run, by=ANN)
     done = await stage.done(run)
     assert (done.status, done.parts) == ("cancelled", ())
+    await asleep(clock, 2)
     assert clock.sleepers == 2
     check_log(await stage.log())

@@ -59,7 +59,7 @@ async def test_law_6_steer_joins_at_the_next_step(busy: Busy):
     assert len((await busy.stage.core.runs()).items) == 1
 
 
-async def test_law_6_a_steered_message_that_no_step_took_opens_the_next_run(make_core: MakeCore):
+async def test_law_6_an_unconsumed_steered_message_opens_the_next_run(make_core: MakeCore):
     """When the run ends before a step could take a steered message, the message opens the next run."""
     may_end = asyncio.Event()
     stage = await set_stage(make_core, [(pause(may_end), say("One.")), (say("Two."),)], clock=FakeClock())

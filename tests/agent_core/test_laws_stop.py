@@ -171,7 +171,7 @@ async def test_law_7_stop_between_several_calls(make_core: MakeCore):
     assert len(await stage.said(ToolStarted)) == 2
 
 
-async def test_law_7_stop_leaves_a_tool_behind_that_will_not_stop(make_core: MakeCore):
+async def test_law_7_stop_abandons_a_tool_that_ignores_it(make_core: MakeCore):
     """A tool that goes on after it was told to stop holds nothing up: its call is cancelled and the run ends."""
     may_end, asked_to_stop = asyncio.Event(), asyncio.Event()
 
@@ -195,7 +195,7 @@ async def test_law_7_stop_leaves_a_tool_behind_that_will_not_stop(make_core: Mak
     assert [end.outcome for end in await stage.said(ToolCompleted)] == ["cancelled"]
 
 
-async def test_law_7_stop_leaves_a_tool_in_a_thread_behind(make_core: MakeCore):
+async def test_law_7_stop_abandons_a_tool_in_a_thread(make_core: MakeCore):
     """A tool that blocks a thread cannot be stopped; the run ends at once all the same."""
     may_end, running = threading.Event(), threading.Event()
 
@@ -275,14 +275,14 @@ async def test_law_7_stop_twice_is_stop_once(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_law_7_stop_of_nothing_is_told(make_core: MakeCore):
+async def test_law_7_stop_of_an_unknown_run_is_an_error(make_core: MakeCore):
     """Stopping a run that does not exist says so."""
     stage = await set_stage(make_core, [])
     with pytest.raises(NotFound):
         await stage.core.cancel("run_nothing", by=ANN)
 
 
-async def test_law_7_stop_says_who_and_why(make_core: MakeCore):
+async def test_law_7_stop_records_actor_and_reason(make_core: MakeCore):
     """The log says who stopped a run and why, at once and in its end."""
     stage = await set_stage(make_core, [(pause(asyncio.Event()),)], clock=FakeClock())
     run = await stage.send()

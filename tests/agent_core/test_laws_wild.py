@@ -53,7 +53,7 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent) -> bool:
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
         window = Window(neutral)
         window.apply(prefix)
-        state = replay(decided.run, prefix).seeing(size=len(window.entries), border=window.border)
+        state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border)
         move = react(state, agent)
         if isinstance(move, Compact):
             if isinstance(following[0].body, ContextCompacted):

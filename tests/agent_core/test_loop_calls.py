@@ -146,7 +146,7 @@ async def test_siblings_are_announced_together(make_core: MakeCore):
     await stage.done(run)
 
 
-async def test_a_failing_sibling_stops_nobody(make_core: MakeCore):
+async def test_failing_call_does_not_stop_its_siblings(make_core: MakeCore):
     """When one of several parallel calls fails the others go on, and the model is told of each."""
     shop = Workshop()
     asked = (call("see", name="a"), call("see", wrong="b"), call("see", name="c"))
@@ -186,7 +186,7 @@ async def ask(what: int = 0, extra: dict[str, int] | None = None) -> str:
     return "no news"
 
 
-async def test_the_third_identical_call_in_a_row_is_doom(make_core: MakeCore):
+async def test_third_identical_call_in_a_row_ends_as_doom_loop(make_core: MakeCore):
     """The third identical call in a row is requested and not run: it is cancelled and the run fails."""
     stage = await set_stage(make_core, lambda _: (call("ask", what=1),), tools=[ask])
     run = await stage.play()
@@ -200,7 +200,7 @@ async def test_the_third_identical_call_in_a_row_is_doom(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_the_order_of_keys_hides_no_doom(make_core: MakeCore):
+async def test_key_order_does_not_hide_a_doom_loop(make_core: MakeCore):
     """Calls whose arguments differ in key order and blanks alone are identical."""
     raws = ['{"what": 1, "extra": {"a": 1, "b": 2}}', '{"extra":{"b":2,"a":1},"what":1}']
     stage = await set_stage(make_core, lambda request: (raw_call("ask", raws[step_of(request) % 2]),), tools=[ask])
@@ -225,7 +225,7 @@ async def test_unreadable_arguments_count_as_they_were_written(make_core: MakeCo
     assert not await saved.said(RunFailed)
 
 
-async def test_parallel_calls_count_for_doom(make_core: MakeCore):
+async def test_parallel_calls_count_for_the_doom_loop(make_core: MakeCore):
     """Identical calls of one step count in their order: three at once fail the run, and none of them stays open."""
     stage = await set_stage(make_core, [(call("ask"), call("ask"), call("ask"))], tools=[ask])
     run = await stage.play()
@@ -236,7 +236,7 @@ async def test_parallel_calls_count_for_doom(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_doom_is_counted_over_steps_and_parallel_calls(make_core: MakeCore):
+async def test_doom_loop_counts_steps_and_parallel_calls(make_core: MakeCore):
     """A row of identical calls may begin in one step and end in the next."""
     script = [(call("ask", what=7), call("ask")), (call("ask"), call("ask"))]
     stage = await set_stage(make_core, script, tools=[ask])
@@ -247,7 +247,7 @@ async def test_doom_is_counted_over_steps_and_parallel_calls(make_core: MakeCore
 
 
 @pytest.mark.parametrize("between", [call("ask", what=2), call("nothing")])
-async def test_another_call_in_between_averts_doom(make_core: MakeCore, between):
+async def test_another_call_in_between_resets_the_doom_loop(make_core: MakeCore, between):
     """Only calls in a row count: any other call in between, even one that fails, begins a new row."""
     script = [(call("ask"), call("ask")), (between,), (call("ask"), call("ask")), (say("No news."),)]
     stage = await set_stage(make_core, script, tools=[ask])
@@ -255,7 +255,7 @@ async def test_another_call_in_between_averts_doom(make_core: MakeCore, between)
     assert (run.status, run.text) == ("completed", "No news.")
 
 
-async def test_doom_is_of_one_run(make_core: MakeCore):
+async def test_doom_loop_is_counted_per_run(make_core: MakeCore):
     """A new message begins anew: calls of an earlier run do not count."""
 
     def twice(request: Request) -> Answer:
@@ -266,7 +266,7 @@ async def test_doom_is_of_one_run(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_after_doom_the_session_goes_on(make_core: MakeCore):
+async def test_session_goes_on_after_a_doom_loop(make_core: MakeCore):
     """A run that failed as a doom loop leaves a session whose next message is answered, with every call closed."""
 
     def script(request: Request) -> Answer:

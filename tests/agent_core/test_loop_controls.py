@@ -80,7 +80,7 @@ async def test_a_call_that_the_step_may_not_make_is_refused(make_core: MakeCore)
     check_log(await stage.log())
 
 
-async def test_nobody_is_asked_about_a_call_that_is_refused(make_core: MakeCore):
+async def test_refused_call_opens_no_approval(make_core: MakeCore):
     """People approve only what could run: a refused call has no approval, and nothing is paid."""
     till = Till()
     stage = await set_stage(
@@ -101,7 +101,7 @@ async def test_rules_are_for_their_step_alone(make_core: MakeCore):
     assert choices(stage) == ["required", "auto", "auto"]
 
 
-async def test_words_where_a_call_must_come_are_not_taken_once(make_core: MakeCore):
+async def test_text_in_place_of_a_required_call_is_rejected_once(make_core: MakeCore):
     """The step is asked once more with a note; what was said is withdrawn, and the call counts."""
     script = [(say("I would rather talk."),), (call("look"),), (say("Well."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
@@ -114,7 +114,7 @@ async def test_words_where_a_call_must_come_are_not_taken_once(make_core: MakeCo
     check_log(await stage.log())
 
 
-async def test_a_model_that_will_not_call_has_the_last_word(make_core: MakeCore):
+async def test_second_answer_without_the_required_call_counts(make_core: MakeCore):
     """A second answer in words is the answer: nobody is asked for ever."""
     stage = await set_stage(make_core, [(say("No."),), (say("Really not."),)], tools=[look])
     run = await stage.play(tool_choice="required")
@@ -122,7 +122,7 @@ async def test_a_model_that_will_not_call_has_the_last_word(make_core: MakeCore)
     assert stage.provider.calls == 2
 
 
-async def test_a_choice_that_the_api_refuses_is_told_instead(make_core: MakeCore):
+async def test_controls_that_the_api_refuses_go_into_a_note(make_core: MakeCore):
     """The call is repeated once with nothing asked of the API, the model is told, and later steps go the same way."""
     script = [(fail("controls_refused", retryable=False),), (call("look"),), (call("look", what="b"),), (say("Ok."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
@@ -226,7 +226,7 @@ async def test_every_question_has_its_own_repair(make_core: MakeCore):
     assert (await stage.play(output_schema=SCHEMA)).structured == {"n": 2}
 
 
-async def test_a_required_call_that_nobody_executes_is_the_answer(make_core: MakeCore):
+async def test_required_call_without_executor_is_the_answer(make_core: MakeCore):
     """`tool_choice: required` with such a tool gives its arguments as the structured answer, in a single step too."""
     options: list[dict[str, Any]] = [{}, {"max_steps": 1}]
     for controls in options:
@@ -244,7 +244,7 @@ async def test_a_stop_condition_waits_for_the_whole_step(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_a_refused_call_stops_nothing(make_core: MakeCore):
+async def test_refused_call_meets_no_stop_condition(make_core: MakeCore):
     """A call that was not carried out meets no condition."""
     stage = await set_stage(make_core, [(call("write", text="x"),), (say("Well."),)], tools=[look, write])
     run = await stage.play(stop_conditions=stop_at("write"), active_tools=("look",))
@@ -270,7 +270,7 @@ async def test_a_budget_ends_a_run_before_its_next_question(make_core: MakeCore,
     check_log(await stage.log())
 
 
-async def test_an_answer_within_its_step_is_no_matter_of_the_budget(make_core: MakeCore):
+async def test_complete_answer_is_kept_beyond_the_budget(make_core: MakeCore):
     """A run whose answer is there ends with it, whatever it cost."""
     stage = await set_stage(make_core, [(say("Here."), usage(input=1000, output=1000))])
     assert (await stage.play(budget=Budget(tokens=1))).stop_reason == "end_turn"
@@ -313,7 +313,15 @@ async def test_rules_of_a_resume_are_for_the_steps_that_they_name(make_core: Mak
     assert [request.controls.max_output_tokens for request in stage.provider.requests] == [None, 9, 9]
 
 
-async def test_the_context_of_a_resume_is_handed_to_the_tools(make_core: MakeCore):
+async def test_rules_of_a_resume_keep_the_rules_of_the_run_for_other_steps(make_core: MakeCore):
+    """A rule of a resume replaces the run's rule for the same step and no other."""
+    own = (StepRule(step=2, tool_choice="none"), StepRule(step=3, tool_choice="none"))
+    changes = Changes(rules=(StepRule(step=2, tool_choice="required"),), defaults=Defaults(tool_choice="auto"))
+    stage = await resumed(make_core, [(call("look"),), (say("Done."),)], changes, step_rules=own)
+    assert choices(stage) == ["auto", "required", "none"]
+
+
+async def test_tool_context_of_a_resume_is_passed_to_the_tools(make_core: MakeCore):
     """It takes the place of what the run brought, without which that is handed on; it is in no fact."""
 
     @tool
@@ -334,7 +342,7 @@ async def test_the_context_of_a_resume_is_handed_to_the_tools(make_core: MakeCor
         assert "s3cret" not in repr(changes)
 
 
-async def test_changes_that_cannot_be_followed_leave_a_run_as_it_is(make_core: MakeCore):
+async def test_invalid_changes_leave_a_run_as_it_is(make_core: MakeCore):
     """The field is named, no output is taken, and the run still waits."""
     stage = await set_stage(make_core, [(call("pick"),), (say("Done."),)], tools=[look], declared=[PICK])
     run = await stage.play()
@@ -377,7 +385,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "path"), BAD, ids=[f"{path} {n}" for n, (_, path) in enumerate(BAD)])
-async def test_controls_that_cannot_be_followed_are_refused_at_the_door(make_core: MakeCore, given, path):
+async def test_invalid_controls_are_rejected_at_intake(make_core: MakeCore, given, path):
     """The field is named, for an agent as for a run, and nothing is taken in or left behind."""
     stage = await set_stage(make_core, [], tools=[look, write])
     with pytest.raises(InvalidInput) as refused:

@@ -16,7 +16,7 @@ from agent_core import (
     StepStarted,
     TextDelta,
 )
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
 from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, say, think
 from agent_core.tools.function import tool
@@ -80,7 +80,11 @@ async def test_a_model_that_goes_on_failing_fails_the_run(make_core: MakeCore):
     done = await stage.done(run)
     assert (done.status, stage.provider.calls) == ("failed", 1 + MAX_RETRIES)
     assert done.error
-    assert (done.error.code, done.error.message, done.error.retryable) == ("provider_error", told("overloaded"), True)
+    assert (done.error.code, done.error.message, done.error.retryable) == (
+        "provider_error",
+        explanation("overloaded"),
+        True,
+    )
     assert done.error.detail == "Busy."
     (end,) = await stage.said(MessageCompleted)
     assert (end.stop, end.parts) == ("error", ())
@@ -96,7 +100,7 @@ async def test_a_lasting_failure_fails_the_run_at_once(make_core: MakeCore, kind
     run = await stage.play()
     assert (run.status, stage.provider.calls) == ("failed", 1)
     assert run.error
-    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", told(kind), False)
+    assert (run.error.code, run.error.message, run.error.retryable) == ("provider_error", explanation(kind), False)
     assert run.error.detail == "No such model."
     (failed,) = await stage.said(StepFailed)
     assert failed.code == kind
@@ -113,7 +117,7 @@ async def test_a_context_overflow_has_its_own_code(make_core: MakeCore):
 @pytest.mark.parametrize(
     "end", [fail(message="Gone."), cut()], ids=["a failure after some text", "a stream that breaks off"]
 )
-async def test_a_broken_answer_is_begun_anew(make_core: MakeCore, end):
+async def test_broken_answer_is_restarted(make_core: MakeCore, end):
     """An answer that breaks off is begun anew as the next attempt, and readers see only the new one."""
     clock, may_end = FakeClock(), asyncio.Event()
     script = [(think("Hm."), say("Half a mess"), end), (say("A whole "), pause(may_end), say("message."))]
@@ -186,7 +190,7 @@ async def test_calls_of_a_broken_answer_never_run(make_core: MakeCore):
     assert ran == ["whole"]
 
 
-async def test_each_step_has_its_own_tries(make_core: MakeCore):
+async def test_each_step_has_its_own_retries(make_core: MakeCore):
     """Failures of one step do not shorten the patience with the next."""
     clock = FakeClock()
 

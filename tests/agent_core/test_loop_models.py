@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import ContextAdded, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.state import REPAIR
 from agent_core.loop.strategy import backoff
@@ -33,7 +33,7 @@ async def models(stage: Stage) -> list[str | None]:
     return [request.model for request in stage.provider.requests]
 
 
-async def test_a_stand_in_answers_for_a_model_that_is_overloaded(make_core: MakeCore):
+async def test_fallback_answers_for_an_overloaded_model(make_core: MakeCore):
     """A model that asks for a long pause is stood in for at once, to the end of the run; the log says by which."""
     script = [busy, (call("look"),), (say("Fine."),), (say("Back again."),)]
     stage = await set_stage(make_core, script, tools=[look], stand_ins=STAND_INS)
@@ -61,7 +61,7 @@ async def test_a_short_pause_is_given_to_the_model_itself_once(make_core: MakeCo
 
 
 @pytest.mark.parametrize("kind", ["auth", "quota", "misconfigured"])
-async def test_a_model_that_cannot_answer_at_all_is_stood_in_for(make_core: MakeCore, kind):
+async def test_fallback_answers_for_a_model_that_fails_permanently(make_core: MakeCore, kind):
     """A key, an account or a name that does not work leaves the work to the stand-ins, one after the other."""
     broken = (fail(kind, retryable=False),)
     stage = await set_stage(make_core, [broken, broken, (say("Hi."),)], stand_ins=STAND_INS)
@@ -69,23 +69,27 @@ async def test_a_model_that_cannot_answer_at_all_is_stood_in_for(make_core: Make
     assert await models(stage) == ["", "second", "third"]
 
 
-async def test_when_no_stand_in_is_left_the_last_failure_counts(make_core: MakeCore):
+async def test_without_further_fallback_the_last_failure_counts(make_core: MakeCore):
     """The run fails with what the last model said, in words for the person and in others for the operator."""
     script = [busy, busy, (fail("quota", retryable=False, message="Pay the bill."),)]
     stage = await set_stage(make_core, script, stand_ins=STAND_INS)
     run = await stage.play()
     assert run.error
-    assert (run.error.code, run.error.message, run.error.detail) == ("provider_error", told("quota"), "Pay the bill.")
+    assert (run.error.code, run.error.message, run.error.detail) == (
+        "provider_error",
+        explanation("quota"),
+        "Pay the bill.",
+    )
 
 
-async def test_what_any_model_would_refuse_is_not_passed_on(make_core: MakeCore):
+async def test_invalid_request_does_not_go_to_the_fallback(make_core: MakeCore):
     """A request that is itself at fault is not tried on one model after the other."""
     stage = await set_stage(make_core, [(fail("invalid", retryable=False),)], stand_ins=STAND_INS)
     assert (await stage.play()).status == "failed"
     assert await models(stage) == [""]
 
 
-async def test_a_conversation_too_long_for_one_model_is_passed_on(make_core: MakeCore):
+async def test_context_overflow_goes_to_the_fallback(make_core: MakeCore):
     """A stand-in may have a larger window; when none has, the run fails as what it is."""
     full = (fail("context_overflow", retryable=False),)
     stage = await set_stage(make_core, [full, (say("It fits."),), full, full, full], stand_ins=STAND_INS)
@@ -96,7 +100,7 @@ async def test_a_conversation_too_long_for_one_model_is_passed_on(make_core: Mak
     assert await models(stage) == ["", "second", "", "second", "third"]
 
 
-async def test_no_stand_in_takes_over_an_answer_that_was_shown(make_core: MakeCore):
+async def test_fallback_does_not_take_over_a_shown_answer(make_core: MakeCore):
     """Once a word was shown the same model begins anew: nobody sees two models in one answer."""
     script = [(say("Half an"), fail(retry_after=60.0)), (say("A whole answer."),)]
     clock = FakeClock()
@@ -143,7 +147,7 @@ async def test_no_pause_is_granted_once(make_core: MakeCore):
     assert (await stage.done(run)).text == "Hi."
 
 
-async def test_refused_thoughts_are_left_out_for_good(make_core: MakeCore):
+async def test_refused_reasoning_is_left_out_from_then_on(make_core: MakeCore):
     """A model that refuses its earlier thinking is asked once more without it; the log tells, and it stays out."""
     stale = (fail("stale_reasoning", retryable=False),)
     script = [(think("Hm."), call("look")), stale, (think("Well."), say("Fine.")), (say("Yes."),)]
@@ -160,14 +164,14 @@ async def test_refused_thoughts_are_left_out_for_good(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_thoughts_are_repaired_once_a_step(make_core: MakeCore):
+async def test_reasoning_is_dropped_once_per_step(make_core: MakeCore):
     """A model that refuses again fails the run; a later step may be repaired again."""
     stale = (fail("stale_reasoning", retryable=False),)
     stage = await set_stage(make_core, [stale, (call("look"),), stale, (say("Fine."),), stale, stale], tools=[look])
     assert (await stage.play()).text == "Fine."
     run = await stage.play("Again")
     assert run.error
-    assert run.error.message == told("stale_reasoning")
+    assert run.error.message == explanation("stale_reasoning")
     assert sum(body.reason == REPAIR for body in await stage.said(SnapshotFrozen)) == 3
 
 

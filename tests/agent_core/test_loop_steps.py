@@ -137,7 +137,7 @@ async def test_a_call_made_anyway_is_refused_and_asked_again(make_core: MakeCore
     check_log(await stage.log())
 
 
-async def test_a_call_made_twice_in_vain_ends_with_the_text(make_core: MakeCore):
+async def test_second_withheld_call_ends_the_run_with_the_text(make_core: MakeCore):
     """A model that calls a withheld tool in both tries ends the run with what it said the second time."""
     insist = (say("I insist."), call("look", what=2))
     stage = await set_stage(make_core, [(call("look", what=1),), insist, insist], tools=[look])
@@ -180,7 +180,7 @@ async def test_a_model_that_stays_silent_ends_the_run(make_core: MakeCore):
     assert (run.status, run.stop_reason, run.text, run.parts) == ("completed", "end_turn", "", ())
 
 
-async def test_a_refusal_takes_back_its_text(make_core: MakeCore):
+async def test_refusal_withdraws_its_text(make_core: MakeCore):
     """A model that refuses after some text ends the run as `refused`, with a message without parts."""
     stage = await set_stage(make_core, [(say("Sure, you "), refuse()), (say("Hello."),)])
     async with stage.reader() as reader:
@@ -211,10 +211,10 @@ async def test_a_cut_answer_is_continued(make_core: MakeCore):
 
 
 async def test_a_fourth_cut_ends_the_run(make_core: MakeCore):
-    """An answer is continued up to three times; if it is cut once more the run ends with what there is."""
+    """An answer is continued up to three times; cut once more, the run ends with what there is as `max_tokens`."""
     stage = await set_stage(make_core, lambda _: (say("more "), finish("length")))
     run = await stage.play()
-    assert (run.status, run.stop_reason, run.text) == ("completed", "end_turn", "more " * 4)
+    assert (run.status, run.stop_reason, run.text) == ("completed", "max_tokens", "more " * 4)
     assert stage.provider.calls == 4
 
 
@@ -232,7 +232,7 @@ async def test_a_continuation_counts_as_a_step(make_core: MakeCore):
     """A continuation after a cut answer uses up one of the run's steps."""
     stage = await set_stage(make_core, lambda _: (say("more "), finish("length")))
     run = await stage.play(max_steps=2)
-    assert (run.steps, run.text, run.stop_reason) == (2, "more more ", "end_turn")
+    assert (run.steps, run.text, run.stop_reason) == (2, "more more ", "max_tokens")
 
 
 async def test_usage_is_summed(make_core: MakeCore):
@@ -252,7 +252,7 @@ async def test_a_step_without_a_report_makes_the_sum_unknown(make_core: MakeCore
     assert (await stage.play()).usage == Usage(None, None, None, None, None, None)
 
 
-async def test_failed_tries_count_in_the_usage(make_core: MakeCore):
+async def test_failed_attempts_count_in_the_usage(make_core: MakeCore):
     """Tokens that a withheld try cost are part of the run's usage."""
     script = [(call("look"), usage(input=10, output=2)), (say("Fine."), usage(input=12, output=3))]
     stage = await set_stage(make_core, script, tools=[look])

@@ -32,14 +32,14 @@ class RacingDatabase(Wrapped):
     def arm(self) -> None:
         self._armed = True
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         if self._armed:
             self.writes += 1
             if self.writes == self._at:
                 self._armed = False
                 await self._news()
                 self._armed = True
-        return await super().write(work, then)
+        return await super().write(work, committed)
 
 
 @tool(concurrency_safe=True)

@@ -25,9 +25,9 @@ async def test_a_ring_from_elsewhere_that_fails_is_logged_once(
     core = await make_core(ScriptedProvider([]), clock=FakeClock())
     monkeypatch.setattr(core._engine, "hear", broken)
     with capture_logs() as logs:
-        core._ringing.rung(7)
-        await until(lambda: not core._ringing.going)
-    assert [(line["event"], line["log_level"], line["run"]) for line in logs] == [("ring.failed", "error", 7)]
+        core._dispatcher.wake(7)
+        await until(lambda: not core._dispatcher.pending)
+    assert [(line["event"], line["log_level"], line["run"]) for line in logs] == [("wake.failed", "error", 7)]
     gc.collect()
     assert not [record for record in caplog.records if record.name == "asyncio"]
 

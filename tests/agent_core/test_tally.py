@@ -1,11 +1,17 @@
 """The tally: what is counted of the facts that a process commits."""
 
 import msgspec
+import pytest
 
+from agent_core import Core, DeclaredTool, ToolOutput
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.objects import RunObject
 from agent_core.tally import Tally
-from agent_core.testing import FakeClock
+from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
+from tests.agent_core.asking import Till, asks, no, open_approvals, yes
+from tests.agent_core.stage import ANN, Stage
+from tests.conftest import MakeCore
 
 
 def facts(*bodies: FactBody) -> list[Fact]:
@@ -23,12 +29,68 @@ def facts(*bodies: FactBody) -> list[Fact]:
     ]
 
 
+WHERE = DeclaredTool(name="where", kind="client", description="Where.", parameters={"type": "object"})
+
+
+async def waiting_for(make_core: MakeCore, name: str) -> tuple[Stage, RunObject]:
+    """Return a run that waits with a call of `pay`, for an approval, or `where`, for a client, after a restart."""
+    till, script = Till(), by_step((call(name, **({"amount": 5} if name == "pay" else {})),), (say("Done."),))
+
+    async def start() -> Core:
+        definition = {"hooks": (asks(),), "tools": ("pay", "look", WHERE)}
+        return await make_core(ScriptedProvider(script), tools=till.tools(), definition=definition)
+
+    first = await start()
+    stage = Stage(first, ScriptedProvider([]), (await first.open_session(agent="assistant", actor=ANN)).id)
+    run = await stage.play()
+    assert run.status in ("waiting", "requires_action")
+    assert first.tally.calls.total() == 0
+    await first.stop(grace=0)
+    return Stage(await start(), stage.provider, stage.session), run
+
+
+@pytest.mark.parametrize(("vote", "outcome"), [(yes, "done"), (no, "denied")])
+async def test_call_that_a_person_decided_after_a_restart_counts_by_its_name(make_core: MakeCore, vote, outcome):
+    """A call that waited for an approval is counted under its tool by the process that ends it."""
+    stage, run = await waiting_for(make_core, "pay")
+    (asked,) = await open_approvals(stage)
+    await stage.core.approvals.decide(vote(asked.id))
+    assert (await stage.done(run.id)).status == "completed"
+    assert stage.core.tally.calls == {("pay", outcome): 1}
+
+
+async def test_client_call_that_ends_after_a_restart_counts_by_its_name(make_core: MakeCore):
+    """A call that a client executed is counted under its tool by the process that receives the output."""
+    stage, run = await waiting_for(make_core, "where")
+    await stage.core.submit(run.id, [ToolOutput(call=run.pending[0].call, output="Bern")])
+    assert (await stage.done(run.id)).status == "completed"
+    assert stage.core.tally.calls == {("where", "done"): 1}
+
+
+@pytest.mark.parametrize("name", ["pay", "where"])
+async def test_waiting_call_that_is_cancelled_after_a_restart_counts_by_its_name(make_core: MakeCore, name: str):
+    """A call that waits when its run is cancelled is counted under its tool."""
+    stage, run = await waiting_for(make_core, name)
+    assert (await stage.stop(run.id)).status == "cancelled"
+    assert stage.core.tally.calls == {(name, "cancelled"): 1}
+
+
+def test_declared_tools_beyond_a_bound_share_one_label():
+    """However many tools agents declare for their clients, only so many get a series."""
+    tally = Tally(FakeClock())
+    for n in range(1000):
+        pending = e.ToolPending(call=f"call_{n}", on="client", tool=f"tool_{n}", arguments={})
+        ended = e.ToolCompleted(call=f"call_{n}", outcome="cancelled", parts=(), truncated=False)
+        tally.facts(facts(pending, ended))
+    assert len(tally.calls) <= 51
+
+
 def step(attempt: int) -> e.StepStarted:
     return e.StepStarted(n=1, attempt=attempt, message="msg_1", takes=(), snapshot="s")
 
 
-def test_a_try_counts_as_one_more_only_after_one_that_failed():
-    """A process that takes a run up asks its model anew: that is no retry of a model that failed."""
+def test_attempt_counts_as_a_retry_only_after_a_failed_one():
+    """A process that resumes a run asks its model again: that is no retry of a model that failed."""
     tally = Tally(FakeClock())
     tally.facts(facts(e.RunStarted(epoch=1), step(1), e.RunResumed(epoch=2, cause="crashed"), step(2)))
     assert tally.retries.total() == 0

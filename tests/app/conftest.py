@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,10 +12,10 @@ from fastapi import FastAPI
 from agent_core import Actor, Core, Definition, Inbound
 from agent_core.testing import Answer, ScriptedProvider, call, pause, say, step_of
 from agent_core.tools.builtin import calculate
-from app.api.readers import Readers
 from app.compose import create_app
-from app.keys import ApiKey, Keys
+from app.serving.readers import Readers
 from app.settings import Settings
+from app.storage.keys import ApiKey, Keys
 from channels.web.identity import Tokens
 from tests.app.processes import Serving, Shell, start
 
@@ -139,6 +140,6 @@ def shell(tmp_path) -> Shell:
 
 
 @pytest.fixture
-async def serving(shell: Shell) -> AsyncIterator[Serving]:
-    async with start(shell) as serving:
+async def serving(shell: Shell, template: Path) -> AsyncIterator[Serving]:
+    async with start(shell.migrated(template)) as serving:
         yield serving

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -19,17 +20,22 @@ class Shell:
     """Commands in a folder of their own, with a bare environment; *module* is the one that is run as `parley`."""
 
     def __init__(self, folder: Path, *, module: str = "app") -> None:
-        self.data, self._module = folder / "data", module
+        self.folder, self.data, self._module = folder, folder / "data", module
         names = {str(field.validation_alias) for field in Settings.model_fields.values()}
         self._env = {name: value for name, value in os.environ.items() if name not in names}
         self._env |= {"PORT": "0", "PARLEY_AGENTS": str(ROOT / "agents"), "PYTHONPATH": str(ROOT)}
         self._env["PARLEY_DEMO_RATE"] = "0"
-        self._folder = folder
+
+    def migrated(self, template: Path) -> "Shell":
+        """Have the migrated database file *template* as the data of all commands."""
+        self.data.mkdir(exist_ok=True)
+        shutil.copy(template, self.data / "parley.db")
+        return self
 
     async def start(self, *words: str, **env: str) -> Process:
         command = (sys.executable, "-m", self._module, *words)
         return await asyncio.create_subprocess_exec(
-            *command, cwd=self._folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
+            *command, cwd=self.folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
         )
 
     async def run(self, *words: str, **env: str) -> tuple[int | None, str, str]:
@@ -77,8 +83,7 @@ class Serving:
 
 @asynccontextmanager
 async def start(shell: Shell, **env: str) -> AsyncIterator[Serving]:
-    """Give a server with settings *env* on a new database; stop it at the end."""
-    assert (await shell.run("migrate", **env))[0] == 0
+    """Give a server with settings *env* on the database of the shell, or on the migrated one that they name."""
     process = await shell.start("serve", **env)
     try:
         assert process.stdout

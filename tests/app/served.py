@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from app.api.readers import Readers
-from app.server import Server, config, listening, url_of
+from app.serving.readers import Readers
+from app.serving.server import Server, config, listening, url_of
 
 HOST = "127.0.0.1"
 

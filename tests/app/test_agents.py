@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_core import ConfigError, Controls
+from agent_core import Channels, ConfigError, Controls
 from app.agents import load_agents
+from app.compose import CHANNELS
 
 TOOLS = ("calculate", "current_time")
+KNOWN = Channels(CHANNELS)
 
 
 def check(name: str, where: str) -> None:
@@ -21,7 +23,7 @@ SHIPPED = Path(__file__).parents[2] / "agents"
 
 def test_the_shipped_agents_can_be_read():
     """The repository's own folder holds the assistant, whose tools are there."""
-    assert [agent.name for agent in load_agents(SHIPPED, tools=TOOLS, check=check)] == ["assistant"]
+    assert [agent.name for agent in load_agents(SHIPPED, tools=TOOLS, channels=KNOWN, check=check)] == ["assistant"]
 
 
 def test_files_become_definitions(tmp_path):
@@ -32,7 +34,7 @@ def test_files_become_definitions(tmp_path):
         "controls: {max_steps: 3, max_output_tokens: 500, effort: low, temperature: 1}\n"
     )
     (tmp_path / "notes.txt").write_text("}{")
-    ant, bee = load_agents(tmp_path, tools=TOOLS, check=check)
+    ant, bee = load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     assert (ant.name, ant.fallback_models, bee.model) == ("ant", ("demo",), None)
     assert ant.controls == Controls(max_steps=3, max_output_tokens=500, effort="low", temperature=1.0)
 
@@ -65,7 +67,7 @@ def test_a_wrong_file_is_named_with_its_field(tmp_path, text, told):
     """What cannot be used fails the start with one line: the file and what is wrong in it."""
     (tmp_path / "a.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load_agents(tmp_path, tools=TOOLS, check=check)
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     line = str(caught.value)
     assert "a.yaml" in line
     assert told in line
@@ -76,7 +78,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
     """A file in another encoding asks for UTF-8."""
     (tmp_path / "a.yaml").write_bytes(b"name: \xe4")
     with pytest.raises(ConfigError, match="UTF-8"):
-        load_agents(tmp_path, tools=TOOLS, check=check)
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
 
 
 def test_a_name_is_given_once(tmp_path):
@@ -84,7 +86,7 @@ def test_a_name_is_given_once(tmp_path):
     for file in ("a.yaml", "b.yaml"):
         (tmp_path / file).write_text("name: ant\ninstructions: Walk.\n")
     with pytest.raises(ConfigError, match=r"b\.yaml.*a\.yaml"):
-        load_agents(tmp_path, tools=TOOLS, check=check)
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
 
 
 def test_a_place_is_claimed_once(tmp_path):
@@ -92,7 +94,7 @@ def test_a_place_is_claimed_once(tmp_path):
     for name in ("ant", "bee"):
         (tmp_path / f"{name}.yaml").write_text(f"name: {name}\ninstructions: Be.\nslack: {{channels: [C1]}}\n")
     with pytest.raises(ConfigError, match=r"bee\.yaml: `slack\.channels`: `ant` and `bee` both claim .*`C1`"):
-        load_agents(tmp_path, tools=TOOLS, check=check)
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
 
 
 HOOK = """
@@ -113,10 +115,10 @@ def test_a_secret_is_named_not_written(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / ".env").write_text("HOOK_SECRET=from-the-file-0123\nOTHER=1\n")
     (tmp_path / "a.yaml").write_text(HOOK.format(secret="${HOOK_SECRET}"))
     monkeypatch.delenv("HOOK_SECRET", raising=False)
-    (ant,) = load_agents(tmp_path, tools=TOOLS, check=check)
+    (ant,) = load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     assert ant.hooks[0].config["secret"] == "from-the-file-0123"
     monkeypatch.setenv("HOOK_SECRET", "from-the-environment\n")
-    (ant,) = load_agents(tmp_path, tools=TOOLS, check=check)
+    (ant,) = load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     assert ant.hooks[0].config["secret"] == "from-the-environment"
 
 
@@ -129,12 +131,12 @@ def test_a_secret_that_is_named_and_not_set(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setenv("HOOK_SECRET", given)
     (tmp_path / "a.yaml").write_text(HOOK.format(secret="${HOOK_SECRET}"))
     with pytest.raises(ConfigError, match=r"a\.yaml: `hooks\[0\]\.config\.secret`: .*`HOOK_SECRET`; set it"):
-        load_agents(tmp_path, tools=TOOLS, check=check)
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
 
 
 def test_a_hook_that_cannot_be_asked_is_named_with_its_file(tmp_path: Path):
     """What no hook can be fails the start with the file and the field, and shows no secret."""
     (tmp_path / "a.yaml").write_text(HOOK.format(secret="tooshort"))
     with pytest.raises(ConfigError, match=r"a\.yaml: `hooks\[0\]\.config\.secret`") as caught:
-        load_agents(tmp_path, tools=TOOLS, check=check)
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     assert "tooshort" not in str(caught.value)

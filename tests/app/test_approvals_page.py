@@ -21,7 +21,7 @@ from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.builtin import calculate
 from app.agents import read_agent
 from app.compose import create_app
-from app.keys import ApiKey
+from app.storage.keys import ApiKey
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
 

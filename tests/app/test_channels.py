@@ -77,14 +77,16 @@ async def test_an_address_says_where_a_session_is(core: Core, tokens: Tokens, ap
     assert found.id == session.id
 
 
-async def test_a_conversation_in_the_terminal_is_one_with_a_server_and_without(shell: Shell, tmp_path: Path) -> None:
+async def test_a_conversation_in_the_terminal_is_one_with_a_server_and_without(
+    shell: Shell, template: Path, tmp_path: Path
+) -> None:
     """`parley chat` asks from the terminal, over HTTP while a server runs and with a core of its own."""
     agents = tmp_path / "agents"
     agents.mkdir()
     hooks = "".join(f"  - {refuses(place)}\n" for place in PLACES)
     (agents / "placed.yaml").write_text(FILE + hooks)
     words = ("chat", "--agent", "placed", "Hi")
-    async with start(shell, PARLEY_AGENTS=str(agents)):
+    async with start(shell.migrated(template), PARLEY_AGENTS=str(agents)):
         code, out, err = await shell.run(*words, PARLEY_AGENTS=str(agents))
         assert (code, out) == (0, "Not from terminal.\n"), err
     code, out, err = await shell.run(*words, PARLEY_AGENTS=str(agents))

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from agent_core import Channels
 from agent_core.clock import SystemClock
 from agent_core.domain.agents import Hook
 from agent_core.domain.hooks import HookEvent, HookType, Operator, chain
@@ -35,11 +36,12 @@ def blocks(language: str) -> list[str]:
 def test_each_agent_of_the_page_can_be_loaded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Whoever copies an agent from the page has one that starts."""
     from agent_core.hooks.check import check  # noqa: PLC0415 - beside its only use
+    from app.compose import CHANNELS  # noqa: PLC0415 - as above
 
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     (tmp_path / "agent.yaml").write_text(text)
     made = read_agent(tmp_path / "agent.yaml", None)
-    check(made.hooks)
+    check(made.hooks, Channels(CHANNELS))
     assert len(made.hooks) == 1
 
 

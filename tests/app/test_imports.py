@@ -14,8 +14,8 @@ import pytest
 
 from agent_core.testing import fail, say
 from agent_core.testing.models import FakeModels
-from app.migrate import migrate
 from app.settings import Settings
+from app.storage.migrate import migrate
 
 ROOT = Path(__file__).parents[2]
 # What a server on SQLite does without, and what needs it.
@@ -25,7 +25,6 @@ UNUSED = {
     "dbos": "Postgres",
     "hypothesis": "tests",
     "jsonschema": "the first call of a tool",
-    "prometheus_client": "/metrics",
     "psycopg": "Postgres",
     "re2": "a rule with a pattern",
     "slack_bolt": "Slack",

@@ -25,7 +25,7 @@ from tests.conftest import ANN
 
 MARKER = "the-secret-of-the-locals"
 CRASH = """
-import app.cli as cli
+import app.cli.commands as cli
 from app.__main__ import main
 
 @cli.app.command()

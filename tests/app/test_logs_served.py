@@ -36,6 +36,7 @@ async def models() -> AsyncIterator[FakeModels]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest) -> dict[str, str]:
     if request.param == "sqlite":
+        request.getfixturevalue("shell").migrated(request.getfixturevalue("template"))
         return {}
     return {"DATABASE_URL": request.getfixturevalue("postgres_url")}
 

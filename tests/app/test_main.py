@@ -14,13 +14,13 @@ from fastapi import FastAPI
 
 from agent_core import ConfigError
 from app import main
-from app.api.readers import Readers
 from app.compose import create_watch
-from app.keys import ApiKey
 from app.main import SERVING, _settle, _working
-from app.ready import Starting
-from app.server import Server, config, listening, url_of
+from app.serving.readers import Readers
+from app.serving.ready import Starting
+from app.serving.server import Server, config, listening, url_of
 from app.settings import Settings
+from app.storage.keys import ApiKey
 from tests.app.conftest import KEY, Model
 from tests.app.frames import frames
 

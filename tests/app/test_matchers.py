@@ -6,7 +6,7 @@ import pytest
 import structlog
 from sqlalchemy import text
 
-from agent_core import ConfigError, Definition, Hook, SqliteDatabase, SystemClock
+from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, SystemClock
 from app.agents import load_agents
 from app.compose import running_core
 from app.models import running_models
@@ -38,4 +38,4 @@ def test_a_mistyped_matcher_in_a_file_is_told_with_the_file(tmp_path: Path) -> N
         "hooks: [{event: PreToolUse, type: approval, matcher: calculat}]\n"
     )
     with pytest.raises(ConfigError, match=r"careful\.yaml: `hooks\[0\]\.matcher`: the agent has no tool `calculat`"):
-        load_agents(tmp_path, tools=("calculate",), check=lambda _name, _where: None)
+        load_agents(tmp_path, tools=("calculate",), channels=Channels(), check=lambda _name, _where: None)

@@ -13,7 +13,7 @@ from agent_core.providers.models import table
 from app import models
 from app.compose import running_core
 from app.logs import configure
-from app.models import Connected, models_of, running_models, warn_of_end
+from app.models import Connected, models_of, running_models, warn_of_model
 from app.settings import Settings
 
 
@@ -99,17 +99,24 @@ async def test_the_table_of_models_is_read_before_the_first_question(database_pa
 def test_the_end_of_a_model_is_warned_of(told, days, event):
     """From 60 days before the day on which its vendor stops serving it, a model is a warning that names the day."""
     name, ends = next((name, model.ends) for name, model in table().models.items() if model.ends)
-    warn_of_end(name, ends - timedelta(days=days), agent="anna")
+    warn_of_model(name, ends - timedelta(days=days), agent="anna")
     lines = told.getvalue().splitlines()
     assert len(lines) == (event is not None)
     for line in lines:
         assert all(word in line for word in (event, name, ends.isoformat(), "anna"))
 
 
-def test_models_without_an_end_are_no_news(told):
-    """A model that nobody knows, and one without a last day, are not warned of."""
+def test_an_unlisted_model_of_a_known_provider_is_warned_of(told):
+    """One line names the model and who names it; it is a warning, because unlisted models work."""
+    warn_of_model("anthropic:claude-sonet-5", date(2026, 1, 1), agent="anna")
+    (line,) = told.getvalue().splitlines()
+    assert all(word in line for word in ("warning", "model.unlisted", "anthropic:claude-sonet-5", "agent anna"))
+
+
+def test_known_models_without_an_end_are_not_warned_of(told):
+    """Listed models without a last day, and models of a server of one's own, cause no line."""
     for name in ("demo", "openai-compatible:mine", *table().defaults.items()):
-        warn_of_end(name if isinstance(name, str) else ":".join(name), date(2100, 1, 1))
+        warn_of_model(name if isinstance(name, str) else ":".join(name), date(2100, 1, 1))
     assert told.getvalue() == ""
 
 

@@ -6,8 +6,15 @@ from pathlib import Path
 import pytest
 
 from agent_core.domain.controls import Effort
-from agent_core.domain.failures import KINDS, told
-from agent_core.loop.strategy import LONGEST_PATIENCE, LONGEST_PAUSE, MAX_CONTINUATIONS, MAX_RETRIES, STAYS, backoff
+from agent_core.domain.failures import KINDS, explanation
+from agent_core.loop.strategy import (
+    MAX_CONTINUATIONS,
+    MAX_PAUSE,
+    MAX_RETRIES,
+    MAX_WAIT_BEFORE_FALLBACK,
+    NO_FALLBACK,
+    backoff,
+)
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table
 from app.models import NOTICE_DAYS
@@ -34,16 +41,16 @@ def test_a_row_says_what_happens(kind):
     """Whether a call is repeated, whether another model takes over, and both texts are as the page has them."""
     _, again, moves, person, operator = rows()[kind]
     assert again == ("yes" if kind in RETRYABLE else "once, repaired" if kind in REPAIRED else "no")
-    assert moves == ("no" if kind in STAYS else "yes")
-    assert person == told(kind)
+    assert moves == ("no" if kind in NO_FALLBACK else "yes")
+    assert person == explanation(kind)
     assert failed(kind, "It said so.").message == f"It said so. {operator}"
 
 
 def test_the_numbers_are_those_of_the_code():
     """Tries, pauses and days on the page are the constants."""
     assert f"tried up to {WORDS[MAX_RETRIES]} times" in PAGE
-    assert f"(`retry-after`) gets it, up to {WORDS[int(LONGEST_PAUSE)]}" in PAGE
-    assert f"if the pause is at most {LONGEST_PATIENCE:g} s" in PAGE
+    assert f"(`retry-after`) gets it, up to {WORDS[int(MAX_PAUSE)]}" in PAGE
+    assert f"if the pause is at most {MAX_WAIT_BEFORE_FALLBACK:g} s" in PAGE
     assert re.search(rf"continued, up to\s+{WORDS[MAX_CONTINUATIONS]} times", PAGE)
     assert f"ends within {NOTICE_DAYS} days" in PAGE
     longest = [0.5, 1, 2]

@@ -28,11 +28,11 @@ async def test_a_tool_that_signs_with_rs256_works_under_pytest():
     check(await sign(subject="ann"))
 
 
-async def test_a_tool_that_signs_with_rs256_works_in_a_server(tmp_path: Path):
+async def test_a_tool_that_signs_with_rs256_works_in_a_server(template: Path, tmp_path: Path):
     """In a process of `parley serve` the same tool signs with a key pair."""
     async with FakeModels(SCRIPT) as models:
         env = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
-        async with start(Shell(tmp_path, module="tests.app.signing"), **env) as serving:
+        async with start(Shell(tmp_path, module="tests.app.signing").migrated(template), **env) as serving:
             headers = {"Authorization": f"Bearer {serving.key}"}
             async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=30) as client:
                 assert (await client.post("/v1/agents", json=AGENT)).status_code == 201

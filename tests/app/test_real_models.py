@@ -2,15 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.providers.models import table
 from agent_core.testing import call, fail, pause, say
 from agent_core.testing.models import Asked, FakeModels, status
@@ -61,7 +62,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture
 def case(request) -> Case:
     return CASES[request.param]
 
@@ -85,10 +86,17 @@ def key() -> str:
     return KEY
 
 
+def keys_of_cases() -> Iterator[Any]:
+    """Each key with one provider, and each provider with its first key; the others are for whole runs."""
+    for n, case in enumerate(CASES):
+        for m, key in enumerate(KEYS):
+            yield pytest.param(case, key, marks=() if m in {0, n + 1} else pytest.mark.whole, id=f"{case}-{m}")
+
+
 @pytest.fixture
-async def serving(shell: Shell, models: FakeModels, case: Case, key: str) -> AsyncIterator[Serving]:
+async def serving(shell: Shell, template: Path, models: FakeModels, case: Case, key: str) -> AsyncIterator[Serving]:
     env = {name: value.replace(KEY, key).format(url=models.url) for name, value in case.env.items()}
-    async with start(shell, **env) as serving:
+    async with start(shell.migrated(template), **env) as serving:
         yield serving
 
 
@@ -123,6 +131,7 @@ async def operator(serving: Serving) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
+@pytest.mark.parametrize("case", CASES, indirect=True)
 async def test_a_person_is_answered_by_the_model(serving: Serving, person: Person, operator, models, case: Case):
     """With a key alone the page names the model, and an answer with a tool call streams; the bill is the operator's."""
     assert f"Model:   {case.model}" in serving.printed
@@ -140,16 +149,16 @@ async def test_a_person_is_answered_by_the_model(serving: Serving, person: Perso
     assert result.data["parts"] == [{"type": "text", "text": "42"}]
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(("case", "key"), [*keys_of_cases()], indirect=["case"])
 async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell, key: str):
     """A provider that echoes the key in its error, at once or in mid-stream, finds nobody who repeats it."""
     await person.ask("What is 6 * 7?")
     first = 2 * KEYS.index(key)
     for text in (f"fail {n}-{m}" for n in (first, first + 1) for m in (1, 0, 0)):
         run, seen = await person.ask(text)
-        assert (seen[-1].event, seen[-1].data["message"]) == ("run.failed", told("auth"))
+        assert (seen[-1].event, seen[-1].data["message"]) == ("run.failed", explanation("auth"))
         error = (await operator.get(f"/v1/runs/{run}")).json()["error"]
-        assert error["message"] == told("auth")
+        assert error["message"] == explanation("auth")
         assert "[secret]" in error["detail"]
     shown = json.loads(await shell.said("runs", "show", run))
     assert shown["error"]["detail"] == error["detail"]
@@ -168,10 +177,10 @@ async def events_of(operator: httpx.AsyncClient, person: Person) -> str:
     return (await operator.get(f"{person.path}/events?until=idle")).text
 
 
-async def test_ollama_needs_no_key(shell: Shell, models: FakeModels):
+async def test_ollama_needs_no_key(shell: Shell, template: Path, models: FakeModels):
     """A base URL and a model's name are enough for a compatible server."""
     env = {"OPENAI_BASE_URL": f"{models.url}/v1", "PARLEY_MODEL": "openai-compatible:qwen3"}
-    async with start(shell, **env) as serving:
+    async with start(shell.migrated(template), **env) as serving:
         code, out, _ = await shell.run("chat", "What is 6 * 7?")
         assert (code, out.endswith("It is 42.\n")) == (0, True)
         assert "openai-compatible:qwen3" in serving.printed

@@ -5,12 +5,13 @@ import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
 from agent_core import ConfigError
-from app.cli import slack_manifest
+from app.cli.commands import slack_manifest
 from app.main import listen
 from app.settings import load_settings
 from channels.slack.testing import App, SlackStandIn
@@ -52,7 +53,7 @@ def test_what_is_wrong_is_named_and_not_shown(bare, name):
 def test_socket_mode_alone_needs_its_token(bare):
     """`parley slack` without an app token says what to set."""
     with pytest.raises(ConfigError, match=APP_TOKEN):
-        listen(load_settings())
+        listen(load_settings(), channel="slack")
 
 
 def test_the_manifest_is_for_the_settings_in_force(bare, capsys):
@@ -98,8 +99,9 @@ async def answered(stand_in: SlackStandIn) -> None:
     assert len(team.answers("CGENERAL", heard.ts)) == 1
 
 
-async def test_a_server_answers_in_slack(shell: Shell):
+async def test_a_server_answers_in_slack(shell: Shell, template: Path):
     """`parley serve` with a bot token and a signing secret answers a mention in its thread, once."""
+    shell.migrated(template)
     async with standing_in(socket_mode=False) as (stand_in, settings), start(shell, **settings) as serving:
         stand_in.deliver_to(serving.url)
         await answered(stand_in)
@@ -112,8 +114,9 @@ async def test_a_server_answers_in_slack(shell: Shell):
         assert stand_in.team().bot_token not in await serving.rest()
 
 
-async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell):
+async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Path):
     """With an app token `parley serve` on SQLite uses Socket Mode: nothing has to reach it from outside."""
+    shell.migrated(template)
     async with standing_in(socket_mode=True) as (stand_in, settings), start(shell, **settings) as serving:
         await stand_in.until(lambda: stand_in.sockets.open, timeout=30)
         await answered(stand_in)
@@ -121,9 +124,9 @@ async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell):
             assert (await client.post("/slack/events", json={})).status_code == 404
 
 
-async def test_slack_alone_needs_no_server(shell: Shell):
+async def test_slack_alone_needs_no_server(shell: Shell, template: Path):
     """`parley slack` hears, works and answers on its own, and ends at the first Ctrl-C."""
-    assert (await shell.run("migrate"))[0] == 0
+    shell.migrated(template)
     async with standing_in(socket_mode=True) as (stand_in, settings):
         process = await shell.start("slack", **settings)
         try:

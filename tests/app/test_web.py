@@ -6,8 +6,8 @@ from fastapi import FastAPI
 
 from agent_core import Core
 from app.compose import create_app
-from app.keys import ApiKey
 from app.settings import Settings
+from app.storage.keys import ApiKey
 from channels.web import routes
 from channels.web.identity import Tokens
 from tests.app.conftest import caller

@@ -7,7 +7,7 @@ from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.ids import new_id
-from agent_core.loop.state import NOTHING
+from agent_core.loop.inbox import NO_CARRY_OVER
 from agent_core.loop.strategy import message_id
 from agent_core.providers.base import neutral
 from agent_core.store import log
@@ -70,7 +70,7 @@ def _exchange(connection: Connection, ref: SessionRef, window: Window, limit: in
     ]
     assert log.take_seqs(connection, ref.key, len(bodies)) == first
     window.apply(log.write(connection, ref.place, first, [(run, body) for body in bodies], now=now))
-    runs.settle(connection, run, end, window.seq, left=NOTHING, owner=None, now=now)
+    runs.settle(connection, run, end, window.seq, left=NO_CARRY_OVER, owner=None, now=now)
 
 
 def _run(connection: Connection, ref: SessionRef, first: int) -> RunRef:

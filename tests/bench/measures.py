@@ -182,6 +182,13 @@ async def _first(stream: Stream, *, fresh: bool = False) -> float:
     return (await stream.run(SHORT, fresh=fresh)).first - begin
 
 
+async def burst(side: Side, *, count: int) -> list[float]:
+    """Return the seconds to each first text of *count* runs that start at once, each in a new session."""
+    async with streams(side, count) as talks:
+        await asyncio.gather(*(stream.run(SHORT, fresh=True) for stream in talks))
+        return await asyncio.gather(*(_first(stream, fresh=True) for stream in talks))
+
+
 async def first_text_of_run(side: Side, *, asks: int, fresh: bool) -> float:
     """Return the median seconds from posting a run to its first text; each in a *fresh* session or all in one."""
     async with streams(side, 1) as (stream,):

@@ -13,8 +13,8 @@ from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
 from agent_core.tools.builtin import calculate
 from app.compose import create_app
-from app.keys import ApiKey, Keys
 from app.settings import Settings
+from app.storage.keys import ApiKey, Keys
 from channels.web.identity import Tokens
 from tests.bench.client import KEY
 from tests.bench.history import History

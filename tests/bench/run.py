@@ -13,8 +13,8 @@ from statistics import median, quantiles
 from typing import TypeVar
 
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
-from app.migrate import migrate
 from app.settings import Settings
+from app.storage.migrate import migrate
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
@@ -158,7 +158,18 @@ class Bench:
 
             title = "first text p50, 1 stream, messages on open events"
             rows.append(Row(title, "ms", *await _by_turns(pair, scale.rounds, post)))
+            rows += await self._burst(pair)
         return rows
+
+    async def _burst(self, pair: tuple[Side, Side]) -> list[Row]:
+        """Measure the first texts of runs that start at once, each in a new session."""
+        count = self._scale.burst
+        ours, base = await _by_turns(pair, self._scale.rounds, partial(m.burst, count=count))
+        title = f"{count} new sessions at once, first text"
+        return [
+            Row(f"{title} p50", "ms", list(map(median, ours)), list(map(median, base))),
+            Row(f"{title} p99", "ms", list(map(_p99, ours)), list(map(_p99, base)), goal=s.BURST),
+        ]
 
     async def stored(self) -> list[Row]:
         """Measure the first text behind a long conversation, against that of a new one."""

@@ -13,6 +13,7 @@ PACED = Goal(must=4, aim=1.8)
 SHARE = Goal(must=95, aim=99, of="value", at="least")
 FIRST_TEXT = Goal(must=3, aim=1.5)
 FIRST_TEXT_BUSY = Goal(must=5, aim=3)
+BURST = Goal(must=500, aim=250, of="value")
 TRANSIT = Goal(must=10, aim=3)
 STORED = Goal(must=8, aim=4)
 KEPT = Goal(must=3_000, aim=1_500, of="value")
@@ -27,6 +28,7 @@ class Scale:
 
     What has no goal is measured in *slow_rounds* too. *flat* has the exchanges that each of so many streams has in a
     round, *paced* the rounds of so many streams.
+    *burst* is the number of runs that start at once, each in a new session.
     *held* has numbers of streams that are open together while memory is measured; the goal is that of the last.
     *stored* has numbers of stored messages; the last two are also measured with all in the window, and read anew.
     """
@@ -41,6 +43,7 @@ class Scale:
     window: float
     probing: float
     asks: int
+    burst: int
     stored: tuple[int, ...]
     exchanges: int
     held: tuple[int, ...]
@@ -57,6 +60,7 @@ FULL = Scale(
     window=4.0,
     probing=2.0,
     asks=40,
+    burst=100,
     stored=(10, 100, 500, 10_000),
     exchanges=200,
     held=(20, 100, 300),
@@ -72,6 +76,7 @@ QUICK = Scale(
     window=0.5,
     probing=0.3,
     asks=3,
+    burst=10,
     stored=(10, 100),
     exchanges=30,
     held=(20,),

@@ -43,8 +43,8 @@ def fold(events: Sequence[Event], body: Body = EMPTY) -> Body:
     return body
 
 
-class Teller:
-    """Tells a session's events one by one, with the envelope filled in."""
+class Emitter:
+    """Makes a session's events one by one, with the envelope filled in."""
 
     def __init__(self, session: str = "ses_1") -> None:
         self._session = session

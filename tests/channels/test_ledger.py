@@ -1,4 +1,4 @@
-"""The ledger: one process at a time shows a session, and what it planned outlives it."""
+"""The ledger: one process at a time owns a place, and its rows survive a crash."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -47,8 +47,8 @@ def _project(connection) -> None:
     catalog.ensure_project(connection)
 
 
-async def test_only_one_process_has_a_place(database: Database, clock: FakeClock, ledger: Ledger, session: str):
-    """What one process shows another does not get, before its lease is over; then the first one may write no more."""
+async def test_only_one_process_owns_a_place(database: Database, clock: FakeClock, ledger: Ledger, session: str):
+    """No other process can claim a place before its lease expires; then the first owner's writes are rejected."""
     await ledger.want(session, "slack:1", {"n": 1})
     (mine,) = await ledger.claim()
     assert (mine.session, mine.address, mine.data) == (session, "slack:1", {"n": 1})
@@ -69,7 +69,7 @@ async def test_only_one_process_has_a_place(database: Database, clock: FakeClock
     assert [entry.state for entry in await other.entries(theirs)] == ["planned"]
 
 
-async def test_what_was_kept_is_read_as_it_was(ledger: Ledger, session: str):
+async def test_entries_are_read_as_they_were_written(ledger: Ledger, session: str):
     """An entry comes back with all of its fields, those of a place in order."""
     await ledger.want(session, "slack:1", {})
     (place,) = await ledger.claim()
@@ -79,8 +79,8 @@ async def test_what_was_kept_is_read_as_it_was(ledger: Ledger, session: str):
     assert await ledger.entries(place) == [Entry("dlv_1", 0, ends="msg_1 12", state="closed"), second]
 
 
-async def test_a_place_rests_unless_something_came_meanwhile(clock: FakeClock, ledger: Ledger, session: str):
-    """What comes while a place is shown keeps it awake, with what was shown for good behind it."""
+async def test_a_place_rests_unless_it_was_requested_meanwhile(clock: FakeClock, ledger: Ledger, session: str):
+    """A request that comes while a place is shown keeps it claimed, with its finished messages removed."""
     await ledger.want(session, "slack:1", {"n": 1})
     (place,) = await ledger.claim()
     await ledger.put(place, Entry("dlv_1", 0, state="closed"))
@@ -92,44 +92,48 @@ async def test_a_place_rests_unless_something_came_meanwhile(clock: FakeClock, l
     assert await ledger.entries(again) == []
     assert await ledger.rest(again, 20) is None
     assert await ledger.claim() == []
-    woken = await ledger.claim_again(session)
+    woken = await ledger.claim_session(session)
     assert woken is not None
     assert woken.shown == 20
 
 
-async def test_what_waits_keeps_its_messages(ledger: Ledger, session: str):
-    """A place that rests while a run waits is shown on from where it was: its message will change once more."""
+async def test_a_waiting_place_keeps_its_messages(ledger: Ledger, session: str):
+    """A place that rests while a run waits is resumed where it was: its message will change once more."""
     await ledger.want(session, "slack:1", {})
     (place,) = await ledger.claim()
     await ledger.put(place, Entry("dlv_1", 0, state="acknowledged", ref="17.1"))
     assert await ledger.rest(place, None) is None
-    woken = await ledger.claim_again(session)
+    woken = await ledger.claim_session(session)
     assert woken is not None
     assert woken.shown == 0
     assert [entry.ref for entry in await ledger.entries(woken)] == ["17.1"]
 
 
-async def test_who_leaves_lets_others_in_at_once(database: Database, clock: FakeClock, ledger: Ledger, session: str):
-    """A process that ends in peace keeps nobody waiting for its lease."""
+async def test_released_places_can_be_claimed_at_once(
+    database: Database, clock: FakeClock, ledger: Ledger, session: str
+):
+    """After an orderly stop no process waits for the lease to expire."""
     await ledger.want(session, "slack:1", {})
     assert await ledger.claim()
-    await ledger.leave()
+    await ledger.release()
     assert await Ledger(database, clock, "slack").claim(session)
 
 
-async def test_who_is_alone_waits_for_no_lease(database: Database, clock: FakeClock, ledger: Ledger, session: str):
-    """Where there is one process at a time, the next one has at once what a killed one had."""
+async def test_a_process_that_is_alone_expires_all_leases(
+    database: Database, clock: FakeClock, ledger: Ledger, session: str
+):
+    """Where there is one process at a time, the next one claims at once what a killed one owned."""
     await ledger.want(session, "slack:1", {})
     assert await ledger.claim()
     following = Ledger(database, clock, "slack")
-    await following.vacate()
+    await following.expire_all()
     assert await following.claim(session)
 
 
-async def test_what_is_postponed_nobody_shows_until_then(
+async def test_a_postponed_place_cannot_be_claimed_before_its_time(
     database: Database, clock: FakeClock, ledger: Ledger, session: str
 ):
-    """A place that could not be shown is left alone for a while by every process, unless something new comes."""
+    """No process retries a place before its backoff ends, unless it is requested again."""
     other = Ledger(database, clock, "slack")
     await ledger.want(session, "slack:1", {})
     (place,) = await ledger.claim()
@@ -141,11 +145,11 @@ async def test_what_is_postponed_nobody_shows_until_then(
     clock.advance(1)
     (place,) = await other.claim()
     await other.postpone(place, 60)
-    assert await ledger.claim_again(session)
+    assert await ledger.claim_session(session)
 
 
-async def test_what_comes_meanwhile_is_not_postponed(clock: FakeClock, ledger: Ledger, session: str):
-    """A message that comes while a place fails to be shown has it tried again at once."""
+async def test_a_request_during_a_failure_is_not_postponed(clock: FakeClock, ledger: Ledger, session: str):
+    """A place that was requested while it failed is retried at once."""
     await ledger.want(session, "slack:1", {})
     (place,) = await ledger.claim()
     clock.advance(1)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import channels.terminal
 from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
-from channels.base import Body, Call, CallStatus, Entry, GrowingText, Piece, Question, Run, ShownMessage, Stop
+from channels.base import Body, Call, CallStatus, GrowingText, Piece, Question, Run, ShownMessage, Stop
+from channels.delivery import Delivery, NullOutbox
 from channels.plain import asked, end_of, exact, harmless
-from channels.relay import Relay
 from channels.terminal import ADDRESS, Terminal
 from tests.channels.logs import golden
 from tests.channels.toy import Feed
@@ -43,14 +43,14 @@ class Paper:
         feed = Feed()
         feed.push(*events)
         feed.end()
-        await Relay(feed, self.terminal, FakeClock(), session="ses_1", address=ADDRESS).run()
+        await Delivery(feed, NullOutbox(self.terminal, ADDRESS), FakeClock(), session="ses_1").run()
         return self
 
     async def pictures(self, *bodies: Body) -> str:
         """Print pictures of one message, one after the other."""
-        ref = await self.terminal.post(ADDRESS, bodies[0], Entry("dlv_1", 0))
+        ref = await self.terminal.post(ADDRESS, bodies[0])
         for body in bodies[1:]:
-            await self.terminal.edit(ref, body, Entry("dlv_1", 0))
+            await self.terminal.edit(ref, body)
         return self.out
 
 
@@ -129,7 +129,7 @@ async def test_a_waiting_call_says_so():
     waits = picture("", call, closed=True, run=run)
     bought = picture("", replace(call, status="done"), closed=True)
     assert await paper.pictures(waits, bought) == (
-        "· buy … waiting\n(waits for somebody to decide or to finish a call)\n\n↻\n· buy … done\n"
+        "· buy … waiting\n(waits for a decision or for the result of a call)\n\n↻\n· buy … done\n"
     )
 
 
@@ -160,9 +160,9 @@ async def test_a_question_is_shown_whole():
     assert shown == (
         'Paying.\n· pay … asks\n? May it pay? (apr_1)\n  It is final.\n  pay\n    amount: 5\n    to: "ann"\n'
         f'{until}\n  y allows it · n [why] denies it · e {{"amount": 5, "to": "ann"}} allows it so · '
-        "a allows the tool for the rest of this conversation\n(waits for somebody to decide or to finish a call)\n"
+        "a allows the tool for the rest of this conversation\n(waits for a decision or for the result of a call)\n"
     )
-    assert "  for whoever asked, operators, until 2026-01-05" in until
+    assert "  for the person who asked, operators, until 2026-01-05" in until
     decided = replace(ASKED, status="approved", by=ANN)
     assert (await Paper(live=True).pictures(waits, asking(decided, "done"))).startswith(
         f"{shown}\n↻\n· pay … approved by ann, done\n"
@@ -193,7 +193,7 @@ async def test_a_quorum_counts_on_the_screen():
     """Of several who must agree it is told how many did."""
     two = replace(ASKED, quorum=2, responders=("not_asker", "actor:cfo", "slack:S1"))
     shown = await Paper(live=True).pictures(asking(two), asking(replace(two, yes=1)))
-    assert "for not whoever asked, cfo, slack:S1, until" in shown
+    assert "for not the person who asked, cfo, slack:S1, until" in shown
     assert "; 0 of 2 said yes\n" in shown
     assert "; 1 of 2 said yes\n" in shown
 
@@ -236,7 +236,7 @@ async def test_a_typed_line_answers_the_question():
     for line in ("e", "e {", "e [1]", 'e "x"', "e " + "[" * 100_000):
         with pytest.raises(InvalidInput, match="one JSON object"):
             paper.terminal.parse(line)
-    await paper.terminal.edit(paper.terminal._ref, asking(replace(ASKED, status="denied")), Entry("dlv_1", 0))
+    await paper.terminal.edit(paper.terminal._ref, asking(replace(ASKED, status="denied")))
     assert isinstance(paper.terminal.parse("y"), Inbound)
 
 
@@ -260,7 +260,7 @@ async def test_of_several_questions_the_first_is_answered():
     assert isinstance(first, Decision)
     assert first.approval == "apr_1"
     done = replace(calls[0], question=replace(ASKED, status="approved", by=ANN))
-    await paper.terminal.edit(paper.terminal._ref, picture("", done, calls[1], run=WAITS, closed=True), Entry("d", 0))
+    await paper.terminal.edit(paper.terminal._ref, picture("", done, calls[1], run=WAITS, closed=True))
     assert paper.out.index("approved by ann") < paper.out.rindex("May it pay more?") < paper.out.rindex("y allows it")
     second = paper.terminal.parse("n")
     assert isinstance(second, Decision)
@@ -322,9 +322,9 @@ def test_a_good_end_needs_no_words():
 async def test_an_edit_of_an_older_message_is_not_printed():
     """What stands above the newest message cannot be reached any more."""
     paper = Paper(live=True)
-    old = await paper.terminal.post(ADDRESS, picture("one", closed=True), Entry("dlv_1", 0))
-    await paper.terminal.post(ADDRESS, picture("two", closed=True), Entry("dlv_2", 1))
-    await paper.terminal.edit(old, picture("three", closed=True), Entry("dlv_1", 0))
+    old = await paper.terminal.post(ADDRESS, picture("one", closed=True))
+    await paper.terminal.post(ADDRESS, picture("two", closed=True))
+    await paper.terminal.edit(old, picture("three", closed=True))
     assert paper.out == "one\n\ntwo\n"
 
 

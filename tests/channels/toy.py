@@ -1,4 +1,4 @@
-"""A toy channel: it remembers what it was asked to show, and refuses when told to."""
+"""A toy channel: it records what it was asked to show, and refuses on request."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_core import Actor, Decider, Decision, Event, Inbound, Text
 from agent_core.testing import Level
-from channels.base import Body, Entry, Limits, NotShown, Ref, Stop
+from channels.base import Body, Limits, NotShown, Ref, Stop
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Toy:
             case _:
                 return None
 
-    async def post(self, address: str, body: Body, _entry: Entry) -> Ref:
+    async def post(self, address: str, body: Body) -> Ref:
         self.address = address
         self._maybe_refuse()
         self._posts += 1
         return self._note("post", Ref(f"m{self._posts}"), body)
 
-    async def edit(self, ref: Ref, body: Body, _entry: Entry) -> None:
+    async def edit(self, ref: Ref, body: Body) -> None:
         self._maybe_refuse()
         self._note("edit", ref, body)
 

@@ -35,12 +35,17 @@ def start_server(home: Path, backend: str, request: pytest.FixtureRequest) -> It
 def start_shared(
     tmp_path_factory: pytest.TempPathFactory, template: Path, backend: str, request: pytest.FixtureRequest
 ) -> Iterator[StartServer]:
-    """The same for the tests of a whole module, each server in a folder, and a database, of its own."""
+    """The same for the tests of a whole module, each server in a folder, and a database, of its own.
+
+    *assistant* is the YAML of the agent `assistant`, unless it is the one that ships.
+    """
     postgres: Postgres | None = request.getfixturevalue("postgres") if backend == "postgres" else None
     with ExitStack() as servers:
 
-        def start(**settings) -> Server:
+        def start(*, assistant: str | None = None, **settings) -> Server:
             home = prepare(tmp_path_factory.mktemp("home"), template)
+            if assistant is not None:
+                (home / "agents/assistant.yaml").write_text(assistant, "utf-8")
             place = on_postgres(servers.enter_context(postgres.database())) if postgres else {}
             return servers.enter_context(serving(home, **{**place, **settings}))
 

@@ -24,6 +24,10 @@ ENDS_WITHIN = 5.0
 # A worker of many hands over what it drives, and has its database and its engine let go.
 LEAVES_WITHIN = 20.0
 READY = "Model:"
+_BURY = """
+WITH dead AS (DELETE FROM worker WHERE pid = %s RETURNING id)
+UPDATE run SET owner = 'wrk_killed' WHERE owner IN (SELECT id FROM dead)
+"""
 
 
 class Server:
@@ -67,14 +71,15 @@ class Server:
     def kill(self) -> None:
         """End it as a power cut would: SIGKILL, and nothing is tidied up.
 
-        On Postgres the others then need not wait until it counts as dead: that has tests of its own.
+        On Postgres the others then need not wait until it counts as dead: that has tests of its own. Its runs get an
+        owner that does not exist: Postgres may still execute a heartbeat that the process sent before it died.
         """
         assert self._process is not None
         pid = self._process.pid
         self._end()
         if (url := self.environment.get("DATABASE_URL")) is not None:
             with psycopg.connect(url) as connection:
-                connection.execute("DELETE FROM worker WHERE pid = %s", (pid,))
+                connection.execute(_BURY, (pid,))
 
     def interrupt(self, number: signal.Signals = signal.SIGINT, *, within: float | None = None) -> int:
         """Send Ctrl-C and return the exit code; raises `TimeoutExpired` after *within* seconds.

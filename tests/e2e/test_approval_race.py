@@ -21,12 +21,12 @@ import pytest
 
 from agent_core import Actor, ApprovalDecided, ApprovalObject, Core, RunCancelled, RunCompleted
 from agent_core.testing import FakeClock
-from app import cli_approvals
-from app.api.readers import Readers
-from app.client import Client, Refused
+from app.cli import approvals as cli_approvals
+from app.cli.client import Client, Refused
 from app.compose import create_app
-from app.keys import ApiKey, Keys
+from app.serving.readers import Readers
 from app.settings import Settings
+from app.storage.keys import ApiKey, Keys
 from channels.slack.cards.blocks import APPROVE, DENY, EDIT
 from channels.slack.inbound.clicks import LATE, NOT_YOURS
 from channels.slack.testing import NotPossible, Shown, Team
@@ -34,7 +34,6 @@ from channels.web.identity import Tokens
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage
 from tests.app.served import served
-from tests.both import on_both
 from tests.channels.slack.cards.carding import Desk, asking, buttons
 from tests.conftest import MakeCore
 from tests.e2e.visitors import opened_by
@@ -59,14 +58,10 @@ POLICY = {
 SAYS = {
     "approved": "Approved",
     "denied": "Denied",
-    "expired": "Nobody decided in time",
+    "expired": "Not decided in time",
     "cancelled": "Not asked any more",
 }
 WON, REFUSED, UNKNOWN, UNSEEN = "won", "refused", "unknown", "unseen"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    on_both(metafunc)
 
 
 @dataclass(frozen=True)
@@ -274,7 +269,7 @@ async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyP
     async with asking(make_core, clock=clock, **POLICY) as desk, AsyncExitStack() as stack:
         given = Settings(_env_file=None, data=folder, agents=folder)  # type: ignore[call-arg]
         key, routes = ApiKey(sha256(KEY.encode()).digest()), desk.rig.listener.router()
-        app = create_app(desk.rig.core, given, tokens=tokens, api_key=key, readers=readers, slack=routes)
+        app = create_app(desk.rig.core, given, tokens=tokens, api_key=key, readers=readers, channels=[routes])
         url = await stack.enter_async_context(served(app, readers))
         desk.rig.stand_in.deliver_to(url)
         client = Client(Settings(_env_file=None, data=folder, agents=folder, url=url, api_key=KEY))  # type: ignore[call-arg]

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.both import on_both
 from tests.e2e.conftest import StartServer
 from tests.e2e.frames import Frames
 from tests.e2e.server import Server
@@ -26,10 +25,6 @@ AGENT = {
     "tools": ["calculate"],
     "hooks": [{"event": "PreToolUse", "type": "approval", "config": ASKS_FIRST}],
 }
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    on_both(metafunc)
 
 
 @pytest.fixture

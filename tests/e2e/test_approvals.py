@@ -4,13 +4,10 @@ import asyncio
 
 import httpx
 
-from tests.both import on_both
 from tests.e2e.follower import ends
 from tests.e2e.frames import Frames
 from tests.e2e.server import Server
 from tests.e2e.visitors import opened_by, token_for
-
-pytest_generate_tests = on_both
 
 AGENT = {
     "name": "careful",

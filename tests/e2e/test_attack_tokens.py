@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agent_core import Actor
-from app.keys import Keys
+from app.storage.keys import Keys
 from channels.web.identity import Tokens
 from tests.e2e.conftest import StartServer
 from tests.e2e.problems import refused

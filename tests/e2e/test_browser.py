@@ -15,10 +15,10 @@ ASK = "Explain at length"
 TITLES = [section.partition("\n")[0].removeprefix("## ") for section in SECTIONS]
 
 
-@pytest.fixture
-def server(start_server: StartServer) -> Server:
+@pytest.fixture(scope="module")
+def server(start_shared: StartServer) -> Server:
     """A server whose model writes at a pace that eyes can follow, though they would have to be quick."""
-    return start_server(rate=150)
+    return start_shared(rate=150)
 
 
 async def test_a_message_is_answered_as_it_is_written(visit: MakeVisit):

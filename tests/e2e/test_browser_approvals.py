@@ -1,7 +1,6 @@
 """Approvals in a real browser: asked, refused, expired, counted, withdrawn, reloaded, in two tabs."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +10,7 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.browser import PATIENCE, Tab
 from tests.e2e.conftest import MakeVisit, StartServer
-from tests.e2e.server import KEY, Server
+from tests.e2e.server import KEY, ROOT, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 ASK = "What is 12 * 7?"
@@ -30,14 +29,21 @@ def config(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {**CONFIG, **getattr(request, "param", {})}
 
 
+@pytest.fixture(scope="module")
+def servers() -> dict[str, Server]:
+    """The module's servers by what the hook says."""
+    return {}
+
+
 @pytest.fixture
-def server(start_server: StartServer, home: Path, config: dict[str, Any]) -> Server:
+def server(start_shared: StartServer, servers: dict[str, Server], config: dict[str, Any]) -> Server:
     """A server whose assistant asks people before it calculates."""
-    path = home / "agents/assistant.yaml"
-    made = yaml.safe_load(path.read_text("utf-8"))
+    made = yaml.safe_load((ROOT / "agents/assistant.yaml").read_text("utf-8"))
     made["hooks"] = [{"event": "PreToolUse", "type": "approval", "matcher": "calculate", "config": config}]
-    path.write_text(yaml.safe_dump(made), "utf-8")
-    return start_server(rate=0)
+    assistant = yaml.safe_dump(made)
+    if assistant not in servers:
+        servers[assistant] = start_shared(rate=0, assistant=assistant)
+    return servers[assistant]
 
 
 def card(tab: Tab) -> Locator:

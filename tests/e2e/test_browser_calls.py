@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +63,7 @@ LOCKS = """async wanted => {
 }"""
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def models() -> AsyncIterator[FakeModels]:
     """A model that uses the tools that it is told to use."""
     async with FakeModels(builtin) as models:
@@ -77,13 +76,22 @@ def hooks() -> list[dict[str, Any]]:
     return []
 
 
+@pytest.fixture(scope="module")
+def servers() -> dict[str, Server]:
+    """The module's servers by the agent that they have."""
+    return {}
+
+
 @pytest.fixture
-def server(start_server: StartServer, home: Path, models: FakeModels, hooks: list[dict[str, Any]]) -> Server:
+def server(
+    start_shared: StartServer, servers: dict[str, Server], models: FakeModels, hooks: list[dict[str, Any]]
+) -> Server:
     """A server whose assistant has a tool of the page's."""
-    (home / "agents/assistant.yaml").write_text(yaml.safe_dump({**AGENT, "hooks": hooks}), "utf-8")
-    return start_server(
-        ANTHROPIC_API_KEY="sk-fake", ANTHROPIC_BASE_URL=models.url, PARLEY_MODEL="anthropic:claude-opus-5-5"
-    )
+    assistant = yaml.safe_dump({**AGENT, "hooks": hooks})
+    if assistant not in servers:
+        model = {"ANTHROPIC_BASE_URL": models.url, "PARLEY_MODEL": "anthropic:claude-opus-5-5"}
+        servers[assistant] = start_shared(assistant=assistant, ANTHROPIC_API_KEY="sk-fake", **model)
+    return servers[assistant]
 
 
 async def shop(tab: Tab, *, takes: bool = True) -> None:

@@ -63,10 +63,10 @@ BLOCKS = frozenset({"blockquote", "button", "div", "h3", "h4", "hr", "li", "ol",
 HARMLESS = PLAIN | BLOCKS | {"table", "tbody", "td", "th", "thead", "tr"}
 
 
-@pytest.fixture
-def server(start_server: StartServer) -> Server:
+@pytest.fixture(scope="module")
+def server(start_shared: StartServer) -> Server:
     """A server that answers flat out."""
-    return start_server(rate=0)
+    return start_shared(rate=0)
 
 
 async def answered(tab: Tab, server: Server, text: str) -> None:

@@ -5,12 +5,9 @@ import asyncio
 import httpx
 
 from agent_core.providers.demo import MARK, essay
-from tests.both import on_both
 from tests.e2e.follower import Follower, ends
 from tests.e2e.frames import Frames
 from tests.e2e.server import Server
-
-pytest_generate_tests = on_both
 
 ASK = "Explain at length"
 WHOLE = f"{essay(ASK)}\n\n{MARK}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import httpx
+import pytest
 
 from tests.e2e.conftest import StartServer
 from tests.e2e.follower import ends
@@ -15,6 +16,12 @@ from tests.e2e.server import KEY, Server
 from tests.e2e.test_kill import ASK, RUNS, WHOLE, ask, id_of, opened
 
 MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def quick_server(start_shared: StartServer) -> Server:
+    """A server that answers flat out, for those that do not stop it."""
+    return start_shared(rate=0)
 
 
 @contextmanager
@@ -31,9 +38,9 @@ async def answers(client: httpx.AsyncClient, session: str, many: int) -> None:
         assert run.json()["output"]["text"] == WHOLE
 
 
-async def test_readers_who_never_read_cost_bounded_memory(start_server: StartServer):
+async def test_readers_who_never_read_cost_bounded_memory(quick_server: Server):
     """Twenty streams that nobody reads hold a bounded part of what is said, and keep nobody from hearing it."""
-    server = start_server(rate=0)
+    server = quick_server
     async with server.client() as client:
         session = await opened(client)
         with deaf_readers(server, f"{session}/events", 20):
@@ -116,9 +123,9 @@ async def chunk(reader: asyncio.StreamReader) -> bytes:
     return (await reader.readexactly(size + 2))[:-2]
 
 
-async def test_three_hundred_conversations_at_once(start_server: StartServer):
+async def test_three_hundred_conversations_at_once(quick_server: Server):
     """Three hundred runs that begin together are all answered, each to its own reader."""
-    server = start_server(rate=0)
+    server = quick_server
     limits = httpx.Limits(max_connections=None)
     async with server.client(limits=limits, timeout=60) as client:
         bodies = [{"input": f"What is {n} + {n}?"} for n in range(300)]
@@ -129,9 +136,9 @@ async def test_three_hundred_conversations_at_once(start_server: StartServer):
         assert len({run.json()["session"] for run in runs}) == 300
 
 
-async def test_a_reader_who_takes_a_breath_misses_nothing(start_server: StartServer):
+async def test_a_reader_who_takes_a_breath_misses_nothing(quick_server: Server):
     """A reader who looks away for many answers has every fact when they look again, and the newest text."""
-    server = start_server(rate=0)
+    server = quick_server
     async with server.client() as client:
         session, _ = await ask(client)
         frames, count = Frames(), 0

@@ -34,6 +34,9 @@ FLAGS = (
     "--request-timeout",
     "10",
 )
+# How an operator tries it, the requests that makes at least, and the runs that come of them: whole, and in the gate.
+LONG = (("-n", "15"), 1_000, 20)
+SHORT = (("--phases", "fuzzing,stateful", "-n", "7"), 200, 5)
 
 CAREFUL = {
     "name": "careful",
@@ -109,7 +112,9 @@ def tried(server: Server, folder: Path, spec: dict[str, Any], key: str | None, *
     return int(found[1])
 
 
-async def test_an_operator_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+async def test_an_operator_gets_described_answers(
+    server: Server, described: dict[str, Any], tmp_path: Path, whole: bool
+):
     """With an operator's key, one request or several in a row, for what is there and what is not."""
     async with server.client() as operator:
         sessions = [(await operator.post("/v1/sessions", json={"agent": "assistant"})).json()["id"] for _ in range(2)]
@@ -126,12 +131,14 @@ async def test_an_operator_gets_described_answers(server: Server, described: dic
     for parameter in spec["paths"]["/v1/agents/{id}/runs"]["post"]["parameters"]:
         parameter["example"] = "assistant"  # no more than that: agents that are made meanwhile may be run too
     # The stream of a session has no end of its own; its own test is below.
-    assert tried(server, tmp_path, spec, KEY, *LEFT_OUT, "-n", "15") > 1_000
+    flags, requests, reached = LONG if whole else SHORT
+    assert tried(server, tmp_path, spec, KEY, *LEFT_OUT, *flags) > requests
     async with server.client() as operator:
         runs = (await operator.get("/v1/runs", params={"agent": "assistant", "limit": 100})).json()["items"]
-    assert len(runs) > 20, "what is described was hardly reached"
+    assert len(runs) > reached, "what is described was hardly reached"
 
 
+@pytest.mark.whole
 async def test_a_visitor_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
     """With a visitor's token, for what is the visitor's and what is not."""
     async with server.client() as operator:
@@ -146,11 +153,13 @@ async def test_a_visitor_gets_described_answers(server: Server, described: dict[
     assert tried(server, tmp_path, spec, token, *LEFT_OUT, *phases, "-n", "10") > 500
 
 
+@pytest.mark.whole
 def test_nobody_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
     """Without a key: nothing below /v1 is more than a 401."""
     assert tried(server, tmp_path, described, None, *LEFT_OUT, "--phases", "coverage") > 500
 
 
+@pytest.mark.whole
 def test_streams_are_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
     """The stream of a session, as far as it ends by itself: with `until=idle`."""
     key = {"Authorization": f"Bearer {KEY}"}

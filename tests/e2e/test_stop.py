@@ -6,14 +6,11 @@ import signal
 import httpx
 import pytest
 
-from tests.both import on_both
 from tests.e2e.conftest import StartServer
 from tests.e2e.follower import Follower, ends
 from tests.e2e.frames import Frames
 from tests.e2e.server import Server
 from tests.e2e.test_kill import ASK, RUNS, WHOLE, ask, holds_once, id_of, opened
-
-pytest_generate_tests = on_both
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

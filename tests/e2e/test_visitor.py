@@ -7,14 +7,11 @@ import httpx
 import pytest
 
 from agent_core.providers.demo import MARK, essay
-from tests.both import on_both
 from tests.e2e.conftest import StartServer
 from tests.e2e.follower import ends
 from tests.e2e.frames import LIVE, Frames, check_fields
 from tests.e2e.server import Server
 from tests.e2e.visitors import agent_showing, opened_by, token_for
-
-pytest_generate_tests = on_both
 
 SHOWN = ["none", "names", "full"]
 BOTH = "What is 12 * 7, and what time is it?"

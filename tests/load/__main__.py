@@ -12,15 +12,15 @@ import uvloop
 
 from tests.bench import measures as m
 from tests.bench import scale as s
-from tests.bench.__main__ import PAGE, machine
+from tests.bench.__main__ import machine
 from tests.bench.client import KEY
 from tests.bench.exchange import Exchange
+from tests.bench.page import PROCESSES, write
 from tests.bench.sides import Side, limit, model
 from tests.bench.table import Goal, Row, table
 from tests.chaos.fleet import Home
 from tests.chaos.records import Records
 from tests.load.many import AGENT, Many, many
-from tests.load.page import write
 from tests.postgres import postgres_server
 
 # What a database that somebody relies on is set to; the tests' own is told not to wait for the disk.
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--streams", type=int, nargs="*", default=(FEW, MANY))
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--write", action="store_true", help="write the table into docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/benchmarks/processes.md")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="parley-load-") as folder, postgres_server(**HONEST) as server:
         database = server.create()
@@ -50,21 +50,29 @@ def main() -> int:
     found = f"{_setting(given)}\n\n{table(rows)}"
     print(found)
     if given.write and not wrong:
-        write(PAGE, "load", found)
+        write(PROCESSES, "load", found)
     print("\n".join(wrong))
     return bool(wrong or MISSED in found)
 
 
 def _setting(given: argparse.Namespace) -> str:
     parts = (f"{given.webs} `parley serve --web-only`", f"{given.workers} `parley worker`", "one Postgres 18")
-    return f"{machine().replace('make bench', 'make load')} {', '.join(parts)}, all on the same cores."
+    raised = ", ".join(f"`{name}={value}`" for name, value in raised_settings(given.streams).items())
+    return (
+        f"{machine().replace('make bench', 'make load')} {', '.join(parts)}, all on the same cores. "
+        f"Settings other than the defaults: {raised}."
+    )
+
+
+def raised_settings(streams: Sequence[int]) -> dict[str, str]:
+    """Return the settings of the processes that differ from the defaults: room for all *streams* at once."""
+    return {"PARLEY_MAX_RUNS": str(max(streams))}
 
 
 async def _measured(given: argparse.Namespace, folder: Path, database: str, postmaster: int) -> list[Row]:
     rows: list[Row] = []
     async with asyncio.timeout(BOUND), model() as models:
-        room = {"PARLEY_MAX_RUNS": str(max(given.streams))}  # all streams at once, whatever a worker takes otherwise
-        home = Home(folder, database, models.url, AGENT, KEY, room)
+        home = Home(folder, database, models.url, AGENT, KEY, raised_settings(given.streams))
         async with limit(models.url) as base, many(home, given.webs, given.workers, postmaster) as side:
             await m.flat_out(side, models, Exchange(deltas=20), agent="assistant", count=20, runs=1)
             for count in given.streams:

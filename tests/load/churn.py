@@ -19,13 +19,13 @@ from statistics import linear_regression
 import aiohttp
 import uvloop
 
-from tests.bench.__main__ import PAGE, machine
+from tests.bench.__main__ import machine
+from tests.bench.page import PROCESSES, write
 from tests.chaos.fleet import Fleet, Home, Member, models, running
 from tests.chaos.plan import Question, chance
 from tests.chaos.records import ENDS, Records, until
 from tests.chaos.talk import ANSWERED, HEADERS, LOST, Net
 from tests.load import procs
-from tests.load.page import write
 from tests.postgres import postgres_server
 
 MINUTES, CLIENTS = 20.0, 12
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="write what was found into docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="write what was found into docs/benchmarks/processes.md")
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="parley-churn-") as folder,
@@ -219,7 +219,7 @@ def main() -> int:
     found = "\n".join((machine().replace("make bench", "make churn"), "", *lines))
     print(found)
     if given.write and not wrong:
-        write(PAGE, "churn", found)
+        write(PROCESSES, "churn", found)
     print("\n".join(wrong))
     return bool(wrong)
 

@@ -11,6 +11,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from tests.conftest import ROOT, alembic_config
+from tests.postgres import NO_SCHEMA
 
 MakeUrl = Callable[[], str]
 WriteRevision = Callable[[str], Config]
@@ -25,7 +26,7 @@ def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeUrl
             yield lambda: f"sqlite:///{tmp_path / f'{next(names)}.db'}"
         else:
             server = request.getfixturevalue("postgres")
-            yield lambda: stack.enter_context(server.database(migrated=False))
+            yield lambda: stack.enter_context(server.new_database(template=NO_SCHEMA))
 
 
 @pytest.fixture

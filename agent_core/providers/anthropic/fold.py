@@ -120,7 +120,7 @@ class _Block:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the neutral form says all there is: text, or a call, and nothing with it."""
+        """Return whether the neutral form is complete: plain text or a call, with nothing else in the block."""
         return _PLAIN.get(self.kind, frozenset()) >= self.members.keys() and not self.citations
 
     def native(self) -> tuple[str | int, ...]:
@@ -297,7 +297,7 @@ class AnthropicFold:
 
     @property
     def _has_text(self) -> bool:
-        """Tell whether something was said for people to read: it was paid for, and is kept."""
+        """Return whether the answer holds text for people: it was paid for, so it is kept."""
         return any(block.kind == "text" and "".join(block.texts).strip() for block in self._blocks)
 
     def _natives(self, *, whole: bool) -> Iterator[NativeItem]:
@@ -305,7 +305,7 @@ class AnthropicFold:
 
         An answer must not end with thinking. So thinking goes with what follows it, a call too, which may be dropped
         when the answer was cut; only an answer that is to be continued goes back *whole*. Thinking is bound to all that
-        stands before it: behind a block that does not go back it stays away, and behind a call it goes with that call.
+        precedes it: after a block that is not sent back it is left out, and after a call it goes with that call.
         One of plain text and plain calls needs no native form: the neutral one says the same.
         """
         if not whole and all(block.is_plain for block in self._blocks):
@@ -326,7 +326,7 @@ class AnthropicFold:
 
 
 def _neutral(usage: _Usage) -> Usage:
-    """Return *usage* in our words; a write whose span is not told is a short one."""
+    """Return *usage* in our terms; a cache write without a time to live counts as a short one."""
     written, split = usage.cache_creation_input_tokens, usage.cache_creation or _Written()
     long = split.ephemeral_1h_input_tokens
     if long is None and written is not None:

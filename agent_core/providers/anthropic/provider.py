@@ -154,7 +154,7 @@ def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any
 
 
 def _may_begin_to_think(messages: Sequence[Entry]) -> bool:
-    """Tell whether no tool loop is under way, or its first answer opens with thinking.
+    """Return whether no tool loop is under way, or its first answer opens with thinking.
 
     With a budget the API answers 400 to a loop that does not: thinking was dropped, or another model began it.
     """

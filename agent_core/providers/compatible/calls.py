@@ -1,4 +1,4 @@
-"""The calls of a Chat Completions stream, told apart whatever a server leaves out, repeats or mixes up.
+"""The calls of a Chat Completions stream, kept apart even when a server omits, repeats or mixes up fields.
 
 Servers leave the index out, say 0 for every call, repeat names and ids in each delta, or send none; see
 ollama/ollama#7881 and #9632, vllm-project/vllm#14951 and #36849.
@@ -57,7 +57,7 @@ class _Call:
 
     @property
     def whole(self) -> bool:
-        """Tell whether the arguments are complete; long ones are read only when their braces are even."""
+        """Return whether the arguments are complete; long ones are parsed only when their braces balance."""
         if not self.said or not self.said[-1].rstrip().endswith("}"):
             return False
         return (self.depth == 0 or self.size < _SHORT) and arguments(self.raw) is not None
@@ -68,7 +68,7 @@ class _Call:
         self.depth += more.count("{") - more.count("}")
 
     def begins_again(self, more: str) -> bool:
-        """Tell whether *more* begins arguments behind whole ones; what cannot be is told without reading them."""
+        """Return whether *more* begins new arguments after complete ones; cheap checks come before parsing."""
         return more.lstrip().startswith("{") and self.whole
 
 
@@ -92,7 +92,7 @@ class Calls:
         if call is None or _is_another(call, id_, name, more):
             if not (id_ or name or more.strip()):
                 return
-            # The name is told once by servers that start a second call with its arguments alone.
+            # Servers that start a second call with its arguments alone send the name once.
             call = self._new(index, id_, name or (call.name if call else ""))
         call.id, call.name = call.id or id_, call.name or name
         yield from _grow(call, more)
@@ -121,7 +121,7 @@ class Calls:
 
 
 def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
-    """Tell whether a delta begins a new call rather than going on with *call*."""
+    """Return whether a delta begins a new call rather than continuing *call*."""
     if name and call.name and name != call.name:
         return True
     if id_ and call.id and id_ != call.id:

@@ -1,7 +1,7 @@
 """The Chat Completions stream: chunks in, neutral deltas out.
 
 An answer is whole with `[DONE]`, or with a `finish_reason` and the end of the stream; whether tools are to be run is
-told by the calls, never by the `finish_reason`.
+recognized by the calls, never by the `finish_reason`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -142,7 +142,7 @@ class ChatFold:
                 return
         if not self._started:
             batch.add(self._start(chunk))
-        # A whole message in the place of deltas is said once; behind deltas it only repeats them.
+        # A whole message in place of deltas is shown once; after deltas it only repeats them.
         said = choice.delta or (None if self._spoken else choice.message)
         if said is not None:
             self._say(said, batch)

@@ -19,7 +19,7 @@ from agent_core.providers.wording import ANSWER, Starts
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
-"""Stands for a key where a server wants none: the SDK does not go without."""
+"""A placeholder key for servers that want none: the SDK requires one."""
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 

@@ -43,7 +43,7 @@ class _Why(msgspec.Struct):
 
 
 class Response(msgspec.Struct):
-    """A response as its first and last events tell it."""
+    """A response as its first and last events describe it."""
 
     id: str | None = None
     model: str | None = None

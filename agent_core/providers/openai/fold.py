@@ -61,7 +61,7 @@ class _Text:
         return self.kind(self.slot, text)
 
     def rest(self, final: str | None) -> list[Delta]:
-        """Return what *final*, the whole text, has beyond what was said."""
+        """Return what *final*, the whole text, adds to the text so far."""
         said = "".join(self.said)
         if not final or len(final) <= len(said) or not final.startswith(said):
             return []
@@ -226,14 +226,14 @@ class ResponsesFold:
         return [ToolArgsDelta(item.call.slot, event.delta)]
 
     def _refuse(self, text: object, *, again: bool = False) -> list[Delta]:
-        """Tell of a refusal; its whole text only when it did not come in deltas."""
+        """Report a refusal; its whole text only when it did not come in deltas."""
         if self._refused and not again:
             return []
         self._refused = True
         return [Refusal(text if isinstance(text, str) else "")]
 
     def _done(self, index: int, raw: msgspec.Raw) -> Iterator[Delta]:
-        """Close an item with what is final: tell what is missing, and keep its native form for the end."""
+        """Close an item with its final form: emit what is missing, and keep the native form for the end."""
         item = self._item(index)
         data = items.read(raw)
         if item.done or data.type is None:
@@ -253,7 +253,7 @@ class ResponsesFold:
             item.pieces = items.pieces(data, raw, item.slots())
 
     def _ended(self, item: _Item, call: _Call, final: object, *, whole: bool) -> ToolEnd:
-        """End *call*; a custom one becomes a function's, so that its result can be told like any other."""
+        """End *call*; a custom one becomes a function's, so that its result can be sent like any other."""
         raw = items.raw_of(final) or call.arguments or "".join(call.said)
         if call.custom:
             raw = msgspec.json.encode({"input": raw}).decode()
@@ -285,10 +285,10 @@ class ResponsesFold:
         yield Finished(self._reason(ending, why), why or ending)
 
     def _filled(self, response: Response) -> Iterator[Delta]:
-        """Take from the end what no `output_item.done` told."""
-        told = bool(self._items)
+        """Take from the last event the items that had no `output_item.done`."""
+        has_items = bool(self._items)
         for index, raw in enumerate(response.output or ()):
-            if not told or (index in self._at and not self._at[index].done):
+            if not has_items or (index in self._at and not self._at[index].done):
                 yield from self._done(index, raw)
 
     def _rest(self, *, whole: bool) -> Iterator[Delta]:
@@ -299,8 +299,8 @@ class ResponsesFold:
             if item.call is not None and whole:
                 yield self._ended(item, item.call, None, whole=True)
             else:
-                told = [text for text in item.texts.values() if text.kind is TextDelta]
-                item.pieces = items.said((text.slot, "".join(text.said)) for text in told)
+                shown = [text for text in item.texts.values() if text.kind is TextDelta]
+                item.pieces = items.native_text((text.slot, "".join(text.said)) for text in shown)
 
     def _native(self) -> Iterator[NativeItem]:
         """Return the native items in the order of the response.

@@ -9,7 +9,7 @@ CALLS = ("function_call", "custom_tool_call")
 Place = tuple[str, int]
 """Where a text is in its item: `content` or `summary`, and its number there."""
 Slots = Mapping[Place, tuple[int, str]]
-"""The slot and the text of each place that was told."""
+"""The slot and the text of each place that was emitted."""
 
 
 class Item(msgspec.Struct):
@@ -49,7 +49,7 @@ def read(raw: msgspec.Raw) -> Item:
 
 
 def is_plain(item: Item, raw: msgspec.Raw) -> bool:
-    """Tell whether the neutral form says all there is: a call, or text without a phase or an annotation."""
+    """Return whether the neutral form is complete: a call, or text without a phase or an annotation."""
     if item.type == "message":
         return not item.phase and b'"annotations":[{' not in bytes(raw)
     return item.type == "function_call"
@@ -75,8 +75,8 @@ def refusals(item: Item, raw: msgspec.Raw) -> Iterator[str]:
 def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
     """Return the native form of an item, nothing for one that must not be sent again.
 
-    That is a message of blank text, and reasoning without its content: a server that stores nothing looks in vain
-    for its id and refuses the request.
+    That is a message of blank text, and reasoning without its content: a server that stores nothing does not find
+    its id and refuses the request.
     """
     if item.type not in ("message", "reasoning"):
         return (_text(raw),)
@@ -93,10 +93,10 @@ def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
     return (*found, "}") if held else ()
 
 
-def said(told: Iterable[tuple[int, str]]) -> tuple[str | int, ...]:
+def native_text(texts: Iterable[tuple[int, str]]) -> tuple[str | int, ...]:
     """Return the native form of texts that came without their item."""
     found: list[str | int] = []
-    for slot, text in told:
+    for slot, text in texts:
         if text.strip():
             found += ["," if found else "", '{"role":"assistant","content":', slot, "}"]
     return tuple(found)
@@ -131,8 +131,8 @@ def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, 
         is_blank = isinstance(text, str) and not text.strip()
         if is_blank and not blank:
             continue
-        slot, told = slots.get((part, number), (None, None))
-        kept = slot is not None and told == text and not is_blank
+        slot, emitted = slots.get((part, number), (None, None))
+        kept = slot is not None and emitted == text and not is_blank
         found.append(",{" if found else "{")
         for place, (name, value) in enumerate(fields.items()):
             found.append(f"{',' if place else ''}{_json(name)}:")

@@ -1,4 +1,4 @@
-"""The bus on Postgres: one connection that listens and reads, one that writes, both begun anew when they are cut."""
+"""The bus on Postgres: one connection that listens and reads, one that writes, both reopened when they are lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ from agent_core.store.log import RunRef
 from agent_core.store.postgres.dsn import for_asyncpg
 from agent_core.store.postgres.incoming import Incoming
 from agent_core.store.postgres.outgoing import Batch, Outgoing
-from agent_core.tally import Histogram
+from agent_core.tally import histogram
 
 CHANNEL = "parley"
 NAMES = {"read": "parley-bus", "write": "parley-bus-write"}
@@ -28,9 +28,9 @@ NAMES = {"read": "parley-bus", "write": "parley-bus-write"}
 GAP = 0.015
 """Seconds between two flushes, at least; one and a half times what a flush takes, if that is more."""
 BREATH = 0.005
-"""Seconds between two readings, at least: what several processes tell in that time is read at once."""
+"""Seconds between two readings, at least: what several processes publish in that time is read at once."""
 POLL = 1.5
-"""Seconds after which everything watched is read though nobody told of it: a notification may be lost."""
+"""Seconds after which everything watched is read without a notification: one may be lost."""
 TIDY = 30.0
 TIMEOUT = 5.0
 LAST = 2.0
@@ -113,7 +113,7 @@ class _Outage:
 
 
 class PostgresBus:
-    """Tells the other processes on the Postgres at *url* what happens here, and hears what happens there.
+    """Publishes what happens here to the other processes on the Postgres at *url*, and receives what happens there.
 
     *database* is the same, for what is cleared away now and then. Two connections besides those of *database*.
     *flushes* are the seconds that each flush took, and *rows* what they wrote of text, for those who watch.
@@ -126,7 +126,7 @@ class PostgresBus:
         self._incoming = Incoming(self._outgoing)
         self._told, self._heard, self._listening, self._ended = (asyncio.Event() for _ in range(4))
         self._outage = _Outage()
-        self.flushes, self.rows = Histogram(), 0
+        self.flushes, self.rows = histogram("parley_bus_flush_seconds", "Flushes to the other processes."), 0
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, hub: Hub, ring: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
@@ -145,7 +145,7 @@ class PostgresBus:
             ) from None
 
     async def stop(self) -> None:
-        """Tell what is left to tell, and listen no more."""
+        """Flush what is pending, and stop listening."""
         self._ended.set()
         self._told.set()
         self._heard.set()
@@ -221,7 +221,7 @@ class PostgresBus:
             batch = self._outgoing.take(self._hub)
             if not batch.is_empty:
                 await self._flush(connection, batch)
-                self.flushes.note(_now() - began)
+                self.flushes.observe(_now() - began)
                 self.rows += len(batch.rows)
             self._outage.end("write")
             if self._ended.is_set():
@@ -244,7 +244,7 @@ class PostgresBus:
             raise
 
     async def _read(self, connection: Any) -> None:
-        """Read what is told of, and everything watched now and then."""
+        """Read what notifications name, and everything watched from time to time."""
         await connection.add_listener(CHANNEL, self._hear)
         connection.add_termination_listener(self._cut)
         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, f"{self._name}[]")
@@ -323,9 +323,9 @@ async def _connected(url: str, name: str) -> Any:
     return await driver.connect(url, timeout=TIMEOUT, command_timeout=TIMEOUT, server_settings=names)
 
 
-def _entries(told: str) -> list[Any]:
+def _entries(payload: str) -> list[Any]:
     try:
-        return _ENTRIES.decode(told)
+        return _ENTRIES.decode(payload)
     except msgspec.DecodeError:
         return []  # a newer version's words
 

@@ -14,7 +14,7 @@ from agent_core.store.postgres.dsn import for_asyncpg
 
 T = TypeVar("T")
 POOL = 10
-"""Connections of a process for its transactions; what listens and what beats have one each besides."""
+"""Connections of a process for its transactions; the listener and the heartbeat have one each besides."""
 PATIENCE = 5.0
 """Seconds that a transaction waits for its place, and then for a first answer on its connection."""
 STATEMENT_TIMEOUT = 30.0
@@ -29,23 +29,23 @@ when it takes twice as long in all.
 """
 _HAS_WHOLE = (17,)
 _LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-# Somebody else was quicker: run the transaction anew. The names are those of the SQL standard's states.
+# Conflicts with another transaction, after which it is retried. The names are those of the SQL standard's states.
 _SERIALIZATION, _DEADLOCK, _UNIQUE = "40001", "40P01", "23505"
 _AGAIN = frozenset({_SERIALIZATION, _DEADLOCK, _UNIQUE})
 _TRIES = 4
-# Waited for too long, for a lock, or by the settings or the hand of an operator.
+# A lock timeout, or a statement cancelled by a timeout or an operator.
 _TOO_LONG = frozenset({"55P03", "57014"})
 _CALM = 1.0
-"""Seconds for which nobody connects after a connection that got no answer: none of them would."""
+"""Seconds without new connections after one that timed out: the next would time out too."""
 
 
 class PostgresDatabase:
     """A Postgres database that other processes use too; at most *pool* transactions at once, the rest wait.
 
-    A transaction that another one was in the way of is run anew, so its work may be called more than once. Whoever
-    writes to a session locks its row first: what is read behind that holds until the commit. Raises `Unavailable` when
-    the database cannot be reached, takes too long or is lost on the way; whether a transaction whose `COMMIT` was lost
-    is there, the log tells. No commit waits for the answer to another.
+    A transaction that conflicts with another is retried, so its work may be called more than once. A transaction that
+    writes to a session locks its row first: what is read after that holds until the commit. Raises `Unavailable` when
+    the database cannot be reached, times out or the connection is lost; whether a transaction whose `COMMIT` was lost
+    was committed, the log shows. No commit waits for the answer to another.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class PostgresDatabase:
         self._waiting, self._silent_until = 0, 0.0
         self._closed = False
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        return await self._in_place(partial(self._write, work, then))
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
+        return await self._in_place(partial(self._write, work, committed))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._in_place(partial(self._within, work, writes=False))
@@ -123,9 +123,9 @@ class PostgresDatabase:
         self._begun.discard(task)
         self._places.release()
         if not task.cancelled():
-            task.exception()  # the caller may be gone: nobody needs to hear of it then
+            task.exception()  # the caller may be gone; then the error counts as retrieved
 
-    async def _write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None) -> T:
+    async def _write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None) -> T:
         for left in reversed(range(_TRIES)):
             try:
                 result = await self._within(work, writes=True)
@@ -133,8 +133,8 @@ class PostgresDatabase:
                 if not left or _state_of(error) not in _AGAIN:
                     raise
             else:
-                if then is not None:
-                    then(result)
+                if committed is not None:
+                    committed(result)
                 return result
         raise AssertionError("The last try returns or raises.")
 
@@ -155,7 +155,7 @@ class PostgresDatabase:
         return result
 
     async def _begin(self, *, writes: bool) -> "_Link":
-        """Return a connection in a transaction; those that were cut since they were used are replaced."""
+        """Return a connection in a transaction; connections that were lost while idle are replaced."""
         while self._free:
             link = self._free.pop()
             try:
@@ -193,7 +193,7 @@ class PostgresDatabase:
             raise Unavailable("The database cannot be reached; try again in a moment.") from error
 
     async def _drop_all(self, cut: "_Link") -> None:
-        """Drop a connection that was cut, and all that nobody uses now: what cut the one has hardly left the others."""
+        """Drop a lost connection and all idle ones: what cut the one has probably cut the others."""
         dropped, self._free = [cut, *self._free], []
         for link in dropped:
             await _drop(link)
@@ -207,7 +207,7 @@ class _Link(NamedTuple):
 
 
 def engine_of(url: str, patience: float = PATIENCE) -> AsyncEngine:
-    """Return an engine for the Postgres at *url*; whoever connects, within *patience*, keeps the connection."""
+    """Return an engine for the Postgres at *url* that connects within *patience* seconds and pools nothing."""
     return create_async_engine(
         "postgresql+asyncpg://",  # asyncpg reads the address itself: it knows more of it than SQLAlchemy passes on
         poolclass=NullPool,
@@ -228,7 +228,7 @@ def _raw(connection: AsyncConnection) -> Any:
 
 
 async def _rolled_back(link: _Link) -> bool:
-    """End a transaction that failed, and tell whether its connection is good for another."""
+    """Roll back a transaction that failed, and return whether its connection can be used again."""
     if link.raw.is_closed():
         return False
     try:
@@ -239,13 +239,13 @@ async def _rolled_back(link: _Link) -> bool:
 
 
 async def _drop(link: _Link) -> None:
-    """Close a connection that may be broken, without a word to the server."""
+    """Close a connection that may be broken, sending nothing to the server."""
     link.raw.terminate()
     await link.connection.invalidate()
     await link.connection.close()
 
 
 def _state_of(error: BaseException) -> str | None:
-    """Return the SQL state of a failed statement; what our own code made of it is a decision, not a failure."""
+    """Return the SQL state of a failed statement; errors of our own that wrap one have none."""
     state = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
     return state if isinstance(state, str) else None

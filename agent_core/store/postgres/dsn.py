@@ -3,7 +3,7 @@
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 # asyncpg reads these or passes them on; whatever else it finds it takes for settings of the server, which then refuses
-# the connection. Behind psycopg stands libpq, which knows them all, `channel_binding` and the like too.
+# the connection. psycopg uses libpq, which knows them all, `channel_binding` and the like too.
 _KNOWN = frozenset((
     *("host", "port", "dbname", "user", "password", "passfile", "service", "target_session_attrs"),
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation"),

@@ -1,4 +1,4 @@
-"""Incoming: the sessions that are read here while others drive them, and what those have told. No I/O."""
+"""Incoming: the sessions that are read here while others drive them, and what those have published. No I/O."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
@@ -59,7 +59,7 @@ class _Run:
 
 
 class _Watch:
-    """A session that is read here: the hub has heard of its facts up to *seq* (None: not asked yet), and *ahead*."""
+    """A session that is read here: the hub has its facts up to *seq* (None: not asked yet), and *ahead*."""
 
     __slots__ = ("ahead", "gone", "readers", "runs", "seq", "waiting")
 
@@ -123,7 +123,7 @@ class Incoming:
             del self._watches[session]
 
     def reached(self, session: str, seq: int) -> asyncio.Future[None] | None:
-        """Return what is done once the hub has heard of the facts up to *seq*; None when it has."""
+        """Return a future that is done once the hub has the facts up to *seq*; None when it has them."""
         watch = self._watches[session]
         if watch.has(seq):
             return None
@@ -144,7 +144,7 @@ class Incoming:
             self._shown.add(run)
 
     def facts(self, facts: Iterable[Fact]) -> None:
-        """Note what was committed here: the hub has heard of it."""
+        """Note what was committed here: the hub has it."""
         for fact in facts:
             watch = self._watches.get(fact.session)
             if watch is None:
@@ -255,7 +255,7 @@ class Incoming:
         self._shown |= waiting
 
     def _show(self, run: _Run, step: int, time: int, body: LiveBody) -> None:
-        """Show *body* if it is news: text of the open message, and whatever else happens while somebody looks."""
+        """Show *body* if it is news: text of the open message, and other live events while there is a reader."""
         if isinstance(body, TEXTS):
             shown = run.beyond(body) if run.message and step == run.step else None
         else:
@@ -274,7 +274,7 @@ class Incoming:
                 run.close()
         elif fact.type == e.StepStarted.type and key is not None:
             if self._outgoing.drives_run(fact.run or ""):
-                return  # our own, read before we were told of its commit: the store passes it on
+                return  # our own, read before its commit was reported: the store passes it on
             (run or self._add(watch, _Run(key, place, fact))).open(fact)
         elif fact.type == e.MessageCompleted.type and run is not None:
             self._say_rest(run, fact)
@@ -284,15 +284,15 @@ class Incoming:
         self.hub.publish((fact,))
 
     def _say_rest(self, run: _Run, end: Fact) -> None:
-        """Show what was not told of a message that is complete, if its parts go on as they were shown."""
+        """Show the rest of a completed message, if its parts continue what was shown."""
         body = end.body
         assert isinstance(body, e.MessageCompleted)
         bodies = [live.body for live in self.hub.open_messages(run.session) if live.run == run.id]
-        told = {body.part: body for body in bodies if isinstance(body, TEXTS)}
+        shown = {body.part: body for body in bodies if isinstance(body, TEXTS)}
         parts = {n: part for n, part in enumerate(body.parts) if isinstance(part, (Text, Reasoning))}
-        if not told or not all(n in parts and parts[n].text.startswith(body.text) for n, body in told.items()):
+        if not shown or not all(n in parts and parts[n].text.startswith(body.text) for n, body in shown.items()):
             return
-        first = next(iter(told.values()))
+        first = next(iter(shown.values()))
         for n, part in parts.items():
             kind = e.TextDelta if isinstance(part, Text) else e.ReasoningDelta
             whole = kind(
@@ -322,10 +322,10 @@ def _told(data: bytes) -> tuple[int, list[tuple[int, LiveBody]]]:
     """Return the step of a row and its live events, without what only a newer version understands."""
     items: list[tuple[int, LiveBody]] = []
     try:
-        step, told = _ROW.decode(data)
+        step, entries = _ROW.decode(data)
     except msgspec.DecodeError:
         return 0, items
-    for kind, time, raw in told:
+    for kind, time, raw in entries:
         with suppress(KeyError, msgspec.DecodeError):
             items.append((time, _BODIES[kind].decode(raw)))
     return step, items

@@ -1,4 +1,4 @@
-"""Outgoing: what this process drives, and what of it the other processes have not been told yet. No I/O."""
+"""Outgoing: what this process drives, and what of it was not yet published to the other processes. No I/O."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -16,7 +16,7 @@ SETTLED = frozenset(cls.type for cls in (*e.TERMINAL, e.RunWaiting))
 TAKEN = frozenset((e.RunStarted.type, e.RunResumed.type))
 TEXTS = (e.TextDelta, e.ReasoningDelta)
 Entry = tuple[str, str | int, int]
-"""What a notification says: `fact` session seq, `live` run, `ring` run, `interrupt` run."""
+"""What a notification says: `fact` session seq, `live` run, `ring` run (wake it), `interrupt` run."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Driven:
     """A run in the hands of this process.
 
     *seq* is its newest fact and *step* the one that opened *message* (empty between steps). *n* is its newest row. When
-    it is *whole* the open message is to be told from its beginning.
+    it is *whole* the open message is published from its beginning.
     """
 
     __slots__ = ("epoch", "message", "n", "pieces", "run", "seq", "session", "step", "whole")
@@ -101,7 +101,7 @@ class Driven:
                 self.pieces.append(_Piece(event, body.text))
 
     def take(self, hub: Hub, n: int) -> Row | None:
-        """Return the next row, the run's *n*-th or so, of what was not told."""
+        """Return the next row, the run's *n*-th or so, of what was not published."""
         run, pieces, self.pieces = self.run, self.pieces, []
         if run is None:
             return None
@@ -117,7 +117,7 @@ class Driven:
 
 
 class Outgoing:
-    """Gathers until the next flush; *heard* tells whether any other process listens."""
+    """Gathers until the next flush; *heard* is whether any other process listens."""
 
     def __init__(self) -> None:
         self.heard = False
@@ -129,7 +129,7 @@ class Outgoing:
         self._rows = count(1)
 
     def facts(self, facts: Sequence[Fact]) -> bool:
-        """Note what was committed here; tell whether there is something to flush."""
+        """Note what was committed here; return whether there is something to flush."""
         for fact in facts:
             if self.heard:
                 self._facts[fact.session] = max(fact.seq, self._facts.get(fact.session, 0))
@@ -143,7 +143,7 @@ class Outgoing:
         return self.heard or bool(self._over)
 
     def live(self, run: RunRef, event: Live) -> tuple[bool, bool]:
-        """Note a live event; tell whether this process has the run still, and whether there is something to flush."""
+        """Note a live event; return whether this process still has the run, and whether there is something to flush."""
         driven = self._driven.get(run.id)
         if driven is None or driven.epoch != run.epoch:
             return False, False
@@ -155,11 +155,11 @@ class Outgoing:
         return True, True
 
     def ask(self, kind: str, run: int) -> None:
-        """Have *run* rung or interrupted."""
+        """Ask the other processes to wake or interrupt *run*."""
         self._asked[kind, run, 0] = None
 
     def listen(self, *, heard: bool) -> bool:
-        """Note whether anybody else is there; tell whether there is something to flush: those who come hear it all."""
+        """Note whether other processes listen; return whether there is something to flush: new ones get everything."""
         came = heard and not self.heard
         self.heard = heard
         if came:
@@ -180,7 +180,7 @@ class Outgoing:
         return Batch(rows, over, [*entries, *asked])
 
     def failed(self, batch: Batch) -> None:
-        """Note that *batch* came to nothing: its text is dropped, and open messages are told from their beginning."""
+        """Note that *batch* came to nothing: its text is dropped, open messages start again from their beginning."""
         self._over = [*batch.over, *self._over]
         self.tell_anew()
 
@@ -193,7 +193,7 @@ class Outgoing:
         return run in self._driven
 
     def release(self, run: str, epoch: int) -> bool:
-        """Forget a run that this process held up to *epoch*, and tell whether it did.
+        """Forget a run that this process held up to *epoch*, and return whether it did.
 
         What it still says of the run is not shown: another process has it, or will.
         """
@@ -218,7 +218,7 @@ class Outgoing:
             self._fresh.pop(fact.run or "", None)
 
     def _close(self, driven: Driven) -> None:
-        """Have the rows of a message go that is complete; what was not told of it needs no telling."""
+        """Delete the rows of a completed message; what was not published of it need not be."""
         driven.message, driven.whole, driven.pieces = "", False, []
         if driven.n and driven.run is not None:
             run = driven.run
@@ -226,7 +226,7 @@ class Outgoing:
             driven.n = 0
 
     def tell_anew(self) -> None:
-        """Have the open messages told from their beginning: nobody knows what the others have of them."""
+        """Publish the open messages from their beginning: what the others have of them is unknown."""
         for name, driven in self._driven.items():
             self._facts[driven.session] = max(driven.seq, self._facts.get(driven.session, 0))
             if driven.message:

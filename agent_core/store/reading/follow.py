@@ -112,13 +112,13 @@ class WatchRun:
 async def follow(
     store: Store, session: str, *, after: int, watch: Watch, near: bool = False
 ) -> AsyncGenerator[list[Event]]:
-    """Yield batches of events for *watch*, beginning behind the seq *after*.
+    """Yield batches of events for *watch*, beginning after the seq *after*.
 
     Once the reader has caught up there is a batch, be it empty: who waits for the first one knows that it follows.
     It ends with the session, when that is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
-    newest fact, before the first batch. *near* says that few facts lie behind *after*.
+    newest fact, before the first batch. *near* says that few facts follow *after*.
     """
-    subscriber = store.subscribe(session)
+    subscriber = store.add_reader(session)
     try:
         reader = _Reader(store, session, after, store.peek if near else store.read)
         while not watch.done:
@@ -136,7 +136,7 @@ async def follow(
                 continue
             held = [*news, *reader.still_open(store.hub.open_messages(session))]
             yield [] if watch.done else list(watch.see(held))
-            # For a reader too slow to take it, what was held had to be dropped: it reads anew, from where it is.
+            # For a reader too slow to take it, what was held had to be dropped: it reads again, from where it is.
             while not watch.done and not subscriber.behind:
                 await subscriber.wait()
                 if subscriber.over:
@@ -147,7 +147,7 @@ async def follow(
                 if batch := list(watch.see(events)):
                     yield batch
     finally:
-        store.unsubscribe(session, subscriber)
+        store.remove_reader(session, subscriber)
 
 
 def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]:
@@ -172,7 +172,7 @@ class _Reader:
         self._ended: set[str] = set()
 
     async def history(self, watch: Watch) -> AsyncGenerator[list[Event]]:
-        """Yield the facts that are in the log, page by page; *watch* hears of the open runs with the last page."""
+        """Yield the facts that are in the log, page by page; *watch* gets the open runs with the last page."""
         more = True
         while more and not watch.done:
             facts, self._seq, open_runs = await self._read(self._page)
@@ -202,7 +202,7 @@ class _Reader:
         return [facts[seq] for seq in sorted(facts)]
 
     def still_open(self, messages: list[Live]) -> list[Live]:
-        """Return *messages* without those whose end was read: a commit is in the log before the hub hears of it."""
+        """Return *messages* without those whose end was read: a commit is in the log before the hub has it."""
         if not messages:
             return messages
         ends = (fact.body for fact in self._page_read if fact.type == e.MessageCompleted.type)

@@ -76,7 +76,7 @@ def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
 
 
 def transcript(connection: Connection, session: str, *, after: int, limit: int) -> Page[MessageObject]:
-    """Return up to *limit* messages behind seq *after*, oldest first; raises `NotFound`."""
+    """Return up to *limit* messages after seq *after*, oldest first; raises `NotFound`."""
     place = sessions.find(connection, session).place
     facts = log.message_facts(connection, place, after, limit + 1)
     moved = _adopted(connection, facts) if facts else {}
@@ -85,12 +85,12 @@ def transcript(connection: Connection, session: str, *, after: int, limit: int) 
 
 
 def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
-    """Return which runs took steered messages of *facts* that their own run left: they open right behind its end."""
+    """Return which runs took steered messages of *facts* that their own run left: they open right after its end."""
     ended = {fact.run for fact in facts if fact.type == e.MessageReceived.type}
-    behind = (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.last_seq + 1)
+    next_fact = (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.last_seq + 1)
     query = (
         select(EVENT.c.data, _ADOPTING.c.id)
-        .select_from(RUN.join(EVENT, behind).join(_ADOPTING, _ADOPTING.c.key == EVENT.c.run))
+        .select_from(RUN.join(EVENT, next_fact).join(_ADOPTING, _ADOPTING.c.key == EVENT.c.run))
         .where(RUN.c.id.in_(ended), EVENT.c.type == log.CODES["run.queued"])
     )
     moved: dict[int, str] = {}
@@ -146,7 +146,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         structured=end.body.structured if end and isinstance(end.body, e.RunCompleted) else msgspec.UNSET,
         usage=state.usage or UNKNOWN_USAGE,
         cost=state.cost,
-        steps=state.step,
+        steps=state.step.n,
         pending=_pending(state),
         started_by=_asker(connection, place, facts),
         created_at=facts[0].time,
@@ -200,7 +200,7 @@ def _pending(state: RunState) -> tuple[PendingCall, ...]:
             arguments=c.arguments,
             approval=c.approval.approval if c.approval and c.on == "approval" else None,
         )
-        for c in state.calls
+        for c in state.waiting.calls
         if c.status == "pending" and c.on
     )
 

@@ -13,7 +13,7 @@ from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditKind, Page, Vote
 from agent_core.errors import NotFound
-from agent_core.loop.state import call_key
+from agent_core.loop.waiting import call_key
 from agent_core.store import log
 from agent_core.store.log import RUN, SESSION, Place, RunRef, table_of
 from agent_core.store.statements import Statement, word
@@ -123,12 +123,12 @@ def listed(
 
 
 def versions(connection: Connection) -> dict[str, str]:
-    """Return every open approval by its id, each with a word that is another one once somebody has voted."""
+    """Return every open approval by id with its version, which changes with each vote."""
     return {row.id: f"{zlib.crc32(row.votes):08x}" for row in _VERSIONS.run(connection)}
 
 
 def follow(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> None:
-    """Let the rows follow what a run's facts say: what it asks, and what it gives up asking."""
+    """Update the rows after a run's facts: approvals requested, and approvals cancelled."""
     for body in bodies:
         match body:
             case e.ApprovalRequested():
@@ -146,7 +146,7 @@ def first_end(connection: Connection, run: int) -> int | None:
 
 
 def expire(connection: Connection, run: RunRef, now: int) -> list[Fact]:
-    """Decide the open approvals of *run* that nobody answered in time, and return the facts that say so."""
+    """Expire the overdue approvals of *run*, and return the facts."""
     late = [
         held for row in _OPEN_OF_RUN.run(connection, b_run=run.key) if (held := _held(row)).object.expires_at <= now
     ]
@@ -168,7 +168,7 @@ def settle(
     reason: str | None = None,
     surface: str | None = None,
 ) -> e.ApprovalDecided | None:
-    """Give an open approval its one outcome; return the fact that says so, None when another was first.
+    """Settle an open approval; return the fact, None when it was settled before.
 
     *held* has the arguments and the votes that count.
     """
@@ -192,7 +192,7 @@ def settle(
 
 
 def keep_votes(connection: Connection, held: Held) -> None:
-    """Keep the votes and arguments of *held*, which is still open."""
+    """Store the votes and arguments of *held*, which stays open."""
     _write(connection, held, "open", remembered=False, now=None, by=None, reason=None)
 
 
@@ -218,10 +218,17 @@ def seen(
     place: str | None,
     by: Actor | None,
 ) -> None:
-    """Note where a question was shown, once for each person and place; raises `NotFound`."""
+    """Record where an approval was shown, once per person and place; raises `NotFound`."""
     asked = find(connection, id).object
     if not audit.has(connection, id, kind, actor=by, surface=surface, place=place):
         note(connection, asked, kind, now=now, actor=by, surface=surface, place=place)
+
+
+def unopened(connection: Connection, ids: Collection[str], *, surface: str, by: Actor) -> list[str]:
+    """Return those of *ids* that are open and that *by* has not opened on *surface*."""
+    query = select(APPROVAL.c.id).where(APPROVAL.c.id.in_(ids), APPROVAL.c.status == word("open"))
+    known = audit.having(connection, ids, "opened", actor=by, surface=surface, place=None)
+    return [id for id in connection.execute(query).scalars() if id not in known]
 
 
 def note(
@@ -235,7 +242,7 @@ def note(
     place: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Add a line to the record."""
+    """Add a line to the audit log."""
     names = (approval.id, approval.session, approval.run)
     audit.add(connection, names, kind, now=now, actor=actor, surface=surface, place=place, data=data)
 

@@ -1,4 +1,4 @@
-"""The record of approvals: lines that are only ever added. Each function is one transaction's work."""
+"""The audit log of approvals, append-only. Each function is one transaction's work."""
 
 from collections.abc import Collection
 from typing import Any
@@ -47,7 +47,7 @@ def add(
 def has(
     connection: Connection, approval: str, kind: AuditKind, *, actor: Actor | None, surface: str, place: str | None
 ) -> bool:
-    """Tell whether there is a line that says just this."""
+    """Return whether there is an equal line."""
     return bool(having(connection, (approval,), kind, actor=actor, surface=surface, place=place))
 
 
@@ -60,7 +60,7 @@ def having(
     surface: str,
     place: str | None,
 ) -> set[str]:
-    """Return those of *approvals* of which a line says just this."""
+    """Return those of *approvals* that have an equal line."""
     query = select(_AUDIT.c.approval, _AUDIT.c.actor, _AUDIT.c.place).where(
         _AUDIT.c.approval.in_(approvals), _AUDIT.c.kind == kind, _AUDIT.c.surface == surface
     )
@@ -70,7 +70,7 @@ def having(
 
 
 def listed(connection: Connection, *, after: int, limit: int, approval: str | None = None) -> list[AuditEntry]:
-    """Return up to *limit* lines behind *after*, in their order."""
+    """Return up to *limit* lines after the line *after*, in order."""
     query = select(_AUDIT).where(_AUDIT.c.project == DEFAULT_PROJECT, _AUDIT.c.key > after)
     query = query.order_by(_AUDIT.c.key).limit(limit)
     if approval is not None:

@@ -7,9 +7,9 @@ import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.agents import Controls, Definition, Limits, Snapshot, Web
+from agent_core.domain.agents import Controls, Definition, Limits, Snapshot, spread
+from agent_core.domain.channels import Channels, Clash
 from agent_core.domain.objects import AgentObject, Page
-from agent_core.domain.places import Clash, Slack, conflicts
 from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.store.log import SESSION, table_of
@@ -28,14 +28,14 @@ _FIND = Statement(
     )
 )
 
-# Whoever opens a session meanwhile is not kept waiting; SQLite has one writer at a time anyway.
+# A transaction that opens a session does not wait for this lock; SQLite has one writer at a time anyway.
 _ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
 _KEPT = Statement(
     select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
 )
 
 
-_GROUPS = (Limits, Controls, Web, Slack)
+_GROUPS = (Limits, Controls)
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -84,12 +84,17 @@ def definition(connection: Connection, agent: int, version: int) -> tuple[str, D
 
 
 def create(
-    connection: Connection, wanted: Definition, *, now: int, source: Literal["file", "api"] = "api"
+    connection: Connection,
+    wanted: Definition,
+    *,
+    channels: Channels,
+    now: int,
+    source: Literal["file", "api"] = "api",
 ) -> AgentObject:
-    """Store a new agent; raises `InvalidInput` when the name, or for one of the API's the place, is taken."""
+    """Store a new agent; raises `InvalidInput` when its name, or unless it is from a file its place, is taken."""
     connection.execute(_ALONE)
     if source == "api":
-        _refuse_clash(connection, wanted, None)
+        _refuse_clash(connection, wanted, None, channels)
     name = new_id("agent")
     values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
     values |= {"max_runs": wanted.limits.max_runs}
@@ -101,20 +106,23 @@ def create(
     return find(connection, name).object
 
 
-def update_definition(connection: Connection, agent: StoredAgent, wanted: Definition, *, now: int) -> AgentObject:
+def update_definition(
+    connection: Connection, agent: StoredAgent, wanted: Definition, *, channels: Channels, now: int
+) -> AgentObject:
     """Store *wanted* as the agent's next version; an equal definition changes nothing."""
-    if wanted == agent.object.definition:
+    stored = channels.known(agent.object.definition)
+    if wanted == stored:
         return agent.object
-    if agent.object.source == "api" and wanted.slack != agent.object.definition.slack:
+    if agent.object.source == "api" and wanted.channels != stored.channels:
         connection.execute(_ALONE)
-        _refuse_clash(connection, wanted, agent.key)
+        _refuse_clash(connection, wanted, agent.key, channels)
     version = agent.object.version + 1
     values = {"version": version, "name": wanted.name, "max_runs": wanted.limits.max_runs}
     try:
         connection.execute(update(AGENT).where(AGENT.c.key == agent.key).values(**values))
     except IntegrityError as error:
         raise InvalidInput("name", f"an agent named `{wanted.name}` is there already; choose another name.") from error
-    _add_version(connection, agent.key, version, wanted, now)
+    _add_version(connection, agent.key, version, channels.keep_unknown(wanted, agent.object.definition), now)
     return find(connection, agent.object.id).object
 
 
@@ -129,14 +137,14 @@ def editable(agent: StoredAgent) -> StoredAgent:
 
 def delete(connection: Connection, agent: StoredAgent) -> None:
     """Remove an agent that no session uses; raises `SessionOpen` otherwise."""
-    # Whoever opens a session shares the agent's row until the commit: behind this, no session comes into being.
+    # Opening a session locks the agent's row in share mode until its commit: after this no new session appears.
     connection.execute(select(AGENT.c.key).where(AGENT.c.key == agent.key).with_for_update())
     if connection.execute(select(exists().where(SESSION.c.agent == agent.key))).scalar():
         raise SessionOpen(f"The agent `{agent.object.definition.name}` still has sessions: delete them first.")
     connection.execute(AGENT.delete().where(AGENT.c.key == agent.key))
 
 
-def sync_files(connection: Connection, definitions: Sequence[Definition], *, now: int) -> None:
+def sync_files(connection: Connection, definitions: Sequence[Definition], *, channels: Channels, now: int) -> None:
     """Store the agents that files define: new ones are created, changed ones get a version.
 
     An agent whose file is gone becomes an ordinary one, so that its sessions go on. Processes that start together do it
@@ -147,32 +155,32 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, now
     names = {wanted.name for wanted in definitions}
     for wanted in definitions:
         if wanted.name not in known:
-            create(connection, wanted, now=now, source="file")
+            create(connection, wanted, channels=channels, now=now, source="file")
             continue
-        update_definition(connection, _stored(known[wanted.name]), wanted, now=now)
+        update_definition(connection, _stored(known[wanted.name]), wanted, channels=channels, now=now)
         connection.execute(update(AGENT).where(AGENT.c.name == wanted.name).values(source="file"))
     gone = [row.key for name, row in known.items() if row.source == "file" and name not in names]
     if gone:
         connection.execute(update(AGENT).where(AGENT.c.key.in_(gone)).values(source="api"))
-    for clash in _clashes(connection):
+    for clash in _clashes(connection, channels):
         raise ConfigError(f"Agents: {clash}")
 
 
-def _clashes(connection: Connection) -> list[Clash]:
+def _clashes(connection: Connection, channels: Channels) -> list[Clash]:
     """Return which agents of the project claim one place, the oldest first."""
     rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT).order_by(AGENT.c.key))
-    return conflicts(_read(row.definition) for row in rows)
+    return channels.clashes(_read(row.definition) for row in rows)
 
 
-def _refuse_clash(connection: Connection, wanted: Definition, key: int | None) -> None:
+def _refuse_clash(connection: Connection, wanted: Definition, key: int | None, channels: Channels) -> None:
     """Raise `InvalidInput` when an agent other than that of *key* claims what *wanted* claims."""
-    if not (wanted.slack.channels or wanted.slack.default):
+    if not channels.claims(wanted):
         return
     rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT, AGENT.c.key != (key or 0)))
     others = [_read(row.definition) for row in rows]
-    for clash in conflicts([*(other for other in others if other.name != wanted.name), wanted]):
+    for clash in channels.clashes([*(other for other in others if other.name != wanted.name), wanted]):
         if wanted.name in (clash.first, clash.second):
-            raise InvalidInput(f"slack.{clash.path}", str(clash))
+            raise InvalidInput(clash.path, str(clash))
 
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
@@ -189,7 +197,7 @@ def snapshot(connection: Connection, name: str) -> Snapshot:
 
 
 def _add_version(connection: Connection, agent: int, version: int, wanted: Definition, now: int) -> None:
-    content = msgspec.json.encode(wanted)
+    content = msgspec.json.encode(spread(wanted))
     connection.execute(insert(VERSION).values(agent=agent, version=version, definition=content, created_at=now))
 
 
@@ -199,11 +207,16 @@ def _stored(row: Any) -> StoredAgent:
 
 
 def _read(stored: bytes) -> Definition:
-    """Return a definition without what a newer version put into it: both work side by side during a deploy."""
-    try:
-        return msgspec.json.decode(stored, type=Definition)
-    except msgspec.ValidationError:
-        return msgspec.convert(_known(msgspec.json.decode(stored), Definition), Definition)
+    """Return a definition without what a newer version added to its fields: both serve during a deploy.
+
+    The settings of channels are stored beside the fields, as earlier versions did, so each version reads the other's.
+    """
+    given: dict[str, Any] = msgspec.json.decode(stored)
+    fields = _known(given, Definition)
+    channels: dict[str, Any] = {
+        name: value for name, value in given.items() if name not in fields and isinstance(value, dict)
+    }
+    return msgspec.convert({**fields, "channels": channels}, Definition)
 
 
 def _known(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Changes: what was said is corrected or taken back, or told of beside. Each function is one transaction's work."""
+"""Changes: messages are corrected or retracted, context is added. Each function is one transaction's work."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -70,7 +70,7 @@ def correct(
     Of corrections with an *order* one that is older than another that came is left.
 
     A run that is open has it as news: in the message's place, or as a correction of what a step took. Where the run has
-    ended the next one tells of it. A message that was deleted stays so, and one that says the same already is left.
+    ended the next one reports it. A message that was deleted stays so, and one that says the same already is left.
     """
     home = sessions.hold(connection, session)
     if known := _seen(connection, home, key, "correct"):
@@ -102,7 +102,7 @@ def retract(
     """Write that *by* deleted the message *name*, as `correct` finds it; raises `NotFound`.
 
     What no step took is not sent to the model, and a run that has nothing else to answer is cancelled. Of a message
-    that the model has seen a note tells: the open run, if it takes another step, else the next one.
+    that the model has seen a note reports the deletion: in the open run, if it takes a step, else in the next one.
     """
     home = sessions.hold(connection, session)
     if known := _seen(connection, home, key, "retract"):
@@ -127,7 +127,7 @@ def retract(
 def add_context(
     connection: Connection, session: str, context: Sequence[Context], *, key: str | None, now: int
 ) -> Changed:
-    """Write what the next run tells the model before its message; raises `NotFound`, `SessionClosed`."""
+    """Write context that the next run shows the model before its message; raises `NotFound`, `SessionClosed`."""
     home = sessions.hold(connection, session)
     if known := _seen(connection, home, key, "context"):
         return Changed(known)
@@ -150,11 +150,11 @@ def _cancel(
     owner: str | None,
     now: int,
 ) -> Cancelled | None:
-    """Cancel the open run that had *found* and, behind *facts*, has nothing to answer."""
+    """Cancel the open run that had *found* and, after *facts*, has nothing to answer."""
     if found.run is None:
         return None
     state = replay(found.run.id, [*found.own, *facts])
-    if state.step or state.questions:
+    if state.step.n or state.inbox.user_messages:
         return None
     wish = e.RunCancelling(by=by, reason=DELETED)
     return runs.cancel(connection, found.run, found.status, wish, finish=finish, owner=owner, now=now)
@@ -205,11 +205,11 @@ def _holder(connection: Connection, home: SessionRef, message: Fact) -> str:
     run = message.run or ""
     while True:
         last = connection.execute(select(RUN.c.last_seq).where(RUN.c.id == run)).scalar()
-        behind = log.facts_at(connection, home.place, [last + 1]) if last is not None else []
-        opened = behind[0].body if behind else None
+        following = log.facts_at(connection, home.place, [last + 1]) if last is not None else []
+        opened = following[0].body if following else None
         if not isinstance(opened, e.RunQueued) or message.seq not in opened.inputs:
             return run
-        run = behind[0].run or ""
+        run = following[0].run or ""
 
 
 def _corrections(connection: Connection, home: SessionRef, seq: int, message: str) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""Deciding: what comes from outside for a run that waits. Each function is one transaction's work."""
+"""Deciding: votes and outputs for a run that waits. Each function is one transaction's work."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
@@ -25,8 +25,8 @@ from agent_core.store.work.approvals import Held
 class Ruled(msgspec.Struct, frozen=True):
     """What a vote came to.
 
-    *late* when another outcome was there before it, *refused* when it is not theirs to give; *run* is to be rung when
-    it can go on.
+    *late* when the approval was settled before, *refused* when the decider may not vote; *run* is to be woken when it
+    can go on.
     """
 
     approval: ApprovalObject
@@ -37,7 +37,7 @@ class Ruled(msgspec.Struct, frozen=True):
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """The *facts* that tool outputs came to; *run* is to be rung when it can go on."""
+    """The *facts* that tool outputs came to; *run* is to be woken when it can go on."""
 
     facts: Sequence[Fact]
     run: int | None
@@ -46,7 +46,7 @@ class Submitted(msgspec.Struct, frozen=True):
 def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
     """Count a vote; the one that settles the question lets the run go on. Raises `NotFound`, `InvalidInput`.
 
-    The session's lock makes one of those who decide at once the first, and everybody else late.
+    The session's lock orders simultaneous votes: one is first, the others are late.
     """
     id = decision.approval
     held, run = _hold(connection, id)
@@ -86,7 +86,7 @@ def submit(
     *,
     now: int,
 ) -> Submitted:
-    """Take the outputs of a run's client calls: *ends* are the facts of each, *also* what the run is told with them.
+    """Take the outputs of a run's client calls: *ends* are the facts of each, *also* are facts recorded with them.
 
     From then on the run's tools are handed *tool_context*, if there is one; it is in no fact.
     Nothing is written when one of them is unknown (`InvalidInput`) or answered (`AlreadyDecided`). The run goes on once
@@ -104,14 +104,19 @@ def submit(
     bodies = [*(fact for facts in ends for fact in facts), *also]
     first = log.take_seqs(connection, ref.session, len(bodies))
     facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
-    left = [call for call in state.calls if call.status == "pending" and call.on == "client" and call.call not in done]
+    e.note_tools(facts, state.waiting.tools)
+    left = [
+        call
+        for call in state.waiting.calls
+        if call.status == "pending" and call.on == "client" and call.call not in done
+    ]
     return Submitted(facts, None if left else _woken(connection, ref, now))
 
 
 def is_granted(
     connection: Connection, session: int, named: tuple[str, str], config: ApprovalConfig, speakers: Sequence[Actor]
 ) -> bool:
-    """Tell whether enough of those who may decide allowed a tool for the rest of a session.
+    """Return whether enough responders allowed a tool for the rest of a session.
 
     *named* are hook and tool; *speakers* spoke in the run, the asker last.
     """
@@ -140,14 +145,14 @@ def _hand(connection: Connection, run: RunRef, tool_context: dict[str, Any]) -> 
 
 
 def _woken(connection: Connection, run: RunRef, now: int) -> int | None:
-    """Let *run* go on if it waits, and return it: somebody is to ring."""
+    """Mark *run* due if it waits, and return it for the caller to wake."""
     return run.key if due.wake(connection, run.key, now) else None
 
 
 def _note(
     connection: Connection, seen: ApprovalObject, kind: Literal["late", "refused"], decision: Decision, now: int
 ) -> None:
-    """Put on record what did not count, once for each person and surface: a loop of clicks adds nothing."""
+    """Record a vote that did not count, once per person and surface: repeated clicks add nothing."""
     by, surface = decision.by.actor, decision.surface
     if not audit.has(connection, seen.id, kind, actor=by, surface=surface, place=None):
         approvals.note(connection, seen, kind, now=now, actor=by, surface=surface)
@@ -155,17 +160,19 @@ def _note(
 
 def _check(seen: ApprovalObject, decision: Decision) -> None:
     if decision.arguments is not None and not decision.approved:
-        raise InvalidInput("arguments", "corrected arguments go with a yes; leave them out, or approve.")
+        raise InvalidInput("arguments", "a denial takes no corrected arguments; leave them out, or approve.")
     if decision.arguments is not None and not seen.edit:
-        raise InvalidInput("arguments", "this call may not be corrected; approve or deny it as it is.")
-    if decision.remember and not (seen.remember and decision.approved):
-        raise InvalidInput("remember", "this tool is asked about each time; approve this call alone.")
+        raise InvalidInput("arguments", "this call cannot be corrected; approve or deny it as it is.")
+    if decision.remember and not decision.approved:
+        raise InvalidInput("remember", "only an approval can be remembered; leave it out to deny this call.")
+    if decision.remember and not seen.remember:
+        raise InvalidInput("remember", "approvals of this tool cannot be remembered; approve this call alone.")
 
 
 def _voted(held: Held, decision: Decision, now: int) -> Held:
-    """Count the vote: one per person, their newest. Who corrects the arguments makes earlier yeses void.
+    """Count the vote: the newest of each person. Corrected arguments void earlier approvals.
 
-    An id is one person under whatever kind of name, as it is to `actor:<id>`: two kinds are no quorum of two.
+    An id is one person whatever its kind, as for `actor:<id>`: two kinds are no quorum of two.
     """
     seen, by = held.object, decision.by
     others = tuple(x for x in seen.votes if x.actor.id != by.actor.id)
@@ -187,7 +194,7 @@ def _voted(held: Held, decision: Decision, now: int) -> Held:
 
 
 def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision, yes: int, now: int) -> Ruled:
-    """Keep a yes that is not the last one needed."""
+    """Store an approving vote that does not complete the quorum."""
     seen, actor = held.object, decision.by.actor
     approvals.keep_votes(connection, held)
     data = {"arguments": seen.arguments, "votes": yes}
@@ -207,7 +214,7 @@ def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision
 
 def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) -> None:
     """Raise when one of *names* is not a client call of the run that is open; *ended* are the calls that have ended."""
-    calls = {call.call: call for call in state.calls}
+    calls = {call.call: call for call in state.waiting.calls}
     for place, name in enumerate(names):
         path, call = f"outputs[{place}].call", calls.get(name)
         if name in names[:place]:
@@ -215,8 +222,8 @@ def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) 
         if name in ended:
             raise AlreadyDecided(f"The call `{name}` has its output already.")
         if call is None or call.on != "client" or call.status != "pending":
-            waits = ", ".join(f"`{x.call}`" for x in state.calls if x.status == "pending" and x.on == "client")
-            raise InvalidInput(path, f"`{state.run}` waits for no output of `{name}`, but for: {waits or 'none'}.")
+            waits = ", ".join(f"`{x.call}`" for x in state.waiting.calls if x.status == "pending" and x.on == "client")
+            raise InvalidInput(path, f"`{state.run}` does not wait for `{name}`, but for: {waits or 'none'}.")
 
 
 def _decider(vote: Vote) -> Decider:

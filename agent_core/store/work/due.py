@@ -1,4 +1,4 @@
-"""Due: the runs that somebody should look at. Each function is one transaction's work."""
+"""Due: the runs that need a look. Each function is one transaction's work."""
 
 import msgspec
 from sqlalchemy import Connection, and_, bindparam, case, exists, or_, select, update
@@ -9,12 +9,12 @@ from agent_core.store.statements import Rows, Statement, word, words
 from agent_core.store.work import limits, workers
 
 _NEWS = 0
-"""The deadline of a running run whose driver is to read the news: it always lies behind."""
+"""The deadline of a running run whose driver is to read the news: it is always in the past."""
 _ALL = 2**31
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A run that somebody should look at; *owner* has driven it so far."""
+    """A run that needs a look; *owner* has driven it so far."""
 
     key: int
     id: str
@@ -27,7 +27,7 @@ class Due(msgspec.Struct, frozen=True):
 
     @property
     def has_news(self) -> bool:
-        """Tell whether its driver must stop and read what came in: a cancel, which it may not have heard of."""
+        """Return whether its driver must stop and read the news: a cancel, which it may have missed."""
         return self.status == "running" and self.due_at == _NEWS
 
 
@@ -77,9 +77,9 @@ _NEXT = Statement(
 
 
 def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0, most: int = _ALL) -> list[Due]:
-    """Return the runs of *owner* and of nobody who lives, those past their deadline, and those that may start.
+    """Return the runs of *owner* and those without a live owner, those past their deadline, and those that may start.
 
-    Nobody lives by a name that has not beaten for *patience* milliseconds. Of those that are queued with nothing before
+    An owner is dead without a heartbeat for *patience* milliseconds. Of those that are queued with nothing before
     them and room to start, the *most* oldest are looked at.
     """
     begun = _BEGUN.run(connection, b_owner=owner, b_patience=patience, b_now=now)
@@ -98,9 +98,9 @@ def set_deadline(connection: Connection, key: int, at: int) -> None:
 
 
 def wake(connection: Connection, key: int, now: int) -> bool:
-    """Let a waiting run go on in the hands of whoever takes it first; tell whether it waited.
+    """Make a waiting run running, for the first worker that takes it; return whether it waited.
 
-    It runs from now on, and nobody owns it: the sweep finds it even if the ring is lost.
+    It is running without an owner, so the sweep finds it even if the notification is lost.
     """
     return bool(_WAKE.run(connection, b_key=key, b_now=now))
 

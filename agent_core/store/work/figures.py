@@ -26,7 +26,7 @@ _OLDEST = Statement(
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """*runs* that are open, by status; *waits* is for how many seconds the oldest waits for somebody to drive it.
+    """*runs* that are open, by status; *waits* is for how many seconds the oldest has waited for a driver.
 
     *workers* are the processes that live, by kind; none on SQLite.
     """

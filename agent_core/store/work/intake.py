@@ -92,18 +92,20 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     refusal: RateLimited | None = None
 
-    def foresees(self, home: sessions.SessionRef, *, freezes: bool) -> bool:
-        """Tell whether *step* is what a run that starts now in *home* announces."""
-        return bool(self.step) and self.after == home.newest and not home.noted and self.freezes == freezes
+    def foresees(self, session: sessions.SessionRef, *, freezes: bool) -> bool:
+        """Return whether *step* is what a run that starts now in *session* announces."""
+        return bool(self.step) and self.after == session.newest and not session.noted and self.freezes == freezes
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """*started*: the new run if it started; *said*: its first step is announced; *interrupted*: a run to be stopped.
+    """What a message led to.
 
-    *freed*: the key of a run that nothing but room keeps from starting.
+    *started*: the new run if it started, now to be driven; *said*: its first step is announced; *interrupted*: a run to
+    be stopped; *freed*: the key of a run that waits for nothing but room; *opened*: the session, if it was opened.
     """
 
     receipt: Receipt
+    opened: sessions.SessionRef | None = None
     facts: list[Fact] = []
     missed: list[Fact] = []
     started: RunRef | None = None
@@ -131,75 +133,90 @@ def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None
     )
 
 
-def receive(connection: Connection, session: str, intake: Intake, finish: Finish) -> Received:
-    """Write the message and what follows from it at once, up to the first step of its run.
+def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -> Received:
+    """Write the message and what follows from it at once in the session *name*, up to the first step of its run.
 
     Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`.
     """
-    home = sessions.hold(connection, session)
+    session = sessions.hold(connection, name)
     inbound = intake.inbound
-    if intake.agent is not None and catalog.find(connection, intake.agent).key != home.agent:
-        raise NotFound(f"session of agent `{intake.agent}`", session)
-    if known := seen(connection, inbound, _key_owner(home, inbound)):
+    if intake.agent is not None and catalog.find(connection, intake.agent).key != session.agent:
+        raise NotFound(f"session of agent `{intake.agent}`", name)
+    if known := seen(connection, inbound, _key_owner(session, inbound)):
         return Received(receipt=known)
-    if home.closed:
-        raise SessionClosed(f"Session `{home.id}` is closed; open a new one.")
+    if session.closed:
+        raise SessionClosed(f"Session `{session.id}` is closed; open a new one.")
     if inbound.metadata:
-        sessions.lay(connection, home, inbound.metadata)
-    busy = runs.active(connection, home.key)
+        sessions.lay(connection, session, inbound.metadata)
+    busy = runs.active(connection, session.key)
     if busy and inbound.overlap == "steer":
-        return _join(connection, home, intake, busy[0])
-    queued = limits.queued_in(connection, home.key)
+        return _join(connection, session, intake, busy[0])
+    queued = limits.queued_in(connection, session.key)
     if inbound.overlap == "reject" and (busy or queued):
-        raise SessionBusy(f"Session `{home.id}` is answering; send again when it is idle, or use another `overlap`.")
-    if refusal := intake.refusal or limits.refusal_of(home.id, queued):
+        raise SessionBusy(f"Session `{session.id}` is answering; send again when it is idle, or use another `overlap`.")
+    if refusal := intake.refusal or limits.refusal_of(session.id, queued):
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
         wish = e.RunCancelling(by=inbound.actor, reason="interrupted")
         stopped = runs.cancel(connection, *busy, wish, finish=finish, owner=None, now=intake.now)
-        busy, queued = runs.active(connection, home.key), limits.queued_in(connection, home.key)
+        busy, queued = runs.active(connection, session.key), limits.queued_in(connection, session.key)
     free = busy is None and not queued
     if stopped is None:
-        return _open_run(connection, home, intake, free=free)
-    received = _open_run(connection, sessions.find(connection, session), intake, free=free)
+        return _open_run(connection, session, intake, free=free)
+    received = _open_run(connection, sessions.find(connection, name), intake, free=free)
     freed = received.freed if stopped.freed is None else stopped.freed
     facts = [*stopped.facts, *received.facts]
     return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
 
 
-def _join(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
+def receive_first(connection: Connection, opening: sessions.Opening, snapshot: Snapshot, intake: Intake) -> Received:
+    """Open a session with *snapshot* and write its first message, up to the first step of its run.
+
+    A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
+    """
+    if known := seen(connection, intake.inbound, opening.agent):
+        return Received(receipt=known)
+    if intake.refusal is not None:
+        raise intake.refusal
+    catalog.keep_snapshot(connection, snapshot)
+    session, facts = sessions.open_session(connection, opening)
+    received = _open_run(connection, session, intake, free=True)
+    return msgspec.structs.replace(received, facts=[*facts, *received.facts], opened=session)
+
+
+def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
     """Hand the message to the active run, which takes it at its next step; refuse it when too many wait for that."""
-    steered = _STEERED.run(connection, b_session=home.key, b_run=run.key, b_first=run.first_seq).scalar_one()
-    if refusal := limits.refusal_of(home.id, steered + limits.queued_in(connection, home.key)):
+    steered = _STEERED.run(connection, b_session=session.key, b_run=run.key, b_first=run.first_seq).scalar_one()
+    if refusal := limits.refusal_of(session.id, steered + limits.queued_in(connection, session.key)):
         raise refusal
     inbound = intake.inbound
     body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
-    first = log.take_seqs(connection, home.key, len(drafts))
-    facts = log.write(connection, home.place, first, drafts, now=intake.now)
-    receipt = _keep_receipt(connection, home, intake, run, facts[-1].seq)
+    first = log.take_seqs(connection, session.key, len(drafts))
+    facts = log.write(connection, session.place, first, drafts, now=intake.now)
+    receipt = _keep_receipt(connection, session, intake, run, facts[-1].seq)
     return Received(receipt=receipt, facts=facts)
 
 
-def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
+def _open_run(connection: Connection, session: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
     """Open a run for the message: started at once when the session is *free* and this worker has room."""
-    first = home.newest + 1
+    first = session.newest + 1
     free_here = free and intake.owner is not None
-    missed = log.facts_between(connection, home.place, intake.after, first) if free_here else []
+    missed = log.facts_between(connection, session.place, intake.after, first) if free_here else []
     may_start = free_here and log.is_whole(missed, intake.after, first)
-    starts = may_start and limits.admits(connection, home.agent, home.max_runs)
+    starts = may_start and limits.admits(connection, session.agent, session.max_runs)
     if intake.new_prefix:
         catalog.keep_snapshot(connection, intake.snapshot)
     run = RunRef(
         key=0,
         id=intake.run,
-        session=home.key,
-        session_id=home.id,
+        session=session.key,
+        session_id=session.id,
         parent=None,
         epoch=1 if starts else 0,
-        agent=home.agent,
-        agent_version=home.agent_version,
+        agent=session.agent,
+        agent_version=session.agent_version,
         snapshot=intake.snapshot.hash,
         first_seq=first,
         options=intake.options,
@@ -208,16 +225,16 @@ def _open_run(connection: Connection, home: sessions.SessionRef, intake: Intake,
     run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
     opening = input_facts(intake)
     asked = len(opening)
-    frozen = runs.freeze(connection, run, home.prefix) if starts else []
+    frozen = runs.freeze(connection, run, session.prefix) if starts else []
     if starts:
-        begun = e.RunStarted(epoch=1, notes=notes.take(connection, home.key, home.noted))
+        begun = e.RunStarted(epoch=1, notes=notes.take(connection, session.key, session.noted))
         opening = [*opening, begun, *frozen]
-    said = starts and intake.foresees(home, freezes=bool(frozen))
+    said = starts and intake.foresees(session, freezes=bool(frozen))
     bodies = [*opening, *intake.step] if said else opening
-    log.take_seqs(connection, home.key, len(bodies))
-    facts = log.write(connection, home.place, first, [(run, body) for body in bodies], now=intake.now)
-    _SET_TITLE.run(connection, b_key=home.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
-    receipt = _keep_receipt(connection, home, intake, run, first + asked - 2)
+    log.take_seqs(connection, session.key, len(bodies))
+    facts = log.write(connection, session.place, first, [(run, body) for body in bodies], now=intake.now)
+    _SET_TITLE.run(connection, b_key=session.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
+    receipt = _keep_receipt(connection, session, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
     if not starts:
         missed = []
@@ -237,12 +254,14 @@ def input_facts(intake: Intake) -> list[FactBody]:
     return [*imported, *context_facts(inbound.context), said, e.RunQueued()]
 
 
-def _keep_receipt(connection: Connection, home: sessions.SessionRef, intake: Intake, run: RunRef, seq: int) -> Receipt:
+def _keep_receipt(
+    connection: Connection, session: sessions.SessionRef, intake: Intake, run: RunRef, seq: int
+) -> Receipt:
     if intake.inbound.key is not None:
         _KEEP.run(
             connection,
             b_scope=intake.inbound.key_scope,
-            b_owner=_key_owner(home, intake.inbound),
+            b_owner=_key_owner(session, intake.inbound),
             b_name=intake.inbound.key,
             b_project=DEFAULT_PROJECT,
             b_digest=intake.inbound.digest,
@@ -250,8 +269,8 @@ def _keep_receipt(connection: Connection, home: sessions.SessionRef, intake: Int
             b_seq=seq,
             b_message=intake.message,
         )
-    return Receipt(session=home.id, message=intake.message, run=run.id, seq=seq, before=run.first_seq - 1)
+    return Receipt(session=session.id, message=intake.message, run=run.id, seq=seq, before=run.first_seq - 1)
 
 
-def _key_owner(home: sessions.SessionRef, inbound: Inbound) -> int:
-    return home.key if inbound.key_scope == "session" else home.agent
+def _key_owner(session: sessions.SessionRef, inbound: Inbound) -> int:
+    return session.key if inbound.key_scope == "session" else session.agent

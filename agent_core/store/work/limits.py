@@ -1,6 +1,6 @@
 """Limits: how many runs of an agent may run at once, and how much may wait. Each function is one transaction's work.
 
-Whoever starts a run of a capped agent takes the agent's lock, behind the session's, until the commit: a transaction has
+A start of a run of a capped agent takes the agent's lock, after the session's, until the commit: a transaction has
 one session and one agent, so no two wait for each other. For agents without a cap no statement is run.
 """
 
@@ -16,7 +16,7 @@ from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import AgentRow
 
 MAX_QUEUED = 100
-"""Runs of one session that may wait: whoever posts more than that ahead of the answers is no person."""
+"""Runs of one session that may wait: nobody types more than that ahead of the answers."""
 RETRY_AFTER = 5
 """Seconds after which a post that was refused is worth another try."""
 _LOCK_CLASS = 7_275_539
@@ -81,7 +81,7 @@ F = TypeVar("F", bound=Found)
 def admits(connection: Connection, agent: int, cap: int | None, *, before: int = _LAST) -> bool:
     """Tell whether a root run of *agent* may start now: there is room under *cap*, and no older one is to have it.
 
-    *before* is the run's key, which tells its age; a new run is younger than all. Holds until the commit.
+    *before* is the run's key, which gives its age; a new run is younger than all. Holds until the commit.
     """
     if cap is None:
         return True
@@ -115,7 +115,7 @@ def queued_in(connection: Connection, session: int) -> int:
 
 
 def refusal_of(session: str, queued: int) -> RateLimited | None:
-    """Return what a message to *session*, in which *queued* wait, is told when that is enough."""
+    """Return what a message to *session*, in which *queued* wait, is answered when that is too many."""
     if queued < MAX_QUEUED:
         return None
     text = f"{queued} messages wait in session `{session}`; send this one again when some are answered."

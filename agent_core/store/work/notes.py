@@ -1,4 +1,4 @@
-"""Notes: facts that the next run of a session tells the model of. Each function is one transaction's work."""
+"""Notes: facts that the next run of a session shows the model. Each function is one transaction's work."""
 
 from collections.abc import Collection
 
@@ -19,7 +19,7 @@ def seqs_of(noted: bytes | None) -> tuple[int, ...]:
 
 
 def change(connection: Connection, session: int, *, add: Collection[int] = (), drop: Collection[int] = ()) -> None:
-    """Have the next run of a session, which is locked, tell of *add* and no more of *drop*."""
+    """Add *add* to the notes for the next run of a session, which is locked, and remove *drop*."""
     noted = seqs_of(_READ.run(connection, b_key=session).scalar())
     wanted = tuple(sorted({*noted, *add} - set(drop)))
     if wanted != noted:
@@ -27,7 +27,7 @@ def change(connection: Connection, session: int, *, add: Collection[int] = (), d
 
 
 def take(connection: Connection, session: int, noted: bytes | None) -> tuple[int, ...]:
-    """Return what the run that starts now tells of; *noted* is what the session's row holds."""
+    """Return the notes for the run that starts now; *noted* is what the session's row holds."""
     if noted is not None:
         _SET.run(connection, b_key=session, b_noted=None)
     return seqs_of(noted)

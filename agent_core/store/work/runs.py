@@ -12,7 +12,8 @@ from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.objects import ACTIVE, ENDED
 from agent_core.errors import NewerRun, NotFound
 from agent_core.ids import new_id
-from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, NOTHING, Left, RunState, replay
+from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
+from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RunState, replay
 from agent_core.store import log
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
@@ -118,7 +119,7 @@ def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tu
 
 
 def _held(connection: Connection, row: Any) -> Any:
-    """Return the run of *row* as it is once nobody else can write to its session."""
+    """Return the run of *row* as it is once its session is locked."""
     if row is None:
         return None
     log.lock(connection, row.session)
@@ -186,12 +187,12 @@ def append(
     *,
     after: int,
     now: int,
-    left: Left = NOTHING,
+    left: CarryOver = NO_CARRY_OVER,
     owner: str | None = None,
 ) -> Appended:
     """Append as `log.append` does, and let the run's row follow a wait or an end that was written.
 
-    *left* is what no step took. With *owner* the session's next queued run is started in the same transaction.
+    *left* is what no step consumed. With *owner* the session's next queued run is started in the same transaction.
     """
     written = log.append(connection, run, record, announcement, after=after, now=now)
     if not written.whole:
@@ -211,7 +212,7 @@ def settle(
     last: e.Terminal | e.RunWaiting,
     seq: int,
     *,
-    left: Left,
+    left: CarryOver,
     owner: str | None,
     now: int,
 ) -> Ended:
@@ -225,7 +226,7 @@ def settle(
     cap = _SET_STATUS.run(connection, b_key=run.key, b_status=status, b_last=seq, b_due=None).scalar()
     if run.parent is not None:
         return Ended([])
-    adopted = _adopt(connection, run, left.owed, now) if left.owed else []
+    adopted = _adopt(connection, run, left.messages, now) if left.messages else []
     if left.notes:
         notes.change(connection, run.session, add=left.notes)
     started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
@@ -263,9 +264,9 @@ def resume(
 ) -> Ended:
     """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
 
-    A running run is taken from whoever has not beaten for *patience* milliseconds; from *owner* itself unless it was
-    only rung: it may be on its way to its driver. Every resume that gets nowhere lengthens the pause before the next
-    one (`due_at`); progress or a ring ends it. One that was found with another *epoch* is left to whoever took it
+    A running run is taken from an owner without a heartbeat for *patience* ms; from *owner* itself unless it was
+    only woken: it may be on its way to its driver. Every resume without progress lengthens the pause before the next
+    one (`due_at`); progress or a wake-up ends it. One found with another *epoch* is left to the worker that took it
     meanwhile. Raises `NewerRun` when a driver would meet facts that this version does not know.
     """
     row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
@@ -323,15 +324,15 @@ def cancel(
     owner: str | None,
     now: int,
 ) -> Cancelled:
-    """Note the *wish*; end the run here when nobody drives it (queued, waiting)."""
+    """Note the *wish*; end the run here when it has no driver (queued, waiting)."""
     if status in ENDED:
         return Cancelled([], was_over=True)
     place = Place(run.session, run.session_id)
     own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
-    if status == "running":  # whoever drives it hears of it, or finds this at its next sweep
+    if status == "running":  # its driver is notified, or finds this at its next sweep
         due.note_news(connection, run.key)
-    heard = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
-    if status == "running" and any(body.clears or not wish.clears for body in heard):
+    earlier = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
+    if status == "running" and any(body.clears or not wish.clears for body in earlier):
         return Cancelled([], running=run)
     first = log.take_seqs(connection, run.session, 1)
     facts = log.write(connection, place, first, [(run, wish)], now=now)
@@ -343,15 +344,16 @@ def cancel(
     bodies = finish(state)
     first = log.take_seqs(connection, run.session, len(bodies))
     facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
+    e.note_tools(facts, state.waiting.tools)
     approvals.follow(connection, run, bodies, now=now)
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)
-    ended = settle(connection, run, end, facts[-1].seq, left=state.left, owner=owner, now=now)
+    ended = settle(connection, run, end, facts[-1].seq, left=state.inbox.carry_over, owner=owner, now=now)
     return Cancelled([*facts, *ended.facts], started=ended.started, freed=ended.freed)
 
 
 def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:
-    """Open a queued run for steered messages that *ended* left untaken."""
+    """Open a queued run for steered messages that *ended* left unconsumed."""
     place = Place(ended.session, ended.session_id)
     first = log.take_seqs(connection, ended.session, 1)
     home = _HOME.run(connection, b_key=ended.session).one()
@@ -361,6 +363,7 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
 
 
 _HOME = Statement(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
+_RESUME_OR_PROGRESS = ("run.resumed", "step.completed", "tool.completed", "run.waiting")
 _PROGRESS = Statement(
     select(EVENT.c.type, EVENT.c.data)
     .where(
@@ -368,16 +371,14 @@ _PROGRESS = Statement(
         EVENT.c.run == bindparam("b_run"),
         EVENT.c.seq >= bindparam("b_first"),
     )
-    .where(
-        EVENT.c.type.in_(words(*(CODES[x] for x in ("run.resumed", "step.completed", "tool.completed", "run.waiting"))))
-    )
+    .where(EVENT.c.type.in_(words(*map(CODES.__getitem__, _RESUME_OR_PROGRESS))))
     .order_by(EVENT.c.seq.desc())
     .limit(word(4 * len(_PAUSES)))
 )
 
 
 def _vain(connection: Connection, run: RunRef) -> int:
-    """Count the resumes of *run* since it last got anywhere; those that no crash was behind do not count."""
+    """Count the resumes of *run* since it last got anywhere; those that no crash caused do not count."""
     count = 0
     for row in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
         if row.type != CODES["run.resumed"]:

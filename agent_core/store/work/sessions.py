@@ -1,12 +1,13 @@
 """Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Select, bindparam, insert, literal, select, update
 
 from agent_core.domain import events as e
+from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
@@ -19,9 +20,10 @@ from agent_core.store.statements import Rows, Statement, words
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import notes
 from agent_core.store.work.blobs import BLOB
-from agent_core.store.work.catalog import AGENT
+from agent_core.store.work.catalog import AGENT, keep_snapshot
 
-_FIRST_BORDER = 2  # behind `session.opened` and `snapshot.frozen`
+FIRST_SEQS = 2
+"""Facts of a session that was just opened: `session.opened` and `snapshot.frozen`."""
 
 _MANY = 500
 """Sessions that one query is about."""
@@ -50,9 +52,15 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
         return Place(self.key, self.id)
 
 
-_INSERT = insert(SESSION)
+_NEW = (
+    "project", "id", "address", "agent", "agent_version", "actor", "actor_kind", "about", "closed", "snapshot",
+    "prefix", "next_seq", "window_seq",
+)  # fmt: skip
+_INSERT = Statement(insert(SESSION).values({name: bindparam(f"b_{name}") for name in _NEW}).returning(SESSION.c.key))
 _SHARE_AGENT = Statement(
-    select(AGENT.c.key).where(AGENT.c.key == bindparam("b_agent")).with_for_update(read=True, key_share=True)
+    select(AGENT.c.version, AGENT.c.max_runs)
+    .where(AGENT.c.key == bindparam("b_agent"))
+    .with_for_update(read=True, key_share=True)
 )
 _CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
 _FIND = select(SESSION, _CAP.label("max_runs")).where(
@@ -85,7 +93,7 @@ def by_address(connection: Connection, address: str, project: int = DEFAULT_PROJ
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new session is made of."""
+    """What a new session is made of; *agent_version* is the agent's newest as its snapshot was built."""
 
     agent: int
     agent_id: str
@@ -97,32 +105,70 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     now: int
 
 
+class StaleAgent(Exception):
+    """The agent of a session to open has another version by now, or was deleted; it never leaves the core."""
+
+
+class OpenedSession(msgspec.Struct, frozen=True):
+    """A session and the *facts* it was opened with; none when it was there already."""
+
+    ref: SessionRef
+    facts: Sequence[Fact] = ()
+
+
+def open_or_find(connection: Connection, opening: Opening, snapshot: Snapshot) -> OpenedSession:
+    """Return the session at the address of *opening*, opened with *snapshot* if there is none; raises `StaleAgent`."""
+    known = opening.address and by_address(connection, opening.address)
+    if known:
+        return OpenedSession(find(connection, known))
+    keep_snapshot(connection, snapshot)
+    return OpenedSession(*open_session(connection, opening))
+
+
 def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, list[Fact]]:
-    """Insert a session with its first two facts; raises `NotFound` when its agent was removed meanwhile."""
-    if not _SHARE_AGENT.run(connection, b_agent=opening.agent):
-        raise NotFound("agent", opening.agent_id)
-    values = {
-        "project": DEFAULT_PROJECT,
-        "id": new_id("ses"),
-        "address": opening.address,
-        "agent": opening.agent,
-        "agent_version": opening.agent_version,
-        "actor": opening.actor.id,
-        "actor_kind": opening.actor.kind,
-        "about": {"actor": msgspec.to_builtins(opening.actor), "metadata": opening.metadata},
-        "closed": False,
-        "snapshot": opening.snapshot,
-        "prefix": opening.snapshot,
-        "next_seq": 3,
-        "window_seq": 1,
-    }
-    connection.execute(_INSERT, values)
-    ref = find(connection, str(values["id"]))
+    """Insert a session with its first two facts; raises `StaleAgent`."""
+    agent = _SHARE_AGENT.run(connection, b_agent=opening.agent).first()
+    if agent is None or agent.version != opening.agent_version:
+        raise StaleAgent
+    ref = SessionRef(
+        key=0,
+        id=new_id("ses"),
+        agent=opening.agent,
+        agent_version=opening.agent_version,
+        snapshot=opening.snapshot,
+        prefix=opening.snapshot,
+        actor=opening.actor.id,
+        closed=False,
+        newest=FIRST_SEQS,
+        window_seq=1,
+        max_runs=agent.max_runs,
+    )
+    ref = msgspec.structs.replace(ref, key=_insert(connection, ref, opening))
     bodies: list[e.FactBody] = [
         e.SessionOpened(agent=opening.agent_id, actor=opening.actor),
         e.SnapshotFrozen(hash=opening.snapshot, reason="opened"),
     ]
     return ref, log.write(connection, ref.place, 1, [(None, body) for body in bodies], now=opening.now)
+
+
+def _insert(connection: Connection, ref: SessionRef, opening: Opening) -> int:
+    about = {"actor": opening.actor, "metadata": opening.metadata}
+    return _INSERT.run(
+        connection,
+        b_project=DEFAULT_PROJECT,
+        b_id=ref.id,
+        b_address=opening.address,
+        b_agent=ref.agent,
+        b_agent_version=ref.agent_version,
+        b_actor=ref.actor,
+        b_actor_kind=opening.actor.kind,
+        b_about=msgspec.json.encode(about).decode(),  # a prepared statement converts nothing
+        b_closed=0,
+        b_snapshot=ref.snapshot,
+        b_prefix=ref.prefix,
+        b_next_seq=ref.newest + 1,
+        b_window_seq=ref.window_seq,
+    ).scalar_one()
 
 
 def opener(connection: Connection, session: SessionRef) -> Actor:
@@ -211,8 +257,8 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     is open.
     """
     last = source.newest if at is None else at
-    if not _FIRST_BORDER <= last <= source.newest:
-        raise InvalidInput("at", f"the session's facts go from {_FIRST_BORDER} to {source.newest}.")
+    if not FIRST_SEQS <= last <= source.newest:
+        raise InvalidInput("at", f"the session's facts go from {FIRST_SEQS} to {source.newest}.")
     query = select(RUN).where(RUN.c.session == source.key, RUN.c.first_seq <= last).order_by(RUN.c.key)
     runs = [dict(run) for run in connection.execute(query).mappings()]
     if any(run["last_seq"] is None or run["last_seq"] > last for run in runs):

@@ -1,4 +1,4 @@
-"""Stopping: a whole session is told to be quiet. Each function is one transaction's work."""
+"""Stopping: all runs of a session are cancelled. Each function is one transaction's work."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class Stopped(msgspec.Struct, frozen=True):
 def stop(connection: Connection, session: str, *, by: Actor, reason: str | None, finish: Finish, now: int) -> Stopped:
     """Cancel the active root run and all that are queued: what was said so far is not answered. Raises `NotFound`.
 
-    The queued ones end first and nobody owns what is next, so that none of them starts; what joined the active run and
+    The queued ones end first and the next gets no owner, so that none of them starts; what joined the active run and
     was not taken opens no next one.
     """
     home = sessions.hold(connection, session)

@@ -1,6 +1,6 @@
 """Workers: which processes on a Postgres live, by its own clock. Each function is one transaction's work.
 
-On SQLite there is one process and nobody beats: the table is empty there.
+On SQLite there is one process and no heartbeats: the table is empty there.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from agent_core.store.tables import WorkerRow
 PROTOCOL = len(TYPES)
 """How many types of facts this version knows. None is ever taken away: who knows more, knows all of these."""
 FOREVER = 2**52
-"""A patience, in milliseconds, with which nobody who has a row is dead."""
+"""A timeout, in milliseconds, that never expires a registered worker."""
 Kind = Literal["both", "web", "worker"]
 WORKER = table_of(WorkerRow)
 BURIAL, PRUNING = 7_275_540, 7_275_541
@@ -73,7 +73,7 @@ _IS_DEAD = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigInteg
 
 
 def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
-    """Return whether nobody lives by the name of *owner*: no beat for `b_patience` milliseconds, or no row at all."""
+    """Return whether *owner* is dead: no heartbeat for `b_patience` milliseconds, or no row at all."""
     return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_DEAD)))
 
 
@@ -125,22 +125,22 @@ def leave(connection: Connection, worker: str) -> list[int]:
 
 
 def dead(connection: Connection, patience: int) -> list[str]:
-    """Return the ids of the workers that have not beaten for *patience* milliseconds."""
+    """Return the ids of the workers without a heartbeat for *patience* milliseconds."""
     return list(connection.execute(_DEAD, {"b_patience": patience}).scalars())
 
 
 def known(connection: Connection) -> set[str]:
-    """Return the ids of all workers that nobody has buried."""
+    """Return the ids of all registered workers."""
     return set(connection.execute(select(WORKER.c.id)).scalars())
 
 
 def newer_runs(connection: Connection, patience: int) -> int:
-    """Return how many runs wait for a worker of a newer version: nobody drives them, and this one cannot read them."""
+    """Return how many runs wait for a worker of a newer version: they have no driver, and this one cannot read them."""
     return connection.execute(_NEWER, {"b_patience": patience}).scalar_one()
 
 
 def wins(connection: Connection, lock: int) -> bool:
-    """Take *lock* until the commit, unless another has it; tell whether it was free."""
+    """Take *lock* until the commit, unless another has it; return whether it was free."""
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock))).scalar())
 
 

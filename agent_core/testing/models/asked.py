@@ -1,4 +1,4 @@
-"""One request as the server got it, decoded no further than somebody looks."""
+"""One request as the server received it, decoded lazily."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Head(msgspec.Struct):
 
 
 class _Position(msgspec.Struct):
-    """A message or an item, as far as it must be read to tell who speaks."""
+    """A message or an item, decoded far enough to know its role."""
 
     role: str = ""
     type: str = "message"
@@ -63,7 +63,7 @@ def read(wire: Wire, raw: bytes, headers: Mapping[str, str], time: int) -> tuple
 
 
 def _newest(wire: Wire, head: Head) -> tuple[str, int]:
-    """Return the newest text of the user, notes of the core's passed over, and how many answers lie behind it."""
+    """Return the newest text of the user, skipping the core's notes, and the number of answers after it."""
     given = head.input if wire == "responses" else head.messages
     if isinstance(given, str):
         return given, 0

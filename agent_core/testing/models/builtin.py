@@ -1,4 +1,4 @@
-"""What the fake models answer when nobody wrote a script: they echo, use tools when asked to, and fail on demand."""
+"""What the fake models answer without a script: they echo, use tools when asked to, and fail on demand."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def builtin(asked: Asked) -> Answer:
     text = asked.text
     if found := re.search(rf"\bfail ({'|'.join(KINDS)})\b", text):
         return [fail(cast("Any", found[1]))]
-    thought = [think(*words("Somebody wants me to think, so I do."))] if "think" in text.lower() else []
+    thought = [think(*words("The user wants me to think, so I do."))] if "think" in text.lower() else []
     if asked.step:
         return [*thought, say(*words(f"The tools said: {'; '.join(_results(asked)) or 'nothing'}"))]
     if (made := _called(text, dict(_tools(asked)))) is not None:

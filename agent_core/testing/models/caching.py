@@ -19,7 +19,7 @@ from agent_core.testing.models.prefix import THINKING, Json, Position, canonical
 from agent_core.testing.models.score import Bill
 
 TAIL = 3
-"""Tokens behind the last block that are never cached; in recorded traffic there are 2 to 4."""
+"""Tokens after the last block that are never cached; in recorded traffic there are 2 to 4."""
 LOOK_BACK = 20
 """Positions that Anthropic walks back from a breakpoint, itself included."""
 BOUNDARIES = 80
@@ -215,9 +215,9 @@ def _items(asked: Asked) -> list[Json]:
 
 
 def _eligible(item: Json, follower: Json | None, n: int) -> bool:
-    """Tell whether an implicit breakpoint may stand behind *item*.
+    """Return whether an implicit breakpoint may follow *item*.
 
-    It may behind a user message, the last of a group of outputs, and the last developer message of the opening ones.
+    It may follow a user message, the last of a group of outputs, and the last developer message of the opening ones.
     """
     if item.get("role") == "user":
         return True
@@ -242,7 +242,7 @@ def _plain(part: Json) -> Json:
 
 
 def _writes(model: str) -> bool:
-    """Tell whether *model* bills cache writes: GPT 5.6 and later."""
+    """Return whether *model* bills cache writes: GPT 5.6 and later."""
     found = re.match(r"gpt-(\d+)(?:\.(\d+))?", model)
     return bool(found) and (int(found[1]), int(found[2] or 0)) >= _NEW_GPT
 

@@ -177,7 +177,7 @@ def refusal(wire: Wire, refused: Refused, request: str) -> Reply:
 
 
 def failure(wire: Wire, failed: Failed, model: str, request: str) -> Reply:
-    """Return the answer that stands for *failed* before anything was said."""
+    """Return the HTTP answer for *failed* before any output."""
     status, body = error_of(wire, failed, model, request)
     headers: dict[str, str] = {}
     if failed.retry_after is not None:

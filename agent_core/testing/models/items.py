@@ -8,7 +8,7 @@ These stand between the items of `agent_core.testing.script`; the scripted provi
 `stall()`                              nothing more; the connection stays open until the client leaves
 `split(7)`                             the whole stream in pieces of so many bytes, each written by itself
 `native({…})`                          a content block, an output item or a chunk, verbatim
-`redacted()`                           thinking that nobody may read; a wire without it leaves it out
+`redacted()`                           thinking that is encrypted; a wire without it leaves it out
 =====================================  ==================================================================
 """
 
@@ -29,7 +29,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A whole HTTP answer; it stands first in its answer."""
+    """A whole HTTP answer; it comes first in its script entry."""
 
     code: int
     body: bytes
@@ -93,5 +93,5 @@ def native(item: dict[str, Any]) -> Native:
 
 
 def redacted() -> Redacted:
-    """Think something that nobody may read: a `redacted_thinking` block on Messages, nothing elsewhere."""
+    """Think something encrypted: a `redacted_thinking` block on Messages, nothing elsewhere."""
     return Redacted()

@@ -34,7 +34,7 @@ class MessagesVoice:
         self.usage = UNKNOWN_USAGE
         self._omit = omit
         self._blocks: list[Callable[[Take], dict[str, Any]]] = []
-        self._own: list[bytes] = []  # what a thinking block of this answer stands behind
+        self._own: list[bytes] = []  # what precedes a thinking block of this answer
         self._text: list[str] | None = None  # of the open text block
         self._seals = self._output = self._thought = 0
         self._reason, self._refusal = "", ""
@@ -146,7 +146,7 @@ class MessagesVoice:
 
     def _keep(self, block: dict[str, Any]) -> None:
         self._blocks.append(lambda _: block)
-        # Blank text is refused when it comes back: thinking that stands behind it must not come back either.
+        # Blank text is refused when it comes back: thinking that follows it must not come back either.
         self._own.append(canonical("assistant", block) or b"")
 
     def _seal(self, text: str) -> Callable[[Take], str]:

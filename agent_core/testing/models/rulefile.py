@@ -105,7 +105,7 @@ def _object(where: str, given: object, known: tuple[str, ...]) -> Json:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Cut *text* into words, each with the space behind it: the pieces in which models speak."""
+    """Cut *text* into words, each with the space after it: the pieces in which models stream."""
     parts = text.split(" ")
     return tuple(f"{part} " for part in parts[:-1]) + ((parts[-1],) if parts[-1] or len(parts) == 1 else ())
 

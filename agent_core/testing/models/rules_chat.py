@@ -45,7 +45,7 @@ def check(body: Json) -> None:
 
 
 def _check_pairs(messages: Sequence[Json]) -> None:
-    """See that behind a message with calls stand the results of all of them, and nowhere else any."""
+    """Check that a message with calls is followed by the results of all of them, and that no other results exist."""
     open_: list[str] = []
     for n, message in enumerate(messages):
         if message["role"] == "tool":

@@ -135,7 +135,7 @@ def _check_roles(messages: Sequence[Json]) -> None:
 
 
 def _check_pairs(messages: Sequence[Json]) -> None:
-    """Take each run of messages of one role as one: its calls have their results, first, in the one behind it."""
+    """Take each run of messages of one role as one: the results of its calls come first in the next one."""
     spoken = [(n, message) for n, message in enumerate(messages) if message.get("role") != "system"]
     open_: list[str] = []
     at = 0
@@ -183,7 +183,7 @@ def _check_results(n: int, content: Sequence[Json], calls: Sequence[str], at: in
 
 
 def _check_paused(messages: Sequence[Json]) -> None:
-    """Refuse whatever stands between the call of a server's tool and its result, but results of the client's tools.
+    """Refuse anything between the call of a server's tool and its result, but results of the client's tools.
 
     A paused answer ends with such a call: only the answer that continues it may follow.
     """

@@ -127,7 +127,7 @@ def _check_ids(items: Sequence[Json]) -> None:
 
 
 def _check_pairs(items: Sequence[Json]) -> None:
-    """See that calls have outputs, outputs have calls, and reasoning stands before what it led to."""
+    """Check that calls have outputs, outputs have calls, and reasoning precedes what it led to."""
     calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
     outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
     known: set[str] = set()

@@ -13,9 +13,9 @@ from agent_core.testing.models.items import Answer, Item, Native, Raw, Redacted,
 from agent_core.testing.script import Bug, Call, Cut, Flat, Pause, Say, Sleep, Think, Together
 
 MARK = b"@@this-answers-own-part@"
-"""Stands in rendered bytes for the part of ids that each answer has of its own: as long as `Take.own`."""
+"""A placeholder in rendered bytes for the part of ids that is unique per answer: as long as `Take.own`."""
 NOW = b"@@now-sec@"
-"""Stands in rendered bytes for the seconds since the epoch, ten digits."""
+"""A placeholder in rendered bytes for the seconds since the epoch, ten digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Beats:
 class End:
     """The end of the stream: `whole`, `cut` without its last events, or with a `broken` connection.
 
-    *failed* is the failure that ended it: a stream has told of it by then, a whole answer is one instead.
+    *failed* is the failure that ended it: a stream has reported it by then; a whole answer is an error instead.
     """
 
     how: Literal["whole", "cut", "broken"] = "whole"

@@ -16,7 +16,7 @@ from typing import Any
 from agent_core.testing.models.failing import STALE_THINKING, Refused
 from agent_core.testing.models.prefix import THINKING, Json, Position, dicts
 
-# No secret: a seal tells a client's mistakes apart, nothing more. One key for all servers lets one be restarted.
+# No secret: a seal detects a client's mistakes, nothing more. One key for all servers lets one be restarted.
 _KEY = b"parley fake models"
 _FIRST = bytes(16)
 _LINK, _MAC = 16, 32
@@ -86,7 +86,7 @@ def check_items(model: str, items: Sequence[Json]) -> None:
 
 
 def bound(model: str, models: Collection[str] | None) -> bool:
-    """Tell whether the seals of *model* are checked: of all models, or of those that start with one of *models*."""
+    """Return whether the seals of *model* are checked: of all models, or of those that start with one of *models*."""
     return models is None or any(model.startswith(each) for each in models)
 
 

@@ -53,7 +53,7 @@ class Sender:
     async def _paced(self, writes: Sequence[Write], interval: float) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        # After a wait the timetable begins anew; within an answer it goes on.
+        # After a wait the schedule starts again; within an answer it continues.
         begin = self._due if now - self._due < interval else now
         self._due = begin + len(writes) * interval
         if begin <= now:
@@ -88,7 +88,7 @@ class _Framed:
 
 
 class _Timetable:
-    """Makes write n at *begin* + n * *interval*; *done* is when all are made, or nobody listens any more."""
+    """Makes write n at *begin* + n * *interval*; *done* is when all are made, or the client has disconnected."""
 
     def __init__(
         self,

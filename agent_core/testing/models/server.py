@@ -248,7 +248,7 @@ async def _whole(call: _Call, score: Score, end: End) -> web.Response:
 
 
 async def _until_the_client_leaves() -> None:
-    """Wait for ever: the server cancels whoever serves a client that has left."""
+    """Wait until cancelled: the server cancels the task of a client that has disconnected."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -22,7 +22,7 @@ _DATE = "{date_short_pretty} at {time}"
 _JOINERS = "\u200c\u200d"
 _SEEN = "\n\t"
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-_ROLES = {"operators": "operators", "anyone": "anyone here", "not_asker": "nobody who asked for it"}
+_ROLES = {"operators": "operators", "anyone": "anyone here", "not_asker": "not the person who asked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def date(at: int) -> Json:
 
 
 def person(actor: Actor, team: str) -> Json:
-    """Return who somebody is: those of the workspace *team* by their account, for names can be taken."""
+    """Return a person: one of the workspace *team* by account, because names can be taken."""
     kind, _, rest = actor.id.partition(":")
     home, _, user = rest.partition(":")
     if kind == "slack" and home == team and user:
@@ -61,16 +61,16 @@ def person(actor: Actor, team: str) -> Json:
 
 
 def name(actor: Actor) -> Json:
-    """Return somebody's name, which is no mention: nobody is called who need not come."""
+    """Return a person's name; it is no mention, so it notifies no one."""
     return text(visible(actor.name or actor.id), bold=True)
 
 
 def responders(asked: ApprovalObject, team: str) -> Sentence:
-    """Return who may decide, by name."""
+    """Return the responders by name."""
     named = [_responder(each, asked, team) for each in asked.responders if each != "not_asker"]
     if "not_asker" in asked.responders:
-        named = [*(named or [[text("anyone here")]]), [text("but not whoever asked")]]
-    return _joined(named, ", ")
+        named = [*(named or [[text("anyone here")]]), [text("but not the person who asked")]]
+    return joined(named, ", ")
 
 
 def _responder(named: str, asked: ApprovalObject, team: str) -> Sentence:
@@ -79,7 +79,7 @@ def _responder(named: str, asked: ApprovalObject, team: str) -> Sentence:
         case "asker" if asked.asker is not None:
             return [name(asked.asker)]
         case "asker":
-            return [text("whoever asked")]
+            return [text("the person who asked")]
         case "actor":
             return [person(Actor(rest, "user"), team)]
         case "slack" if rest.startswith("S"):
@@ -106,7 +106,7 @@ def outcome(asked: ApprovalObject, team: str) -> Sentence:
             return [text("Denied", bold=True), *by, *at, text(".")]
         case "expired":
             then = "so the call was denied" if asked.on_timeout == "deny" else "so the answer was given up"
-            return [text("Nobody decided in time", bold=True), *at, text(f": {then}.")]
+            return [text("Not decided in time", bold=True), *at, text(f": {then}.")]
         case _:
             return [text("Not asked any more", bold=True), *at, text(": the answer was stopped"), *by, text(".")]
 
@@ -117,7 +117,7 @@ def votes(asked: ApprovalObject, team: str) -> Sentence:
     if asked.quorum == 1:
         return []
     said = [text(f"{len(yes)} of {asked.quorum}", bold=True), text(" who must say yes")]
-    return [*said, text(": "), *_joined(yes, ", "), text(".")] if yes else [*said, text(" have.")]
+    return [*said, text(": "), *joined(yes, ", "), text(".")] if yes else [*said, text(" have.")]
 
 
 def mrkdwn(sentence: Iterable[Json]) -> str:
@@ -183,7 +183,8 @@ def _is_seen(sign: str, before: str) -> bool:
     return sign in _SEEN or unicodedata.category(sign) not in _HIDDEN
 
 
-def _joined(sentences: Iterable[Sentence], gap: str) -> Sentence:
+def joined(sentences: Iterable[Sentence], gap: str) -> Sentence:
+    """Return *sentences* as one, with *gap* between them."""
     found: Sentence = []
     for sentence in sentences:
         found += [text(gap), *sentence] if found else sentence

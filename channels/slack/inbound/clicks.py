@@ -17,7 +17,6 @@ from agent_core import (
     NotAnApprover,
     NotFound,
     ParleyError,
-    Slack,
     may_respond,
 )
 from channels.slack.cards import forms
@@ -28,6 +27,7 @@ from channels.slack.cards.words import Json, text
 from channels.slack.inbound.groups import Belonging, Groups
 from channels.slack.inbound.intake import Filled, Pressed
 from channels.slack.inbound.mentions import Mentions, actor, refusal
+from channels.slack.settings import Slack, settings_of
 from channels.slack.web_api import failures as f
 from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
@@ -162,7 +162,7 @@ class Clicks:
         """
         slack = Slack()
         with suppress(NotFound):
-            slack = (await self.asking.core.agents.get(asked.agent)).definition.slack
+            slack = settings_of((await self.asking.core.agents.get(asked.agent)).definition)
         person = await self.asking.who(home, user, slack, until)
         if (words := refusal(person, slack)) is not None:
             return words

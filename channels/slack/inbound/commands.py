@@ -10,8 +10,10 @@ from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClose
 from channels.slack.inbound.context import Watermark, at, tell
 from channels.slack.inbound.intake import Commanded, Pointed, words
 from channels.slack.inbound.mentions import CLOSED, NOBODY, Mentions, actor, asked_by, refusal
+from channels.slack.inbound.queued import WAITS, say_queued
 from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
 from channels.slack.outbound.text import escape, neutral
+from channels.slack.settings import settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -64,8 +66,8 @@ async def commanded(asking: Mentions, home: Installation, asked: Commanded, cloc
     agent = await asking.agent(None, where)
     if agent is None:
         return NOBODY.format(channel=asked.channel)
-    person = await asking.who(home, asked.user, agent.definition.slack, until)
-    if (told := refusal(person, agent.definition.slack)) is not None:
+    person = await asking.who(home, asked.user, settings_of(agent.definition), until)
+    if (told := refusal(person, settings_of(agent.definition))) is not None:
         return told
     thread, by = asked_by(where, person, agent, question), actor(home, person.id, person.name)
     put = _Question(asked, thread, question, by, clock.now())
@@ -96,14 +98,14 @@ async def _asked(asking: Mentions, put: _Question, root: str) -> None:
     await asking.ask(replace(put.thread, root=root), None, inbound)
 
 
-async def pointed(asking: Mentions, home: Installation, asked: Pointed) -> str | None:
-    """Have an agent say something about a message, in its thread; return what only the asker is told."""
+async def pointed(asking: Mentions, home: Installation, asked: Pointed, begin: Begin) -> str | None:
+    """Ask an agent about a message, in its thread; return what only the asker reads. *begin* runs what follows."""
     until, thread = asking.until(), asked.thread
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
         return NOBODY.format(channel=thread.channel)
-    person = await asking.who(home, thread.user, agent.definition.slack, until)
-    if (told := refusal(person, agent.definition.slack)) is not None:
+    person = await asking.who(home, thread.user, settings_of(agent.definition), until)
+    if (told := refusal(person, settings_of(agent.definition))) is not None:
         return told
     async with asking.order(thread, until):
         session = await asking.core.find_session(thread.address)
@@ -123,9 +125,11 @@ async def pointed(asking: Mentions, home: Installation, asked: Pointed) -> str |
             metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
         )
         try:
-            await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
+            receipt = await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
         except SessionClosed:
             return CLOSED
+    if session is not None and session.status in WAITS and not receipt.repeated:
+        begin(say_queued(asking.core, home, thread, receipt))
     return None
 
 

@@ -20,12 +20,12 @@ from agent_core import (
     Inbound,
     NotFound,
     ParleyError,
+    Receipt,
     SessionObject,
-    Slack,
-    route,
 )
 from channels.slack.inbound.context import Look, Watermark, look, mentioned_in, stands
 from channels.slack.inbound.people import People, Person
+from channels.slack.settings import Slack, route, settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -159,8 +159,8 @@ class Mentions:
             if held:
                 order.release()
 
-    async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> None:
-        """Take *inbound* in. That it is to be shown is noted before, so that a kill in between loses nothing.
+    async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> Receipt:
+        """Receive *inbound*. That it is to be shown is noted before, so that a kill in between loses nothing.
 
         Raises what `Core.receive` raises.
         """
@@ -168,8 +168,9 @@ class Mentions:
             name, address = thread.agent or "", thread.address
             session = await self.core.open_session(agent=name, actor=inbound.actor, address=address)
         await self.shows.want(session.id, thread)
-        await self.core.receive(session.id, inbound)
+        receipt = await self.core.receive(session.id, inbound)
         self.shows.show(session.id)
+        return receipt
 
 
 def refusal(person: Person, slack: Slack) -> str | None:
@@ -183,7 +184,7 @@ def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> 
     """Return *thread* with who is answered, who answers, and *words* as the title of its session."""
     title = " ".join(words.split())[: limits.SESSION_TITLE.value] or None
     team = thread.user_team if person.kind == "unknown" else person.team
-    slack, name = agent.definition.slack, agent.definition.name
+    slack, name = settings_of(agent.definition), agent.definition.name
     about = replace(thread, user_team=team, title=title, agent=name)
     return replace(about, allow_mentions=slack.allow_mentions, loading=slack.loading)
 

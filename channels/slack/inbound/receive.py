@@ -38,7 +38,9 @@ from channels.slack.inbound.mentions import (
     refusal,
 )
 from channels.slack.inbound.people import People, Person
+from channels.slack.inbound.queued import WAITS, say_queued
 from channels.slack.inbound.recent import Deduplicator, Newest
+from channels.slack.settings import settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -105,7 +107,7 @@ class Receiver:
             case i.Commanded():
                 return await commanded(self._asking, home, asked, self._clock, self._begin)
             case i.Pointed():
-                return await pointed(self._asking, home, asked)
+                return await pointed(self._asking, home, asked, self._begin)
             case i.Pressed():
                 return await self._clicks.pressed(home, asked)
             case i.Filled():
@@ -134,12 +136,12 @@ class Receiver:
         if agent is None:
             self._whisper(home, said, NOBODY.format(channel=thread.channel), scope=thread.channel)
             return
-        if not (said.addressed or agent.definition.slack.follow_up):
+        if not (said.addressed or settings_of(agent.definition).follow_up):
             return
-        person = await self._asking.who(home, thread.user, agent.definition.slack, until)
+        person = await self._asking.who(home, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
-        if (words := refusal(person, agent.definition.slack)) is not None:
+        if (words := refusal(person, settings_of(agent.definition))) is not None:
             self._whisper(home, said, words, scope="")
             return
         late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
@@ -194,7 +196,9 @@ class Receiver:
             context=(*(found.context if found else ()), *_files(said)),
             metadata=mark.metadata,
         )
-        await self._asking.ask(asked_by(said.thread, person, agent, words), session, inbound)
+        receipt = await self._asking.ask(asked_by(said.thread, person, agent, words), session, inbound)
+        if session is not None and session.status in WAITS and not receipt.repeated:
+            self._begin(say_queued(self._core, home, said.thread, receipt))
 
     async def _look(self, home: Installation, said: i.Said, mark: Watermark, until: float) -> Look | None:
         """Return what was said before; of a direct message all that came later was said to us."""

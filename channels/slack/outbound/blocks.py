@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from channels.slack.outbound.text import escape, neutral, safe, unmasked
-from channels.slack.outbound.text_plain import Plain, plain
+from channels.slack.outbound.text import Plain, escape, neutral, plain, safe, unmasked
 from channels.slack.outbound.text_split import by_lines, pieces
 from channels.slack.web_api import limits
 
@@ -25,11 +24,11 @@ _LEAST = 64  # characters; smaller pieces fit
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One message: *blocks*, and *text*, which holds the same words. *rung* counts how often it was made plainer."""
+    """One message: *blocks*, and *text*, which holds the same words. *level* counts how often it was made plainer."""
 
     blocks: tuple[Json, ...]
     text: str
-    rung: int = 0
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +49,11 @@ def payloads(
 ) -> list[Payload]:
     """Return the messages that show *markdown* whole, none when there is nothing to show.
 
-    Above it stand *lines*, what the agent did, below it a *notice* and buttons for *feedback* on that run. *text_room*
+    Above it are *lines*, what the agent did, below it a *notice* and buttons for *feedback* on that run. *text_room*
     is the most characters of each message's text: with the default any of them can be updated, a post may have
     `limits.TEXT_HARD`.
     """
-    above, below = list(_said("\n".join(lines), text_room)), list(_said(notice, text_room))
+    above, below = list(_context("\n".join(lines), text_room)), list(_context(notice, text_room))
     beside = sum(len(row.text) + len(_GAP) for row in (*above, *below))
     room = max(text_room - beside, text_room // 2)
     answer = _markdown(safe(markdown, allow_mentions=allow_mentions), room, allow_mentions=allow_mentions)
@@ -65,7 +64,7 @@ def payloads(
 
 
 def feedback_row(run: str) -> Json:
-    """Return the buttons that ask what people think of the answer of *run*."""
+    """Return the feedback buttons below the answer of *run*."""
     return {
         "type": "context_actions",
         "elements": [
@@ -89,8 +88,8 @@ def _vote(text: str, label: str, value: str) -> Json:
     return {"text": {"type": "plain_text", "text": text}, "value": value, "accessibility_label": label}
 
 
-def _said(text: str, room: int) -> Iterator[_Row]:
-    """Give literal words as rows of a context block."""
+def _context(text: str, room: int) -> Iterator[_Row]:
+    """Yield literal words as rows of a context block."""
     words = neutral(text).strip()
     for piece in _small(words, limits.CONTEXT_TEXT.value, by_lines, lambda piece: len(escape(piece)) <= room):
         element = {"type": "plain_text", "text": piece, "emoji": False}
@@ -102,7 +101,7 @@ def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Ro
     for piece in _small(
         markdown, min(most, room), pieces, lambda piece: len(unmasked(piece)) <= most and len(twin(piece)) <= room
     ):
-        text = unmasked(piece)  # a cut may have put what looks like a link's definition at the begin of a line
+        text = unmasked(piece)  # a cut may have moved what looks like a link definition to the start of a line
         yield _Row({"type": "markdown", "text": text}, twin(text, allow_mentions=allow_mentions), len(text))
 
 
@@ -126,7 +125,7 @@ def twin(markdown: str, *, allow_mentions: bool = False) -> str:
 
 
 def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
-    """Put as many *rows* into one payload as it may hold; a place is left for the feedback."""
+    """Put as many *rows* into one payload as it may hold, with room for the feedback row."""
     taken: list[_Row] = []
     for row in rows:
         fresh = [*taken, row]
@@ -150,7 +149,7 @@ def _payload(rows: Sequence[_Row]) -> Payload:
 def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
     """Return *payload* with plainer blocks, the second time its text alone, and None when there is nothing plainer.
 
-    Only the block is replaced that the JSON *pointer* of the refusal names; all are if it names none.
+    The JSON *pointer* of the refusal names the block to replace; without one all are replaced.
     """
     if not payload.blocks:
         return None
@@ -164,13 +163,13 @@ def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
             return Payload((), payload.text, 2)
         else:
             blocks += plain_ones
-    if payload.rung or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE.value:
+    if payload.level or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE.value:
         return Payload((), payload.text, 2)
     return Payload(tuple(blocks), payload.text, 1)
 
 
 def _plainer(block: Json) -> list[Json] | None:
-    """Return what shows the words of *block* with less that can be refused; None: only the text does."""
+    """Return simpler blocks with the words of *block*, None when only the text can show them."""
     match block["type"]:
         case "markdown":
             rich = rich_text(plain(block["text"]))

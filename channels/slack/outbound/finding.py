@@ -1,4 +1,4 @@
-"""finding: whether a message of ours is in a thread already, when nobody knows."""
+"""finding: search a thread for a message of the app whose acknowledgement was lost."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
@@ -9,13 +9,13 @@ from channels.slack.web_api.client import Json, SlackApi
 
 EVENT_TYPE = "parley_delivery"
 QUESTION = "command:"
-"""How the ids of those posts begin that are questions of people, by a slash command."""
+"""The prefix of the ids of posts that are questions by a slash command."""
 SKEW = 60
 """Seconds by which Slack's clock and ours may differ."""
 
 
 def mark(delivery: str) -> dict[str, Any]:
-    """Return the metadata by which the message of *delivery* is known."""
+    """Return the metadata that identifies the message of *delivery*."""
     return {"event_type": EVENT_TYPE, "event_payload": {"id": delivery}}
 
 
@@ -28,10 +28,10 @@ async def find(
     known: Collection[str],
     admit: Callable[[], Awaitable[None]],
 ) -> str | None:
-    """Return the `ts` of the message of *entry* in *thread*, None when it is not there; *known* are those of others.
+    """Return the `ts` of the message of *entry* in *thread*, None when it is missing; *known* are those of other rows.
 
-    A stream has no mark before it stops. But a thread has one message on its way at a time, so the one of ours that
-    came since and that nobody knows is this one. *admit* is awaited before each page is read. Raises `SlackFailure`.
+    A stream has no metadata before it stops. But a thread has one pending message at a time, so the app's one that was
+    posted since and that no row has is this one. *admit* is awaited before each page is read. Raises `SlackFailure`.
     """
     since = max(0, (entry.began_at or 0) // 1000 - SKEW)
     messages, cursor = list[Json](), None
@@ -42,7 +42,7 @@ async def find(
         cursor = page.cursor
         if cursor is None:
             break
-    # The thread's root is always among them, and of a slash command it is ours.
+    # The thread's root is always among them, and is the app's after a slash command.
     ours = [each for each in messages if each.get("user") == user and each["ts"] != thread.root]
     named = [each["ts"] for each in ours if marked(each) == entry.id]
     if named or entry.mode != "stream":
@@ -54,7 +54,7 @@ async def find(
 
 
 def marked(message: Json) -> str | None:
-    """Return the delivery that *message* says it is of."""
+    """Return the delivery id in the metadata of *message*."""
     match message.get("metadata"):
         case {"event_type": kind, "event_payload": {"id": str(found)}} if kind == EVENT_TYPE:
             return found

@@ -1,10 +1,11 @@
-"""What a message of Slack shows of an answer: its texts and the use of tools in order, and how it ended; pure."""
+"""What a message of Slack shows of an answer: its texts and tool calls in order, and how it ended; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from channels.base import Body, Call, Run
+from channels.delivery import TooLong
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.text import flowing, neutral, safe
@@ -14,6 +15,12 @@ Json = dict[str, Any]
 Status = Literal["in_progress", "complete", "error"]
 
 _GAP = "\n\n"
+_NOTHING = "…"
+_CUT = "\n\n(Slack does not take the rest of this.)"
+_LEAST = 64
+"""Code points of text that are not divided any more."""
+_FITS = 0.9
+"""The part of the room in a text that is used when one is divided: escaping is not spread evenly."""
 _STATUS: dict[str, Status] = {
     "requested": "in_progress",
     "running": "in_progress",
@@ -34,7 +41,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The use of a tool: *details* are its latest progress, *output* is how it ended if not well."""
+    """A tool call: *details* are its latest progress, *output* is how it ended unless it succeeded."""
 
     key: str
     title: str
@@ -43,7 +50,7 @@ class Task:
     output: str = ""
 
     def chunk(self, before: "Task | None") -> Json:
-        """Return the task as a chunk of a stream that shows it as it was *before*: Slack adds what is said again."""
+        """Return the task as a chunk of a stream that shows it as it was *before*: Slack appends repeated fields."""
         given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
         if self.details and (before is None or before.details != self.details):
             given["details"] = self.details
@@ -62,9 +69,9 @@ Item = Words | Task
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One message: its *items* in order, a *notice* below them, and the run to ask about, if it ended well.
+    """One message: its *items* in order, a *notice* below them, and the run to ask *feedback* on, if it succeeded.
 
-    *status* is that of Slack's session once a *closed* message stands; *run* is the one that it shows.
+    *status* is that of Slack's session after a *closed* message; *run* is the one that it shows.
     """
 
     items: tuple[Item, ...]
@@ -80,13 +87,13 @@ class Picture:
         return sum(len(item.text) for item in self.items if isinstance(item, Words))
 
     def rows(self) -> list[Json]:
-        """Return the blocks that stand below a stream."""
+        """Return the blocks below a stream."""
         if self.notice:
             return [block for made in payloads("", notice=self.notice, feedback=self.feedback) for block in made.blocks]
         return [feedback_row(self.feedback)] if self.feedback is not None else []
 
-    def payload(self, *, allow_mentions: bool) -> Payload | None:
-        """Return the whole as one message, None when there is nothing to show."""
+    def payload(self, *, allow_mentions: bool) -> Payload:
+        """Return the whole as one message, an ellipsis when there is nothing to show."""
         text = "".join(item.text for item in self.items if isinstance(item, Words)).strip()
         lines = [item.line() for item in self.items if isinstance(item, Task)]
         found = payloads(
@@ -98,7 +105,7 @@ class Picture:
             text_room=limits.TEXT_HARD.value,
         )
         if len(found) < 2:  # noqa: PLR2004 - one message
-            return found[0] if found else None
+            return found[0] if found else Payload((), _NOTHING)
         # More than one message holds, which our own limit of text rules out but for the oddest texts: words alone.
         return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
 
@@ -106,11 +113,11 @@ class Picture:
 def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
     """Return what a message shows of *body*."""
     items: list[Item] = []
-    said = [each for each in body.recent if each.role == "assistant"]
+    messages = [each for each in body.recent if each.role == "assistant"]
     run = body.runs[-1] if body.runs else None
     text_before = False
     continues = False
-    for each in said:
+    for each in messages:
         grows = each.open and not body.closed
         text = (flowing if grows else safe)(each.text, allow_mentions=allow_mentions)
         if text.strip():
@@ -124,7 +131,7 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
         text_before = text_before or bool(renders)
     if run is None or not any(each.border for each in body.recent):
         return Picture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
-    answered = run.status == "completed" and bool(said) and not said[-1].calls
+    answered = run.status == "completed" and bool(messages) and not messages[-1].calls
     waits = run.status in ("waiting", "requires_action")
     return Picture(
         tuple(items),
@@ -134,6 +141,16 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
         status="suspended" if waits else "active",
         run=run.id,
     )
+
+
+def update_text(payload: Payload, shown: Picture) -> str:
+    """Return the text of one update, which takes less than a post does; raises `TooLong` where only the text shows."""
+    most = limits.TEXT.value
+    if payload.blocks or len(payload.text) <= most:
+        return payload.text[:most]
+    if shown.length < _LEAST:  # it is not the answer that is long
+        return payload.text[: most - len(_CUT)] + _CUT
+    raise TooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
 
 
 def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:

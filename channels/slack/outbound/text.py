@@ -1,14 +1,16 @@
 """Text on its way to Slack and from it: nothing that a model, a tool or a name wrote notifies people or forges syntax.
 
 Markdown goes out through `safe`, while it still grows through `flowing`; other words through `neutral`, and `escape`
-where the target is mrkdwn. What is added is a sign without width behind the character that would begin a marker, so
-no word is lost. What is done to a place depends only on a little of what follows it: so a text that grows, cut where
-`flowing` cuts it, begins with what was sent before.
+where the target is mrkdwn. A character without width is added after the one that would begin a marker, so no word is
+lost. A change depends only on a few characters that follow, so a growing text, cut where `flowing` cuts it, begins with
+what was sent before.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
@@ -16,7 +18,7 @@ from markdown_it.token import Token
 
 BREAK = "\u200b"
 NESTING = 40
-"""How deep blocks may nest; the parser leaves out what lies deeper, and then a text is taken literally."""
+"""The maximal depth of blocks; the parser drops deeper ones, so such a text is taken literally."""
 
 _AHEAD = 512  # characters in which a link's address shows what it is; a longer one is taken for the worst
 _LINE_END = re.compile(r"\r\n?")
@@ -66,7 +68,7 @@ def clean(text: str) -> str:
 
 
 def neutral(text: str, *, allow_mentions: bool = False) -> str:
-    """Return *text* so that in Markdown and mrkdwn alike it notifies nobody and is no syntax of Slack's own.
+    """Return *text* so that in Markdown and mrkdwn it mentions no one and contains no syntax of Slack's own.
 
     With *allow_mentions* a mention of one user passes, never one of many.
     """
@@ -81,7 +83,7 @@ def safe(markdown: str, *, allow_mentions: bool = False) -> str:
 def flowing(markdown: str, *, allow_mentions: bool = False) -> str:
     """Return as much of `safe(markdown)` as may be shown while *markdown* still grows.
 
-    What is returned for a longer text begins with it, or is a beginning of it: send what lies behind the sent.
+    Of two results for a growing text one is a prefix of the other, so the difference can be appended.
     """
     return safe(markdown[: sendable(markdown)], allow_mentions=allow_mentions)
 
@@ -92,7 +94,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str, names: Mapping[str, str] | None = None) -> str:
-    """Return the words of inbound mrkdwn; *names* tells how users, channels and groups are called, by id."""
+    """Return the words of inbound mrkdwn; *names* maps ids of users, channels and groups to names."""
     words = _INBOUND.sub(partial(_readable, names or {}), text)
     for entity, sign in _ENTITIES:
         words = words.replace(entity, sign)
@@ -131,7 +133,7 @@ def code_lines(markdown: str) -> set[int]:
 
 
 def _with_host(found: re.Match[str]) -> str:
-    if found["url"] is None:  # the address is on the next line, out of sight of a text that grows: no link
+    if found["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
         return f"]\\{found['late']}"
     host = host_of(unescapeAll(found["url"]).replace(BREAK, ""))
     label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
@@ -152,7 +154,7 @@ def host_of(url: str) -> str:
 
 # ---- text that still grows --------------------------------------------------------------------------
 
-_HOLD = 400  # characters that an open marker may hold back; a sign that stands alone does not stop the text
+_HOLD = 400  # characters that an open marker may hold back; a lone marker does not stop the text
 _TRIES = 16
 _BLOCK_BEGUN = re.compile(r"[\s>#*+\-=_\d.)]*(?:[`~]+[^`]*)?$|[ \t>*+\-\d.)]*\[[^\]]*\]?:?$")
 _FENCE_BEGUN = re.compile(r"[\s>*+\-\d.)]*(?:[`~]|$)")
@@ -205,7 +207,7 @@ def settled_in(line: str) -> int:
 
 
 def _signs(line: str) -> Iterator[tuple[str, int]]:
-    """Give the signs of *line* that may open or close something."""
+    """Yield the markers of *line* that may open or close something."""
     for found in _INLINE.finditer(line):
         match found.lastgroup:
             case "code" | "open":
@@ -216,3 +218,124 @@ def _signs(line: str) -> Iterator[tuple[str, int]]:
                 yield "]", found.start()
             case _:
                 continue
+
+
+# ---- the plain twin of a text ----------------------------------------------------------------------
+
+
+class Plain(NamedTuple):
+    """One block of a text: its words, or the lines of a code block."""
+
+    text: str
+    code: bool = False
+
+    def __str__(self) -> str:
+        return f"```\n{self.text}\n```" if self.code else self.text
+
+
+def plain(markdown: str) -> list[Plain]:
+    """Return the blocks of *markdown* without marks; what nests too deep for a parser is taken literally."""
+    tokens = parsed(markdown, inline=True)
+    if any(token.level >= NESTING - 1 for token in tokens):
+        return [Plain(markdown.strip())]
+    return _Twin().read(tokens) or [Plain(text) for text in (markdown.strip(),) if text]
+
+
+@dataclass(slots=True)
+class _Twin:
+    """Reads tokens; *_margin* holds the prefixes of the first line and of the rest, per open list item and quote."""
+
+    _blocks: list[Plain] = field(default_factory=list[Plain])
+    _lines: list[str] = field(default_factory=list[str])
+    _margin: list[list[str]] = field(default_factory=list[list[str]])
+    _numbers: list[int | None] = field(default_factory=list[int | None])
+    _cells: list[str] = field(default_factory=list[str])
+    _in_cell: bool = False
+
+    def read(self, tokens: list[Token]) -> list[Plain]:
+        for token in tokens:
+            self._take(token)
+            if token.level == 0 and token.nesting <= 0:
+                self._close()
+        return self._blocks
+
+    def _take(self, token: Token) -> None:
+        match token.type:
+            case "bullet_list_open" | "ordered_list_open":
+                self._numbers.append(int(token.attrGet("start") or 1) if token.type == "ordered_list_open" else None)
+            case "list_item_open":
+                self._begin_item()
+            case "blockquote_open":
+                self._margin.append(["> ", "> "])
+            case "list_item_close" | "blockquote_close":
+                self._margin.pop()
+            case "bullet_list_close" | "ordered_list_close":
+                self._numbers.pop()
+            case "fence" | "code_block" if token.level == 0:
+                self._blocks.append(Plain(token.content.removesuffix("\n"), code=True))
+            case "fence" | "code_block":
+                self._write(str(Plain(token.content.removesuffix("\n"), code=True)))
+            case "hr":
+                self._write("---")
+            case "inline" if not self._in_cell:
+                self._write(_inline(token))
+            case _:
+                self._take_cell(token)
+
+    def _take_cell(self, token: Token) -> None:
+        match token.type:
+            case "th_open" | "td_open" | "th_close" | "td_close":
+                self._in_cell = token.nesting > 0
+            case "inline":
+                self._cells.append(_inline(token))
+            case "tr_close":
+                self._write(" | ".join(self._cells))
+                self._cells.clear()
+            case _:
+                return
+
+    def _begin_item(self) -> None:
+        number = self._numbers[-1]
+        marker = "• " if number is None else f"{number}. "
+        self._numbers[-1] = None if number is None else number + 1
+        self._margin.append([marker, " " * len(marker)])
+
+    def _write(self, text: str) -> None:
+        for line in text.split("\n"):
+            self._lines.append("".join(margin[0] for margin in self._margin) + line)
+            for margin in self._margin:
+                margin[0] = margin[1]
+
+    def _close(self) -> None:
+        if self._lines:
+            self._blocks.append(Plain("\n".join(self._lines)))
+            self._lines.clear()
+
+
+def _inline(token: Token) -> str:
+    """Return the words of an inline token; a link is followed by its address unless it shows it."""
+    words: list[str] = []
+    links: list[tuple[str, int]] = []
+    for child in token.children or []:
+        match child.type:
+            case "softbreak" | "hardbreak":
+                words.append("\n")
+            case "code_inline":
+                words.append(f"`{child.content}`")
+            case "image":
+                words.append(_with_address(_inline(child), str(child.attrGet("src") or "")))
+            case "link_open":
+                links.append((str(child.attrGet("href") or ""), len(words)))
+            case "link_close":
+                href, at = links.pop()
+                label = "".join(words[at:])
+                words[at:] = [f"<{label}>" if child.markup == "autolink" else _with_address(label, href)]
+            case _:
+                words.append(child.content)
+    return "".join(words)
+
+
+def _with_address(label: str, address: str) -> str:
+    if not address or address in label or address.removeprefix("mailto:") == label:
+        return label
+    return f"{label} ({address})" if label else address

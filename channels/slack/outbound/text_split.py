@@ -16,7 +16,7 @@ _QUOTE = re.compile(r"[ ]{0,3}> ?")
 def pieces(markdown: str, room: int) -> list[str]:
     """Return *markdown* in pieces of at most *room* characters.
 
-    A code fence is kept whole if it fits, else closed and opened anew; a table that is cut repeats its header. Only
+    A code fence is kept whole if it fits, else closed and reopened; a table that is cut repeats its header. Only
     blank lines at the borders are left out.
     """
     return list(_packed(_blocks(markdown, room), room))
@@ -40,7 +40,7 @@ def _trimmed(piece: str) -> str:
 
 
 def _blocks(markdown: str, room: int) -> Iterator[str]:
-    """Give the top level blocks with the blank lines behind them, those that do not fit in parts."""
+    """Yield the top level blocks with the blank lines after them; those that do not fit in parts."""
     lines = markdown.split("\n")
     tokens = parsed(markdown)
     tops = [(at, token) for at, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
@@ -58,7 +58,7 @@ def _blocks(markdown: str, room: int) -> Iterator[str]:
 
 
 def _fitting(parts: list[str], source: str, room: int) -> Iterator[str]:
-    """Give *parts*, each closed by a blank line; by lines where they did not get small enough."""
+    """Yield *parts*, each followed by a blank line; by lines where they are still too long."""
     if room < _LEAST or not parts or any(len(part) > room for part in parts):
         parts = list(by_lines(source, room))
     yield from (f"{part}\n\n" for part in parts)
@@ -140,7 +140,7 @@ def _until_closed(tokens: list[Token]) -> Iterator[Token]:
 
 
 def by_lines(text: str, room: int, *, whole_lines: bool = False) -> Iterator[str]:
-    """Give *text* in parts of whole lines; a longer line is cut between words, or anywhere if it is code."""
+    """Yield *text* in parts of whole lines; a longer line is cut between words, or anywhere if it is code."""
     cut = _anywhere if whole_lines else _cut_at_word
     part: list[str] = []
     size = 0

@@ -1,4 +1,4 @@
-"""threads: which sessions this process shows in Slack, from the message that wants an answer to the last edit."""
+"""threads: which sessions this process shows in Slack, from the request for an answer to the last edit."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -8,84 +8,50 @@ from functools import partial
 
 import structlog
 
-from agent_core import Actor, Clock, Core, Event, NotFound, ParleyError, Unavailable
-from channels.base import Entry
+from agent_core import Clock, Core, Event, NotFound, ParleyError, Unavailable
+from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, LostPlace, Place
-from channels.relay import Relay
-from channels.slack.outbound.deliver import GaveUp, ThreadScreen
-from channels.slack.outbound.lifecycle import Sign
+from channels.slack.outbound.outbox import GaveUp, SlackOutbox
+from channels.slack.outbound.status import ThreadStatus
 from channels.slack.thread import Thread
 from channels.slack.web_api.workspaces import Workspace
 from channels.sweep import Sweep
 
 SWEEP = 2.0
-"""Seconds between two looks for what nobody shows: a process that was killed, or that ended."""
+"""Seconds between two sweeps for places without an owner: their process was killed, or ended."""
 MOST = 500
-"""Sessions that one process shows at once; others wait, or are shown elsewhere."""
+"""Sessions that one process shows at once; others wait, or are shown by another process."""
 SETTLE = 3.0
-"""Seconds that a call to Slack has which is on its way when this process ends."""
-ON_ITS_WAY = 5_000
-"""Milliseconds for which a message may be on its way that a place is wanted for."""
+"""Timeout in seconds for a call to Slack that is pending when this process stops."""
+PENDING = 5_000
+"""Milliseconds for which the message that a place was requested for may still be pending."""
 PAUSE, LONGEST, LONGEST_AFTER_BUG = 15.0, 60.0, 3_600.0
-"""Seconds for which a session is left alone that could not be shown: at first, and at the most."""
+"""Backoff in seconds after a session could not be shown: initial, and maximal."""
 _log = structlog.get_logger("parley.slack")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sheet:
-    """The ledger of one place."""
-
-    ledger: Ledger
-    place: Place
-
-    async def entries(self) -> list[Entry]:
-        return await self.ledger.entries(self.place)
-
-    async def put(self, *entries: Entry) -> None:
-        await self.ledger.put(self.place, *entries)
-
-
-@dataclass(frozen=True, slots=True)
 class _UntilIdle:
-    """The events of a session until nothing works in it any more; *news* is called when there are any."""
+    """The events of a session until no run of it is active; the first of them begin its *status*."""
 
     core: Core
-    news: Callable[[], None]
+    status: ThreadStatus
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        is_news = False
+        has_begun = False
         async with aclosing(self.core.follow(session, after=after, until_idle=True)) as batches:
             async for batch in batches:
-                if batch and not is_news:
-                    is_news = True
-                    self.news()
+                if batch and not has_begun:
+                    has_begun = True
+                    self.status.begin()
                 yield batch
 
 
-@dataclass(frozen=True, slots=True)
-class _Ears:
-    """Does what follows from what a screen learns."""
-
-    core: Core
-    sign: Sign
-
-    async def stopped(self, run: str) -> None:
-        """Stop the run: the event that says so may come later, or never."""
-        with suppress(NotFound):
-            await self.core.cancel(run, by=Actor("slack", "service"), reason="stopped in Slack")
-
-    def told(self, status: str) -> None:
-        self.sign.told(status)
-
-    def ended(self) -> None:
-        self.sign.begin()
-
-
 class Threads:
-    """Shows sessions in their threads; *workspace* gives what is known of one, and raises `NotFound`.
+    """Shows sessions in their threads; *workspace* looks one up by its id, and raises `NotFound`.
 
-    *share* hears which part of every rate is this process's: as many as show something have equal parts. *rested* is
-    called when all is shown of a session for now.
+    *share* is called with this process's part of every rate limit: the processes that show something have equal parts.
+    *rested* is called whenever a session is completely shown.
     """
 
     def __init__(
@@ -106,22 +72,22 @@ class Threads:
         self._sweep = Sweep("threads", self._look, clock, SWEEP)
 
     async def start(self, *, alone: bool = False) -> None:
-        """Take up what an earlier process left, and go on looking for it.
+        """Start the sweep for places without an owner.
 
-        Who is *alone* on the database does not wait for the lease of a process that was killed.
+        A process that is *alone* on the database does not wait for the lease of one that was killed.
         """
         if alone:
-            await self._ledger.vacate()
+            await self._ledger.expire_all()
         self._sweep.start()
 
     async def stop(self) -> None:
-        """Show no more; another process, or the next start, goes on at once where this one was."""
+        """Stop, and release all places, so that another process, or the next start, continues at once."""
         await self._sweep.stop(self._showing.values())
-        with suppress(Unavailable):  # the lease ends by itself
-            await self._ledger.leave()
+        with suppress(Unavailable):  # the leases expire
+            await self._ledger.release()
 
     async def want(self, session: str, thread: Thread) -> None:
-        """Note that *session* is to be answered in *thread*, before its message is taken in."""
+        """Record that *session* is to be answered in *thread*, before its message is received."""
         await self._ledger.want(session, thread.address, thread.data())
 
     def show(self, session: str) -> None:
@@ -130,7 +96,7 @@ class Threads:
             self._begin(session, None)
 
     def resumed(self, session: str) -> None:
-        """Look at once for *session*, which goes on after a wait, and again if it is about to rest only now."""
+        """Sweep at once for *session*, which resumes after a wait, and again if it is about to rest only now."""
         if session in self._showing:
             self._resumed.add(session)
         self._sweep.news.set()
@@ -150,32 +116,32 @@ class Threads:
                 self._sweep.news.set()
 
     async def _look(self) -> None:
-        """Take up what nobody shows, and see who else shows something."""
+        """Claim places without an owner, show waiting sessions that have new events, and update the share."""
         room = MOST - len(self._showing)
         for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
             self._begin(place.session, place)
-        if waiting := await self._ledger.waiting():  # somebody elsewhere may have let them go on
+        if waiting := await self._ledger.waiting():  # another process may have resumed them
             for session in await self._core.beyond(waiting):
                 self.show(session)
         self._share(1 / await self._ledger.processes())
 
     async def _guarded(self, session: str, place: Place | None, before: asyncio.Task[None] | None) -> None:
-        """Show a session, after *before*; whatever goes wrong, the sweep of some process takes it up again."""
-        if before is not None:  # which asked for the place in the moment in which the sweep took it
+        """Show a session, after *before*; after any failure the sweep of some process retries it."""
+        if before is not None:  # both claimed the place at the same moment
             await asyncio.wait((before,))
         try:
             if place is None:
-                place = await self._ledger.claim_again(session)
+                place = await self._ledger.claim_session(session)
             while place is not None:
                 place = await self._show(place)
             self._failed.pop(session, None)
         except LostPlace:
             _log.info("slack.shown_elsewhere", session=session)
-        except Exception as error:  # noqa: BLE001 - the boundary of a task: one thread's fault is no other's
+        except Exception as error:  # noqa: BLE001 - the boundary of a task: one thread's failure affects no other
             await self._postpone(session, place, error)
 
     async def _postpone(self, session: str, place: Place | None, error: Exception) -> None:
-        """Try again later, and the later the oftener it failed: what is wrong may be there to stay."""
+        """Retry later, with exponential backoff: the cause may be permanent."""
         tries = self._failed[session] = self._failed.get(session, 0) + 1
         is_bug = not isinstance(error, ParleyError)
         pause = min(PAUSE * 2.0 ** (tries - 1), LONGEST_AFTER_BUG if is_bug else LONGEST)
@@ -183,48 +149,40 @@ class Threads:
         trace = error if is_bug and tries == 1 else None
         write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, exc_info=trace)
         if place is not None:
-            with suppress(LostPlace, Unavailable):  # else its lease ends by itself
+            with suppress(LostPlace, Unavailable):  # else its lease expires
                 await self._ledger.postpone(place, pause)
 
     async def _show(self, place: Place) -> Place | None:
-        """Show what there is until nothing works in the session; return the place if more is wanted by then."""
+        """Show the session until no run of it is active; return the place if more was requested meanwhile."""
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
-        sheet = _Sheet(self._ledger, place)
-        sign = Sign(space, thread)
-        screen = ThreadScreen(space, thread, sheet, self._clock, _Ears(self._core, sign))
-        relay = Relay(
-            _UntilIdle(self._core, sign.begin),
-            screen,
-            self._clock,
-            session=place.session,
-            address=place.address,
-            sheet=sheet,
-        )
+        status = ThreadStatus(space, thread)
+        outbox = SlackOutbox(space, thread, self._ledger, place, self._clock, status=status, runs=self._core)
+        delivery = Delivery(_UntilIdle(self._core, status), outbox, self._clock, session=place.session)
         async with self._renewing(place):
             try:
-                await relay.run(after=place.shown)
-            except (GaveUp, NotFound) as error:  # the thread or the session is gone, or Slack takes nothing there
+                await delivery.run(after=place.shown)
+            except (GaveUp, NotFound) as error:  # the thread or the session is gone, or Slack refuses all messages
                 _log.warning("slack.given_up", session=place.session, reason=str(error))
             except BaseException:
-                await screen.settle(SETTLE)
-                await sign.drop()
+                await outbox.settle(SETTLE)
+                await status.drop()
                 raise
-            waits = any(run.status in ("waiting", "requires_action") for run in relay.body.runs)
-            await sign.end("suspended" if waits else "active")
-            if relay.body.seq <= place.shown and self._is_fresh(place):
+            waits = any(run.status in ("waiting", "requires_action") for run in delivery.body.runs)
+            await status.end("suspended" if waits else "active")
+            if delivery.body.seq <= place.shown and self._is_fresh(place):
                 await self._clock.sleep(1.0)
-                return await self._ledger.again(place)
-            seq = max(relay.body.seq, place.shown)
+                return await self._ledger.reload(place)
+            seq = max(delivery.body.seq, place.shown)
             return await self._ledger.rest(place, None if waits else seq, seen=seq)
 
     def _is_fresh(self, place: Place) -> bool:
-        """Tell whether the message that *place* was wanted for may be on its way still."""
-        return place.wanted_at is not None and self._clock.now() - place.wanted_at < ON_ITS_WAY
+        """Return whether the message that *place* was requested for may still be pending."""
+        return place.wanted_at is not None and self._clock.now() - place.wanted_at < PENDING
 
     @asynccontextmanager
     async def _renewing(self, place: Place) -> AsyncGenerator[None]:
-        """Keep *place* while it is shown; raises `LostPlace` when another process has it."""
+        """Renew the lease of *place* while it is shown; raises `LostPlace` when another process owns it."""
         lost = False
         shower = asyncio.current_task()
         assert shower is not None

@@ -1,4 +1,4 @@
-"""The rate budget: when Slack takes a call of a method from a workspace; one pure model for pacer and stand-in."""
+"""The rate budget: when Slack accepts a call of a method from a workspace; one pure model for pacer and stand-in."""
 
 import math
 from collections import OrderedDict, deque
@@ -11,7 +11,7 @@ POST = "chat.postMessage"
 
 
 def documented(method: str) -> int:
-    """Return how often Slack takes *method* per window from one workspace."""
+    """Return how many calls of *method* Slack accepts per window from one workspace."""
     return limits.rate(method).value
 
 
@@ -29,11 +29,11 @@ class _Window:
         self._since, self._until = now, max(until, self.pause(now) + now)
 
     def pause(self, now: int) -> int:
-        """Return how long Slack still wants nothing; a clock that was set back ends the pause."""
+        """Return how long Slack still accepts nothing; a clock that was set back ends the pause."""
         return max(0, self._until - now) if self._since <= now else 0
 
     def live(self, now: int, span: int) -> tuple[int, int]:
-        """Return where the calls that count begin and end; those ahead of *now* are of a clock that was set back."""
+        """Return the range of the calls that count; times after *now* are from before a clock was set back."""
         first, last = 0, len(self.times)
         while first < last and self.times[first] + span <= now:
             first += 1
@@ -42,7 +42,7 @@ class _Window:
         return first, last
 
     def add(self, now: int, span: int) -> None:
-        """Count a call, and drop those that count no more."""
+        """Count a call, and drop those that are too old."""
         self._span = span
         self._forget(now)
         self.times.append(now)
@@ -63,8 +63,8 @@ class Budget:
     """Count calls per method and workspace in a rolling window, and posts per second and channel.
 
     Times are milliseconds of a `Clock`, answers are seconds. *share* is the part of every rate that this process may
-    use; it may be set anew. Spans are longer by *leeway* seconds, that between two posts by *gap_leeway*: for callers
-    who cannot know when a call arrives. *rate* gives the calls per window of a method.
+    use, and may be changed. Spans are longer by *leeway* seconds, that between two posts by *gap_leeway*: for callers
+    that cannot know when a call arrives. *rate* gives the calls per window of a method.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Budget:
     ) -> None:
         self.share = share
         self._leeway, self._gap_leeway, self._rate = leeway, gap_leeway, rate
-        # The least recently used first: whoever counts drops what is idle there.
+        # The least recently used first: each count drops idle windows there.
         self._windows: OrderedDict[tuple[str, ...], _Window] = OrderedDict()
 
     def __len__(self) -> int:
@@ -111,11 +111,11 @@ class Budget:
         return 0 if window.pause(now) else max(0, calls - (last - first))
 
     def calls(self, method: str) -> int:
-        """Return how many calls of *method* a window takes."""
+        """Return how many calls of *method* fit into a window."""
         return _fit(self._rate(method) * self.share, 0.0)[0]
 
     def blocked(self, method: str, team: str, now: int, until: int) -> None:
-        """Allow no *method* in *team* before *until*: Slack answered 429 and said so."""
+        """Allow no *method* in *team* before *until*, as the Retry-After of a 429 asks."""
         self._touch((method, team)).block(now, until)
         self._sweep(now)
 
@@ -127,7 +127,7 @@ class Budget:
                     window.times.remove(at)
 
     def _rules(self, method: str, team: str, channel: str | None) -> Iterator[tuple[tuple[str, ...], int, int]]:
-        """Give the windows that a call falls into: key, calls, span."""
+        """Yield the windows that a call falls into: key, calls, span."""
         calls, span = _fit(self._rate(method) * self.share, limits.RATE_WINDOW.value)
         yield (method, team), calls, _milli(span + self._leeway)
         if method == POST and channel is not None:

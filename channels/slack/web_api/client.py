@@ -1,4 +1,4 @@
-"""What Parley asks of Slack's Web API, and what can come of it: an answer, or one of a few errors named once, here.
+"""The calls of Slack's Web API that Parley makes; each returns an answer or raises one of the errors of `failures`.
 
 No error, text or log of this module holds a token: the SDK's own exceptions carry one in their request, so they are
 read where they are caught and never chained to what is raised.
@@ -21,7 +21,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=20.0, sock_connect=5.0)
 Json = Mapping[str, Any]
 Blocks = Sequence[Json]
 
-# Slack takes no JSON body for these.
+# Slack accepts no JSON body for these.
 _READS = frozenset({"conversations.history", "conversations.replies", "users.info", "usergroups.users.list"})
 # Of a model's text Slack turns nothing into links, fetches nothing and shows nothing of other sites.
 _PLAIN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
@@ -29,7 +29,7 @@ _PLAIN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a bot token is, and where."""
+    """The bot that a token belongs to, and its workspace."""
 
     team: str
     user: str
@@ -46,14 +46,14 @@ class Replies:
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Return the one session that all workspaces share; whoever opens it closes it. NO_PROXY is honoured."""
+    """Return the one session that all workspaces share; the caller closes it. NO_PROXY is honoured."""
     return aiohttp.ClientSession(timeout=TIMEOUT, trust_env=True)
 
 
 class SlackApi:
-    """The Web API in the name of one installation; every method raises a `SlackFailure` or has been done.
+    """The Web API for one installation; every method has its effect or raises a `SlackFailure`.
 
-    Nothing is tried twice here: a post that may have happened must be looked for first. *team* is needed only for
+    Nothing is retried here: a post that may have happened must be searched for first. *team* is needed only for
     installations of a whole organisation.
     """
 
@@ -62,7 +62,7 @@ class SlackApi:
     ) -> None:
         logger = logging.getLogger("parley.slack.sdk")
         if logger.level == logging.NOTSET:
-            logger.setLevel(logging.INFO)  # at NOTSET the SDK makes a text of every request, whole messages included
+            logger.setLevel(logging.INFO)  # at NOTSET the SDK formats every request, whole messages included
         client = AsyncWebClient(
             token, base_url=base_url, session=session, team_id=team, logger=logger, retry_handlers=[]
         )
@@ -70,7 +70,7 @@ class SlackApi:
         self._client: Any = client  # its types are bare dictionaries
 
     async def auth(self) -> Identity:
-        """Say whose token this is."""
+        """Return the identity of the token."""
         found = await self._ask("auth.test")
         return Identity(found["team_id"], found["user_id"], found.get("bot_id") or "", found.get("enterprise_id"))
 
@@ -85,7 +85,7 @@ class SlackApi:
         thread_ts: str | None = None,
         metadata: Json | None = None,
     ) -> str:
-        """Post a message and return its `ts`; *text* is what notifications and screen readers say."""
+        """Post a message and return its `ts`; *text* is for notifications and screen readers."""
         fields = {"channel": channel, "text": text, "blocks": blocks, "thread_ts": thread_ts, "metadata": metadata}
         return (await self._ask("chat.postMessage", **fields, **_PLAIN))["ts"]
 
@@ -116,7 +116,7 @@ class SlackApi:
     async def history(
         self, channel: str, *, oldest: str | None = None, cursor: str | None = None, limit: int = 200
     ) -> Replies:
-        """Read one page of what stands in a channel outside of threads, the newest first, with its metadata."""
+        """Read one page of the messages of a channel outside threads, the newest first, with their metadata."""
         fields = {"channel": channel, "oldest": oldest, "cursor": cursor, "limit": limit}
         return _page(await self._ask("conversations.history", **fields, include_all_metadata=True))
 
@@ -150,7 +150,7 @@ class SlackApi:
         metadata: Json | None = None,
         session_status: str | None = None,
     ) -> None:
-        """End a stream with its last words; *blocks* stand below all else, *session_status* is `active` by default."""
+        """End a stream with its last words; *blocks* go below all else, *session_status* is `active` by default."""
         fields = {"chunks": chunks, "blocks": blocks, "metadata": metadata, "session_status": session_status}
         await self._ask("chat.stopStream", channel=channel, ts=ts, **fields)
 
@@ -159,13 +159,13 @@ class SlackApi:
     async def set_status(
         self, channel: str, thread_ts: str, status: str, *, title: str | None = None, initiator: str | None = None
     ) -> str | None:
-        """Set the status of a session, which the first call creates; return what Slack warns of."""
+        """Set the status of a session, which the first call creates; return Slack's warning."""
         fields = {"channel_id": channel, "thread_ts": thread_ts, "status": status, "title": title}
         found = await self._ask("agents.sessions.setStatus", **fields, initiator_user_id=initiator)
         return found.get("warning")
 
     async def set_loading(self, channel: str, thread_ts: str, texts: Sequence[str]) -> None:
-        """Show *texts* by turns while the session is processing."""
+        """Show *texts* in rotation while the session is processing."""
         fields = {"channel_id": channel, "thread_ts": thread_ts, "status": texts[0], "loading_messages": list(texts)}
         await self._ask("assistant.threads.setStatus", **fields)
 
@@ -196,11 +196,11 @@ class SlackApi:
         return (await self._ask("views.open", trigger_id=trigger_id, view=view))["view"]["id"]
 
     async def views_update(self, view_id: str, view: Json, *, hash: str | None = None) -> None:  # noqa: A002
-        """Replace a view; *hash* refuses to when somebody else has done so before."""
+        """Replace a view; with *hash* the call fails if the view was changed meanwhile."""
         await self._ask("views.update", view_id=view_id, view=view, hash=hash)
 
     async def _ask(self, method: str, **fields: Any) -> dict[str, Any]:
-        """Call *method*, None left out. What it raises is raised outside of `except`, so that nothing hangs on it."""
+        """Call *method*, without fields that are None. Errors are raised outside of `except`, with nothing chained."""
         given = {name: value for name, value in fields.items() if value is not None}
         failure: SlackFailure
         try:

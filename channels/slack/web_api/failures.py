@@ -1,4 +1,4 @@
-"""What can come of a call to Slack beside its answer: a dozen errors, and the one place that tells them apart."""
+"""The errors of calls to Slack, and their classification."""
 
 import re
 from collections.abc import Mapping
@@ -13,60 +13,60 @@ from channels.slack.web_api import limits
 
 
 class SlackFailure(ParleyError):
-    """Root of the errors; *method* was called, *reason* is Slack's code or what the network said."""
+    """Root of the errors; *method* was called, *reason* is Slack's code or the network's error."""
 
     code = "slack_failed"
-    says: ClassVar[str] = "Slack refused {method}: {reason}."
+    template: ClassVar[str] = "Slack refused {method}: {reason}."
 
     def __init__(self, method: str, reason: str, message: str | None = None) -> None:
-        super().__init__(message or self.says.format(method=method, reason=reason))
+        super().__init__(message or self.template.format(method=method, reason=reason))
         self.method, self.reason = method, reason
 
 
 class Limited(SlackFailure):
-    """Not done: too many calls; again after *retry_after* seconds."""
+    """Not executed: too many calls; retry after *retry_after* seconds."""
 
-    says = "Slack takes no more {method} for now ({reason})."
+    template = "The rate limit of {method} is reached ({reason})."
 
     def __init__(self, method: str, retry_after: float) -> None:
-        super().__init__(method, f"again in {retry_after:g} s")
+        super().__init__(method, f"retry in {retry_after:g} s")
         self.retry_after = retry_after
 
 
 class Uncertain(SlackFailure):
-    """It may have been done: look before doing it again."""
+    """It may have been executed: search before repeating it."""
 
-    says = "Whether Slack has done {method} is not known: {reason}."
+    template = "It is unknown whether Slack executed {method}: {reason}."
 
 
 class NotSent(SlackFailure):
-    """It never left, so it was not done."""
+    """It was not sent, so it was not executed."""
 
-    says = "{method} could not be sent to Slack: {reason}."
+    template = "{method} could not be sent to Slack: {reason}."
 
 
 class Expired(SlackFailure):
-    """The stream is no stream any more; `chat.update` still works."""
+    """The stream has expired; `chat.update` still works."""
 
-    says = "The message of {method} is not streaming any more ({reason})."
+    template = "The message of {method} is not streaming any more ({reason})."
 
 
 class StoppedByUser(SlackFailure):
-    """Somebody pressed Stop."""
+    """A person pressed Stop."""
 
-    says = "Somebody stopped the answer before {method} ({reason})."
+    template = "A person stopped the answer before {method} ({reason})."
 
 
 class Streaming(SlackFailure):
     """The message still streams, so it cannot be updated."""
 
-    says = "The message of {method} is still streaming ({reason})."
+    template = "The message of {method} is still streaming ({reason})."
 
 
 class NoStreaming(SlackFailure):
-    """This place, or with `everywhere` this workspace, has no streams."""
+    """This conversation, or with `everywhere` this workspace, has no streams."""
 
-    says = "Slack streams no message here: {method} answered {reason}."
+    template = "Slack streams no message here: {method} answered {reason}."
 
     @property
     def everywhere(self) -> bool:
@@ -75,26 +75,26 @@ class NoStreaming(SlackFailure):
 
 
 class BadBlocks(SlackFailure):
-    """Slack rejects blocks; *pointers* name them where Slack does."""
+    """Slack refused blocks; *pointers* name them where Slack does."""
 
-    says = "Slack does not take the blocks of {method}: {reason}."
+    template = "Slack refused the blocks of {method}: {reason}."
 
     def __init__(self, method: str, reason: str, details: tuple[str, ...] = (), pointers: tuple[str, ...] = ()) -> None:
         shown = f"{reason} ({'; '.join(details)[:300]})" if details else reason
-        super().__init__(method, reason, self.says.format(method=method, reason=shown))
+        super().__init__(method, reason, self.template.format(method=method, reason=shown))
         self.pointers = pointers
 
 
 class TooLong(SlackFailure):
-    """More text than one call takes."""
+    """More text than one call accepts."""
 
-    says = "The text of {method} is too long for Slack ({reason})."
+    template = "The text of {method} is too long for Slack ({reason})."
 
 
 class Gone(SlackFailure):
-    """The message or the place is not there, or not for this app."""
+    """The message or the conversation is missing, or not accessible to this app."""
 
-    says = "What {method} was about is not there for this app ({reason})."
+    template = "The target of {method} is missing or not accessible to this app ({reason})."
 
 
 class Refused(SlackFailure):
@@ -104,7 +104,7 @@ class Refused(SlackFailure):
 class Unauthorised(SlackFailure):
     """The token is not accepted, or lacks the scope *needed*."""
 
-    says = (
+    template = (
         "Slack does not accept the bot token for {method} ({reason}): "
         "install the app again and set SLACK_BOT_TOKEN to the token that it gives."
     )
@@ -130,7 +130,7 @@ _NO_STREAM_HERE = frozenset(
     }
 )
 
-# Slack says of most of these that some aspect of the call may have succeeded.
+# Slack documents for most of these that some aspect of the call may have succeeded.
 _UNCERTAIN = (
     "fatal_error",
     "internal_error",
@@ -197,7 +197,7 @@ _OK = 200
 
 
 def classify(method: str, error: SlackApiError) -> SlackFailure:
-    """Return what Slack's answer to *method* means; nothing of *error* is kept but words of Slack's."""
+    """Return what Slack's answer to *method* means; only Slack's own words are kept of *error*."""
     response = cast("Any", error.response)  # the SDK's, or aiohttp's own where the body was no JSON
     status: int = getattr(response, "status_code", None) or getattr(response, "status", 0)
     found = getattr(response, "data", None)
@@ -225,7 +225,7 @@ def unsent(method: str, error: Exception) -> NotSent | None:
     """Return the failure if *error* came before anything was sent."""
     if not isinstance(error, _UNSENT):
         return None
-    # Only this one's text is known to hold a host and a system's word, and no address with a password in it.
+    # Only this one's text is known to hold a host and a system error, and no URL with a password.
     return NotSent(method, str(error) if isinstance(error, aiohttp.ClientConnectorError) else type(error).__name__)
 
 
@@ -235,7 +235,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 
 
 def _details(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what Slack says of each bad block, with the pointer to it; newer answers have it as objects."""
+    """Return Slack's message on each bad block, with the pointer to it; newer answers have them as objects."""
     metadata: Mapping[str, Any] = data.get("response_metadata") or {}
     found: list[Any] = [*(data.get("errors") or ()), *(metadata.get("messages") or ())]
     return tuple(dict.fromkeys(_detail(item) for item in found))

@@ -1,7 +1,7 @@
 """Slack's limits: one table of numbers, each with its unit, its source and its date.
 
 Code asks this table and has no numbers of its own. Where Slack's pages contradict one another the lower value is used
-and the note says so.
+with a note.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The pacer: who may call Slack next, so that a crowd of answers in one workspace never hears "too many requests"."""
+"""The pacer: which call to Slack is next, so that many answers at once in one workspace stay below its rate limits."""
 
 import asyncio
 import math
@@ -19,46 +19,46 @@ LEEWAY = 1.0
 GAP_LEEWAY = 0.1
 NEARLY_SPENT = 0.1
 # Edits of several threads slow down with what is spent, twice as much as their parts of the rate ask for: so some is
-# left to whoever comes next, and they do not come in waves a minute apart. A thread counts among those who edit for
-# EDITS seconds after it asked; nobody is told to come again later than after PATIENCE.
+# left for newcomers, and edits do not come in waves a minute apart. A thread counts as editing for EDITS seconds after
+# it asked; it is asked to retry after MAX_WAIT at most.
 SLOWER = 2.0
 EDITS = 5.0
-PATIENCE = 1.0
+MAX_WAIT = 1.0
 
 
 class Lane(IntEnum):
-    """What goes first when not all can go."""
+    """Priorities."""
 
     LIFECYCLE = 0
-    """Statuses that tell of an end or a wait, and stops."""
+    """Final and waiting statuses, and stops."""
     FIRST = 1
     """The first sign of life of an answer."""
     FINAL = 2
     """The whole answer."""
     EDIT = 3
-    """Appends and edits: the next one makes up for one that came late."""
+    """Appends and edits: the next one makes up for a late one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The part of a method's budget that lanes behind *lane* leave alone."""
+class Reserve:
+    """The part of a method's budget that only *lane* and those before it may use."""
 
     share: float
     lane: Lane
 
 
-KEPT: Mapping[str, Kept] = MappingProxyType(
+RESERVES: Mapping[str, Reserve] = MappingProxyType(
     {
-        "agents.sessions.setStatus": Kept(0.2, Lane.LIFECYCLE),
-        "chat.stopStream": Kept(0.1, Lane.LIFECYCLE),
-        "chat.update": Kept(0.2, Lane.FINAL),
+        "agents.sessions.setStatus": Reserve(0.2, Lane.LIFECYCLE),
+        "chat.stopStream": Reserve(0.1, Lane.LIFECYCLE),
+        "chat.update": Reserve(0.2, Lane.FINAL),
     }
 )
 
 
 @dataclass(order=True, slots=True)
 class _Ticket:
-    """Somebody who waits; *round* counts how many of the same thread go before."""
+    """A waiting caller; *round* counts how many of the same thread go before."""
 
     round: int
     order: int
@@ -68,8 +68,8 @@ class _Ticket:
 
 
 @dataclass(slots=True, eq=False)
-class _Line:
-    """Those who wait for one method in one workspace, and the timer that looks again."""
+class _Queue:
+    """The callers that wait for one method in one workspace, and the timer of the next check."""
 
     method: str
     team: str
@@ -84,29 +84,29 @@ class _Line:
 
 @dataclass(slots=True)
 class _Editors:
-    """Threads that edit by one method in one workspace: when each asked last, and was let last (milliseconds)."""
+    """Threads that edit by one method in one workspace: when each asked last, and was admitted last (milliseconds)."""
 
     asked: dict[str, int] = field(default_factory=dict[str, int])
-    let: dict[str, int] = field(default_factory=dict[str, int])
+    admitted: dict[str, int] = field(default_factory=dict[str, int])
 
     def count(self, thread: str, now: int) -> int:
-        """Note that *thread* asks, forget who does so no more, and return how many do."""
+        """Record that *thread* asks, forget those that stopped asking, and return how many do."""
         self.asked[thread] = now
         for gone in [each for each, at in self.asked.items() if not 0 <= now - at < EDITS * 1000]:
             del self.asked[gone]
-            self.let.pop(gone, None)
+            self.admitted.pop(gone, None)
         return len(self.asked)
 
     def since(self, thread: str, now: int) -> float:
-        """Return the seconds since *thread* was let, or first asked."""
-        return (now - self.let.setdefault(thread, now)) / 1000
+        """Return the seconds since *thread* was admitted, or first asked."""
+        return (now - self.admitted.setdefault(thread, now)) / 1000
 
 
 class Pacer:
-    """Hand out permissions to call Slack: by lane, within a lane by rounds over the threads.
+    """Admit calls to Slack: by lane, within a lane by rounds over the threads.
 
-    *share* is the part of every rate that this process may use (`use` sets it anew); *kept* says what is kept back for
-    the first lanes; *rate* gives the calls per window of a method. All waiting is by *clock*.
+    *share* is the part of every rate that this process may use (`use` changes it); *reserves* are for the first
+    lanes; *rate* gives the calls per window of a method. All waiting is by *clock*.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Pacer:
         clock: Clock,
         *,
         share: float = 1.0,
-        kept: Mapping[str, Kept] = KEPT,
+        reserves: Mapping[str, Reserve] = RESERVES,
         rate: Callable[[str], int] = documented,
     ) -> None:
-        self._clock, self._kept = clock, kept
+        self._clock, self._reserves = clock, reserves
         self._budget = Budget(share=share, leeway=LEEWAY, gap_leeway=GAP_LEEWAY, rate=rate)
-        self._lines: dict[tuple[str, str], _Line] = {}
+        self._queues: dict[tuple[str, str], _Queue] = {}
         self._editors: dict[tuple[str, str], _Editors] = {}
         self._order = count()
 
@@ -127,26 +127,26 @@ class Pacer:
         """Return when *method* may be called now; the call is counted, so make it. Cancelled, it counts nothing."""
         now = self._clock.now()
         self._serve_due(method, team, now)
-        # Those who wait cannot go now; so whoever can is in nobody's way.
+        # Waiting callers cannot go now, so admitting this one delays none of them.
         wait = self._budget.take(method, team, channel, now, keep=self._keep(method, lane))
         if not wait:
             return
-        line = self._lines.setdefault((method, team), _Line(method, team))
-        ticket = self._join(line, channel, lane, thread)
-        if line.timer is None or now + wait * 1000 < line.due:
-            self._look_again(line, wait)
+        queue = self._queues.setdefault((method, team), _Queue(method, team))
+        ticket = self._join(queue, channel, lane, thread)
+        if queue.timer is None or now + wait * 1000 < queue.due:
+            self._set_timer(queue, wait)
         try:
             await ticket.granted
         except asyncio.CancelledError:
-            self._leave(line, ticket, lane)
+            self._leave(queue, ticket, lane)
             raise
 
     def offer(self, method: str, team: str, channel: str | None, *, thread: str) -> float:
         """Return 0.0 when *thread* may edit now, the call counted, else the seconds until it is worth asking again.
 
-        Nobody waits in a line to edit: at its head there would be more to show, or the end, which goes before. All
-        who edit have the same part, which they use up the more slowly the less is left; who is alone may go ahead.
-        Where `KEPT` keeps some of *method* for whole answers, it is as much as there are threads that will want it.
+        Edits do not queue: at the head of a queue there would be more to show, or the end, which goes first. All
+        editing threads have equal parts, which shrink with the budget; a single thread is not slowed down.
+        Where a part of *method* is reserved for whole answers, it is as large as there are editing threads.
         """
         now = self._clock.now()
         self._serve_due(method, team, now)
@@ -161,87 +161,87 @@ class Pacer:
         if wait <= 0:
             wait = self._budget.take(method, team, channel, now, keep=keep)
         if not wait:
-            editors.let[thread] = now
-        return min(wait, PATIENCE)
+            editors.admitted[thread] = now
+        return min(wait, MAX_WAIT)
 
     def penalty(self, method: str, team: str, retry_after: float) -> None:
-        """Let nobody call *method* in *team* for *retry_after* seconds: Slack answered 429."""
+        """Admit no *method* in *team* for *retry_after* seconds: Slack answered 429."""
         now = self._clock.now()
         self._budget.blocked(method, team, now, now + math.ceil(retry_after * 1000))
 
     def nearly_spent(self, method: str, team: str) -> bool:
-        """Tell whether at most a tenth of the budget of *method* is left behind those who wait for it."""
-        line = self._lines.get((method, team))
-        spare = self._budget.left(method, team, self._clock.now()) - (len(line) if line else 0)
+        """Return whether at most a tenth of the budget of *method* is left after the waiting callers."""
+        queue = self._queues.get((method, team))
+        spare = self._budget.left(method, team, self._clock.now()) - (len(queue) if queue else 0)
         return spare <= self._budget.calls(method) * NEARLY_SPENT
 
     def use(self, share: float) -> None:
         """Use *share* of every rate from now on: processes came or went."""
         self._budget.share = share
-        for line in list(self._lines.values()):
-            self._serve(line)
+        for queue in list(self._queues.values()):
+            self._serve(queue)
 
     def _serve_due(self, method: str, team: str, now: int) -> None:
-        """Let nobody slip in between a free place and the timer that would give it away."""
-        line = self._lines.get((method, team))
-        if line is not None and line.due <= now:
-            self._serve(line)
+        """Admit waiting callers whose timer is due before a newcomer."""
+        queue = self._queues.get((method, team))
+        if queue is not None and queue.due <= now:
+            self._serve(queue)
 
     def _keep(self, method: str, lane: Lane) -> float:
-        kept = self._kept.get(method)
-        return kept.share if kept is not None and lane > kept.lane else 0.0
+        reserve = self._reserves.get(method)
+        return reserve.share if reserve is not None and lane > reserve.lane else 0.0
 
-    def _join(self, line: _Line, channel: str | None, lane: Lane, thread: str) -> _Ticket:
-        tickets = line.lanes[lane]
+    def _join(self, queue: _Queue, channel: str | None, lane: Lane, thread: str) -> _Ticket:
+        tickets = queue.lanes[lane]
         ahead = max((ticket.round + 1 for ticket in tickets if ticket.thread == thread), default=0)
         granted = asyncio.get_running_loop().create_future()
-        ticket = _Ticket(max(line.rounds[lane], ahead), next(self._order), thread, channel, granted)
+        ticket = _Ticket(max(queue.rounds[lane], ahead), next(self._order), thread, channel, granted)
         insort(tickets, ticket)
         return ticket
 
-    def _leave(self, line: _Line, ticket: _Ticket, lane: Lane) -> None:
-        """Forget a waiter who was cancelled; what was given to him in the same moment goes to the next."""
-        if ticket in line.lanes[lane]:
-            line.lanes[lane].remove(ticket)
+    def _leave(self, queue: _Queue, ticket: _Ticket, lane: Lane) -> None:
+        """Forget a cancelled caller; a permission granted at the same moment goes to the next one."""
+        if ticket in queue.lanes[lane]:
+            queue.lanes[lane].remove(ticket)
         elif not ticket.granted.cancelled():
-            self._budget.give_back(line.method, line.team, ticket.channel, ticket.granted.result())
-        self._serve(self._lines.get((line.method, line.team), line))
+            self._budget.give_back(queue.method, queue.team, ticket.channel, ticket.granted.result())
+        self._serve(self._queues.get((queue.method, queue.team), queue))
 
-    def _serve(self, line: _Line) -> None:
-        """Grant what may go now, in order, and look again when more may go."""
+    def _serve(self, queue: _Queue) -> None:
+        """Grant what may go now, in order, and set the timer for the rest."""
         now = self._clock.now()
-        wait = min(self._serve_lane(line, lane, now) for lane in Lane)
-        if line.timer is not None:
-            line.timer.cancel()
-            line.timer = None
-        if len(line):
-            self._look_again(line, wait)
-        elif self._lines.get((line.method, line.team)) is line:
-            del self._lines[line.method, line.team]
+        wait = min(self._serve_lane(queue, lane, now) for lane in Lane)
+        if queue.timer is not None:
+            queue.timer.cancel()
+            queue.timer = None
+        if len(queue):
+            self._set_timer(queue, wait)
+        elif self._queues.get((queue.method, queue.team)) is queue:
+            del self._queues[queue.method, queue.team]
 
-    def _serve_lane(self, line: _Line, lane: Lane, now: int) -> float:
+    def _serve_lane(self, queue: _Queue, lane: Lane, now: int) -> float:
         """Return the seconds until the next one of *lane* may go."""
-        keep, soonest, waiting = self._keep(line.method, lane), math.inf, list[_Ticket]()
-        for ticket in line.lanes[lane]:
+        keep, soonest, waiting = self._keep(queue.method, lane), math.inf, list[_Ticket]()
+        for ticket in queue.lanes[lane]:
             if ticket.granted.done():  # cancelled, and about to leave
                 continue
-            wait = self._budget.take(line.method, line.team, ticket.channel, now, keep=keep)
+            wait = self._budget.take(queue.method, queue.team, ticket.channel, now, keep=keep)
             if wait:
                 waiting.append(ticket)
                 soonest = min(soonest, wait)
             else:
                 ticket.granted.set_result(now)
-                line.rounds[lane] = ticket.round
-        line.lanes[lane] = waiting
+                queue.rounds[lane] = ticket.round
+        queue.lanes[lane] = waiting
         return soonest
 
-    def _look_again(self, line: _Line, wait: float) -> None:
-        if line.timer is not None:
-            line.timer.cancel()
-        line.due = self._clock.now() + math.ceil(wait * 1000)
-        line.timer = asyncio.create_task(self._later(line, wait))
+    def _set_timer(self, queue: _Queue, wait: float) -> None:
+        if queue.timer is not None:
+            queue.timer.cancel()
+        queue.due = self._clock.now() + math.ceil(wait * 1000)
+        queue.timer = asyncio.create_task(self._later(queue, wait))
 
-    async def _later(self, line: _Line, wait: float) -> None:
+    async def _later(self, queue: _Queue, wait: float) -> None:
         await self._clock.sleep(wait)
-        line.timer = None
-        self._serve(line)
+        queue.timer = None
+        self._serve(queue)

@@ -1,17 +1,22 @@
-"""workspaces: where the app is installed, and who it is there; each bot token is asked once."""
+"""workspaces: where the app is installed, and its identity there; each bot token is looked up once."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import structlog
+
 from agent_core import NotFound
 from channels.slack.web_api.client import Identity, SlackApi
+from channels.slack.web_api.failures import NoStreaming, SlackFailure, Unauthorised
 from channels.slack.web_api.pace import Pacer
+
+_log = structlog.get_logger("parley.slack")
 
 
 @dataclass(slots=True)
 class Workspace:
-    """A workspace as this process knows it: its *api*, who we are there, what it refused, and for want of what."""
+    """A workspace as this process knows it: *user* and *bot* are the app's ids, *missing* what it was warned of."""
 
     team: str
     user: str
@@ -21,6 +26,26 @@ class Workspace:
     streams: bool = True
     without_streams: set[str] = field(default_factory=set[str])
     missing: set[str] = field(default_factory=set[str])
+
+    def can_stream(self, channel: str) -> bool:
+        """Return whether to begin a stream in *channel*: Slack takes them there, and the budget is not nearly spent."""
+        refused = not self.streams or channel in self.without_streams
+        return not refused and not self.pacer.nearly_spent("chat.startStream", self.team)
+
+    def note_no_stream(self, channel: str, error: SlackFailure) -> None:
+        """Record that Slack refused a stream in *channel*."""
+        if isinstance(error, NoStreaming):
+            if error.everywhere:
+                self.streams = False
+            else:
+                self.without_streams.add(channel)
+        _log.info("slack.no_stream", team=self.team, reason=error.reason)
+
+    def log_missing(self, error: Unauthorised) -> None:
+        """Log the permission that is missing, once per process."""
+        if str(error) not in self.missing:
+            self.missing.add(str(error))
+            _log.error("slack.unauthorised", team=self.team, remedy=str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def talk(count: int) -> list[FactBody]:
     return [body for n in range(count) for body in exchange(n, f"q{n}", f"a{n}", seq=7 * n + 1)]
 
 
-def test_a_message_enters_where_a_step_takes_it():
+def test_message_enters_where_a_step_consumes_it():
     """A message that arrived is not in the window until a step takes it, and then stands where the step began."""
     facts = [*opened("one"), started(takes=(1,)), received("two"), *called(1, wish("c1")), e.ToolStarted(call="c1")]
     assert spoken(window_of(*facts)) == [("user", "one"), ("assistant", "")]
@@ -56,7 +56,7 @@ def test_a_message_enters_where_a_step_takes_it():
     assert spoken(window_of(*facts))[3] == ("user", "two")
 
 
-def test_what_no_step_took_stays_out():
+def test_unconsumed_messages_stay_out():
     """A message that no step ever named is never in the window."""
     facts = [*opened("one"), received("two"), started(takes=(1,)), said(1, Text("One.")), closed()]
     assert spoken(window_of(*facts)) == [("user", "one"), ("assistant", "One.")]
@@ -86,7 +86,7 @@ def test_results_come_together_in_call_order():
     ]
 
 
-def test_a_try_that_failed_leaves_nothing():
+def test_failed_attempt_leaves_nothing():
     """Failed tries and their shown text leave no trace in the window, the completed message does, once."""
     failure = e.StepFailed(n=1, attempt=1, code="network", message="", retryable=True)
     facts = [*opened("one"), started(takes=(1,)), failure, started(attempt=2), said(1, Text("Hi."))]
@@ -111,7 +111,7 @@ def test_a_stopped_answer_is_its_text_and_a_note():
     ],
     ids=["refused", "failed", "stopped before its first word", "blank"],
 )
-def test_an_answer_without_words_is_left_out(end):
+def test_blank_answer_is_left_out(end):
     """An answer of which nothing can be replayed is left out of the window, with its note."""
     assert [role for role, _ in spoken(window_of(*opened(), started(takes=(1,)), end))] == ["user"]
 

@@ -118,7 +118,7 @@ def test_a_paused_answer_that_may_be_continued_stays_as_it_is():
 @pytest.mark.parametrize(
     "rest", [answer(2, MORE, native=FOUND, stop="done"), answer(2, MORE, native=None, stop="done")]
 )
-def test_a_paused_answer_that_was_continued_stays_for_good(rest):
+def test_paused_answer_that_was_continued_stays(rest):
     """It was sent like this, and holds what the server's tools found; an answer of text alone continues one, too."""
     window = window_of(*given_up(*paused(1, LOOK), rest, closed(2)))
     assert left(window) == [Message("assistant", (LOOK,), SEARCHES), Message("assistant", (MORE,), rest.native)]
@@ -132,7 +132,7 @@ def test_a_continuation_that_was_stopped_does_not_continue():
     assert kept == [Message("assistant", (LOOK,)), Message("assistant", (MORE,)), note]
 
 
-def test_an_answer_that_only_thought_is_not_replayed():
+def test_answer_with_reasoning_only_is_not_replayed():
     """Thinking without a word after it says nothing to anybody, and some providers refuse such a message."""
     window = window_of(*opened("one"), started(takes=(1,)), answer(1, Reasoning("Hm."), stop="done"), closed(1))
     assert [role for role, _ in natives(window)] == ["user"]

@@ -73,15 +73,15 @@ def agent(own: Controls = NOTHING, run: Controls = NOTHING, kinds: Mapping[str, 
 
 
 @given(n=st.integers(1, 4), override=st.none() | OVERRIDES, defaults=st.none() | DEFAULTS, run=ALL, own=ALL)
-def test_the_first_level_that_says_something_decides(n, override, defaults, run, own):
-    """Next step over step rule over resume over run over agent: for each row, the highest word alone counts."""
+def test_first_level_that_sets_a_control_decides(n, override, defaults, run, own):
+    """Next-step override over step rule over resume over run over agent; a rule replaces a lower one for its step."""
     found = controls(n, agent(own, run), override=override, defaults=defaults)
     below = [level for level in (defaults, run, own) if level is not None]
     for name in PLAIN:
         assert getattr(found, name) == first(below, name)
     assert found.max_steps == (first(below, "max_steps") or 25)
-    rules = first(below, "step_rules") or ()
-    levels = [level for level in (override, *(rule for rule in rules if rule.step == n), *below) if level is not None]
+    rules = [rule for level in below for rule in level.step_rules or () if rule.step == n]
+    levels = [level for level in (override, *rules[:1], *below) if level is not None]
     wanted, active = first(levels, "tool_choice") or "auto", first(levels, "active_tools")
     may = [name for name in KINDS if active is None or name in active]
     if n < found.max_steps:
@@ -112,7 +112,7 @@ def test_a_step_is_recorded_as_it_is_read(given, override, n):
 
 
 @given(given=ALL, override=st.none() | OVERRIDES, n=st.integers(1, 4), able=st.sampled_from([ABLE, UNABLE]))
-def test_what_the_api_is_not_asked_for_is_told(given, override, n, able):
+def test_controls_go_to_the_api_or_into_the_note(given, override, n, able):
     """A restriction reaches the model by the API or by the note, never by neither, and each is told once."""
     chosen = resolve(n, given, override, KINDS)
     asked, told = sent(chosen, able), news(None, chosen, (able, able), KINDS)
@@ -156,7 +156,7 @@ def test_a_refusal_names_what_may_be_called(given, refused):
     }
 
 
-def test_what_changes_is_told_and_what_ends_too():
+def test_note_covers_changed_and_lifted_controls():
     """The model hears of a restriction when it begins, when it changes, and when it is lifted; of no part twice."""
     free, some = Controls(tool_choice="auto"), Controls(tool_choice="auto", active_tools=("look",))
     formed = replace(some, output_schema=SCHEMA)
@@ -186,6 +186,6 @@ def test_what_changes_is_told_and_what_ends_too():
         (Budget(usd="0.50", tokens=29), Usage(10, 20, None, None, None, None), "0.1", True),
     ],
 )
-def test_a_budget_is_what_is_known_to_be_left(budget, usage, cost, spent):
+def test_unknown_usage_spends_a_budget(budget, usage, cost, spent):
     """Tokens in and out count, cached ones too; what is not known cannot be shown to be within the budget."""
     assert is_spent(budget, usage, cost) == spent

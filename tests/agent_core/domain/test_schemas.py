@@ -27,7 +27,7 @@ def told(schema: dict[str, Any], value: Any) -> list[str]:
     return [str(problem) for problem in problems(schema, value, 50)]
 
 
-def test_every_fault_has_its_place():
+def test_every_error_has_its_path():
     """What is missing and what is not known are told at their own names, as what is wrong is."""
     assert [problem.path for problem in problems(ORDER, {"to": 1, "odd": 2, "next": {"to": "x", "count": 0}})] == [
         "$.to",
@@ -38,7 +38,7 @@ def test_every_fault_has_its_place():
     assert told(ORDER, {"to": "x", "count": 1, "next": {"to": "y", "count": 2}}) == []
 
 
-def test_as_many_faults_are_told_as_asked_for():
+def test_number_of_errors_is_limited():
     """A value with a thousand faults is not told by all of them, and a long one not by the whole."""
     assert len(problems({"items": TEXT}, [1] * 1_000)) == 5
     assert len(problems({"items": TEXT}, [1] * 1_000, 20)) == 20
@@ -70,7 +70,7 @@ def test_as_many_faults_are_told_as_asked_for():
         ({"description": "x" * MAX_SCHEMA}, "$: at most 32,000 bytes"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_told_with_the_place(schema: dict[str, Any], place: str):
+def test_invalid_schema_is_reported_with_its_path(schema: dict[str, Any], place: str):
     """What leads elsewhere or nowhere, never ends or could be slow is no schema here; stored ones fit no value."""
     assert str(schema_problem(schema)).startswith(place)
     if not place.startswith(("$.properties.a.type", "$: nested", "$: at most")):
@@ -88,19 +88,19 @@ def test_a_schema_that_cannot_be_used_is_told_with_the_place(schema: dict[str, A
         nested(MAX_DEPTH - 1, "not", {}),
     ],
 )
-def test_plain_schemas_are_taken(schema: dict[str, Any]):
+def test_plain_schemas_are_valid(schema: dict[str, Any]):
     """References within it, recursion that a value ends, and names that look like keywords are welcome."""
     assert schema_problem(schema) is None
 
 
-def test_a_tools_own_schema_is_looked_at_without_being_judged():
+def test_schema_of_a_tool_is_checked_for_support_only():
     """Of what comes with code only that is told which no value could be held to, with the place."""
     assert str(unheld({"properties": {"a": {"pattern": "(?=x)"}}})).startswith("$.properties.a.pattern: no pattern")
     assert str(unheld({"items": {"$ref": "https://example.org/a"}})).startswith("$.items.$ref: ")
     assert unheld({"type": "strin", "description": "x" * MAX_SCHEMA}) is None
 
 
-def test_no_pattern_holds_anybody_up():
+def test_patterns_are_checked_in_bounded_time():
     """What takes other libraries longer than the world lasts is told at once, in names too; `$` is the very end."""
     evil = {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*$": TEXT}}
     schema = {**evil, "additionalProperties": False}
@@ -113,7 +113,7 @@ def test_no_pattern_holds_anybody_up():
     assert "too long for the pattern" in told(slow, {"a": "x" * 1_900_000})[0]
 
 
-def test_no_value_holds_anybody_up():
+def test_values_are_checked_in_bounded_time():
     """What is nested too deeply, is too large for arithmetic or has too many parts is told, whatever the schema."""
     recursive = {"properties": {"a": {"$ref": "#"}}}
     assert told(recursive, nested(MAX_DEPTH)) == []
@@ -126,7 +126,7 @@ def test_no_value_holds_anybody_up():
     assert told(unique, [{"a": 1, "b": 2}, {"b": 2, "a": 1}]) == ["$: an item is there twice."]
 
 
-def test_a_reference_to_what_is_no_schema_does_no_harm():
+def test_reference_to_a_non_schema_is_an_error():
     """Names of properties read as keywords have values that no keyword has: nothing fits, and nothing breaks."""
     schema = {"properties": {"minimum": {"type": "number"}}, "items": {"$ref": "#/properties"}}
     assert schema_problem(schema) is None

@@ -34,7 +34,7 @@ def nested(depth: int) -> dict[str, Any]:
         {"$defs": {"a/b~c": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a~1b~0c"}}},
     ],
 )
-def test_schemas_that_an_answer_can_be_held_to(schema):
+def test_schemas_that_are_valid_for_answers(schema):
     """Plain schemas, references within one and recursion are welcome."""
     assert output_problem(schema) is None
 
@@ -55,7 +55,7 @@ def test_schemas_that_an_answer_can_be_held_to(schema):
         ({"description": "x" * MAX_SCHEMA}, "bytes"),
     ],
 )
-def test_schemas_that_no_answer_can_be_held_to(schema, why):
+def test_schemas_that_are_invalid_for_answers(schema, why):
     """What is no schema, points elsewhere, never ends or is too large is refused, and nothing is fetched."""
     assert why in (output_problem(schema) or "")
 
@@ -79,7 +79,7 @@ def test_an_answer_is_read_whole(text, value, faults):
     assert (found, len(told)) == (value, faults)
 
 
-def test_a_fault_names_its_place():
+def test_error_names_its_path():
     """What is wrong is told as a path and a reason."""
     assert read_answer(CLOSED, '{"name": 1, "at": null}')[1] == ["$.name: 1 is not of type 'string'"]
 
@@ -97,6 +97,6 @@ def test_a_fault_names_its_place():
         ({"type": "array", "items": {"type": "integer"}}, True, True),
     ],
 )
-def test_closed_schemas_are_told_apart(schema, closed, whole):
+def test_closed_schemas_are_recognised(schema, closed, whole):
     """Constrained decoding takes objects that name all they may have, and no bounds; *whole* ones require all of it."""
     assert (is_closed(schema), is_closed(schema, whole=True)) == (closed, whole)

@@ -71,10 +71,11 @@ class Told(DbosEngine):
 
 
 class Mortal(Told):
-    """One that looks for nobody else's runs."""
+    """One that takes no runs of other workers; what it gave up itself, because its beats were late, it takes again."""
 
-    async def sweep(self) -> list[Due]:
-        return []
+    async def _take_found(self, run: Due, some: asyncio.Semaphore) -> None:
+        if run.owner == self.worker:
+            await super()._take_found(run, some)
 
 
 class DeafBus(PostgresBus):
@@ -89,8 +90,8 @@ class DeadlyDatabase(CrashingDatabase):
 
     armed = False
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
-        return await (super() if self.armed else self.inner).write(work, then)
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
+        return await (super() if self.armed else self.inner).write(work, committed)
 
     async def kill(self, engine: DbosEngine) -> None:
         """Kill this process where a crash is wanted, as soon as DBOS has noted what *engine* drives."""

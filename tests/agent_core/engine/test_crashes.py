@@ -45,6 +45,8 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
     return Process(core, database)
 
 
+EVERY = 3
+"""One of so many appends is enough here: `make chaos` has all of them."""
 NEVER: tuple[int, Side] = (0, "before")
 
 
@@ -64,10 +66,11 @@ async def lives(postgres: Server, scenario: Scenario, crashes: Sequence[tuple[in
 
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, side: Side):
+async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, side: Side, whole: bool):
     """A worker that dies at any append, before or after its commit, changes neither the answers nor the writes."""
     _, total = await lives(postgres, scenario, ())
+    points = range(1, total + 1, 1 if whole else EVERY)
     died = 0
-    for at in range(1, total + 1):
+    for at in points:
         died += (await lives(postgres, scenario, ((at, side),)))[0]
-    assert died == total
+    assert died == len(points)

@@ -3,12 +3,23 @@
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from agent_core.engine.base import Runs
+from agent_core.engine.dbos import DbosEngine
+from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.local import LocalEngine
+from agent_core.errors import Unavailable
+from agent_core.loop.state import OUTAGE
+from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
 
 FOUND, SAFETY = 40, 20.0
+RUN = RunRef(
+    key=1, id="run_1", session=1, session_id="ses_1", parent=None, epoch=1, agent=1, agent_version=1, snapshot="",
+    first_seq=1,
+)  # fmt: skip
 
 
 class Locked:
@@ -47,3 +58,65 @@ async def test_a_locked_run_holds_up_no_other():
         runs.free.set()
     assert 1 < runs.most < FOUND / 2
     assert runs.taken[-1] == 0
+
+
+class Stale:
+    """One run; the first query for due runs takes its snapshot before the run starts, and returns once *go* is set."""
+
+    def __init__(self) -> None:
+        self.reading, self.go = asyncio.Event(), asyncio.Event()
+        self.causes: list[str] = []
+        self.engine = LocalEngine(cast("Runs", cast("Any", self)), FakeClock())
+
+    async def due(self, *, patience: int, most: int) -> list[Due]:
+        if self.reading.is_set():
+            return [Due(RUN.key, RUN.id, RUN.epoch, "running", self.engine.worker, None, RUN.agent, None)]
+        self.reading.set()
+        await self.go.wait()
+        return []
+
+    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> None:
+        self.causes.append(cause)
+
+
+@pytest.mark.parametrize(
+    ("error", "next_look", "cause"),
+    [
+        (ZeroDivisionError(), "ring", "crashed"),
+        (ZeroDivisionError(), "sweep", "crashed"),
+        (Unavailable("Cut."), "sweep", OUTAGE),
+    ],
+)
+async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_look: str, cause: str):
+    """A run whose driver fails while a sweep reads is resumed by the next ring or sweep, with the right cause."""
+    runs = Stale()
+
+    async def fail(_: Interrupt) -> None:
+        raise error
+
+    async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
+        sweep = group.create_task(runs.engine.sweep())
+        await runs.reading.wait()
+        runs.engine.begin(RUN, fail)
+        await runs.engine._driven[RUN.key].task
+        runs.go.set()
+        await sweep
+        await (runs.engine.ring(RUN.key) if next_look == "ring" else runs.engine.sweep())
+    assert runs.causes == [cause]
+
+
+async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
+    """A worker that loses its database in the instant in which a run begins does not keep the run from everyone."""
+    absent = cast("Any", None)
+    engine = DbosEngine(absent, FakeClock(), database=absent, url="postgresql://nowhere/parley")
+
+    async def drive(_: Interrupt) -> None:
+        await asyncio.Event().wait()
+
+    engine.begin(RUN, drive)
+    task = engine._driven[RUN.key].task
+    engine._give_up()
+    async with asyncio.timeout(SAFETY):
+        await asyncio.wait((task,))
+    assert task.cancelled()
+    assert not engine._driven

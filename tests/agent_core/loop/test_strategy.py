@@ -8,7 +8,8 @@ from agent_core.domain.agents import Agent, Controls, controls
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.announce import announce
-from agent_core.loop.state import TOOLS_WITHHELD, RunState, replay
+from agent_core.loop.state import RunState, replay
+from agent_core.loop.step import TOOLS_WITHHELD
 from agent_core.loop.strategy import (
     CONTINUE_NOTE,
     Ask,
@@ -91,7 +92,7 @@ def test_calls_that_are_not_safe_go_one_by_one():
     assert due(*facts, e.ToolStarted(call="c3"), ended("c3")) == ["c4"]
 
 
-def test_an_unknown_tool_is_never_taken_for_safe():
+def test_unknown_tool_is_not_concurrency_safe():
     """A call of a tool that the agent does not have goes alone."""
     assert due(*one_step(*called(1, wish("c1", "nothing"), wish("c2", "see")))) == ["c1"]
 
@@ -125,13 +126,13 @@ def test_a_run_waits_only_when_nothing_else_is_due():
         one_step(*(e.RunResumed(epoch=n, cause="crashed") for n in range(2, 9))),
     ],
 )
-def test_a_cancel_beats_everything(facts):
+def test_cancel_comes_before_everything(facts):
     """Once somebody stops a run its next move is its end, whatever it was about to do."""
     stop = e.RunCancelling(by=ANN, reason="enough")
     assert after(*facts, stop) == Finish(e.RunCancelled(by=ANN, reason="enough"))
 
 
-def test_the_third_identical_call_is_doom():
+def test_third_identical_call_ends_as_doom_loop():
     """The third identical call in a row fails the run before it is run; the second is still run."""
     facts = [*opened()]
     for n in (1, 2):
@@ -176,7 +177,7 @@ def test_a_step_whose_worker_died_is_tried_again_at_once():
     assert (move.n, move.attempt, move.takes, move.delay) == (1, 2, (), 0)
 
 
-def test_the_fifth_resume_in_vain_ends_the_run():
+def test_fifth_failed_resume_ends_the_run():
     """Four resumes that got nowhere are followed by another try, the fifth by the end as `lost`."""
     resumes = [e.RunResumed(epoch=n, cause="crashed") for n in range(2, 7)]
     assert isinstance(after(*one_step(*resumes[:4])), Ask)
@@ -191,7 +192,26 @@ def test_a_cut_answer_is_continued_three_times():
         facts += [started(n, takes=(1,) if n == 1 else ()), said(n, Text("…"), stop="length"), closed(n)]
         move = asked(*facts)
         assert (move.n, move.attempt, move.note) == (n + 1, 1, CONTINUE_NOTE)
-    assert isinstance(after(*facts, started(4), said(4, Text("…"), stop="length"), closed(4)), Finish)
+    move = after(*facts, started(4), said(4, Text("…"), stop="length"), closed(4))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunCompleted)
+    assert move.end.stop_reason == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("tools", "most", "reason"),
+    [((), 1, "max_tokens"), ((), 2, "max_tokens"), ((LOOK,), 1, "max_tokens"), ((LOOK,), 2, "max_steps")],
+    ids=["single step", "no tools", "single step with tools", "tools withheld"],
+)
+def test_cut_answer_at_the_last_step_ends_as_max_tokens_unless_tools_were_withheld(tools, most, reason):
+    """A cut answer with no step left ends as `max_tokens`; `max_steps` is for an agent whose tools were withheld."""
+    facts = [*opened()]
+    for n in range(1, most + 1):
+        facts += [started(n, takes=(1,) if n == 1 else ()), said(n, Text("…"), stop="length"), closed(n)]
+    move = after(*facts, agent=make_agent(*tools, controls=Controls(max_steps=most)))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunCompleted)
+    assert move.end.stop_reason == reason
 
 
 def test_a_provider_that_pauses_its_answer_is_asked_to_go_on():
@@ -240,7 +260,7 @@ def test_after_the_last_step_nothing_is_asked():
     agent = make_agent(controls=Controls(max_steps=1))
     facts = one_step(received("news"), said(1, Text("…"), stop="length"), closed())
     assert isinstance(after(*facts, agent=agent), Finish)
-    assert state_after(*facts).owed == (5,)
+    assert state_after(*facts).inbox.unanswered == (5,)
 
 
 def test_a_refused_call_is_followed_by_the_same_step_at_once():
@@ -254,13 +274,13 @@ def test_a_full_window_is_cut_before_the_next_step():
     """A window past its limit is cut to half before a new step, where a border allows it, but not within a step."""
     agent = make_agent(limits=Limits(max_context_messages=10))
     fresh, again = state_after(*opened()), state_after(*one_step(failed()))
-    assert isinstance(react(fresh.seeing(size=9, border=4), agent), Ask)
-    assert react(fresh.seeing(size=10, border=4), agent) == Compact(keep=4, whole=True)
-    assert react(fresh.seeing(size=99, border=0), agent) == Compact(keep=4, whole=True)
-    assert isinstance(react(fresh.seeing(size=0, border=0), agent), Ask)
-    assert isinstance(react(again.seeing(size=99, border=4), agent), Ask)
+    assert isinstance(react(fresh.with_window(size=9, border=4), agent), Ask)
+    assert react(fresh.with_window(size=10, border=4), agent) == Compact(keep=4, whole=True)
+    assert react(fresh.with_window(size=99, border=0), agent) == Compact(keep=4, whole=True)
+    assert isinstance(react(fresh.with_window(size=0, border=0), agent), Ask)
+    assert isinstance(react(again.with_window(size=99, border=4), agent), Ask)
     unlimited = make_agent(limits=Limits(max_context_messages=None))
-    assert isinstance(react(fresh.seeing(size=9999, border=4), unlimited), Ask)
+    assert isinstance(react(fresh.with_window(size=9999, border=4), unlimited), Ask)
 
 
 def test_controls_are_announced_when_they_change():

@@ -15,7 +15,7 @@ async def discreet(said: str, key: str = KEY) -> str:
     """Return the operator's text of a failure in which a server said so."""
     client = SdkClient("acme", lambda: Sdk(SimpleNamespace(api_key=key), SimpleNamespace()), idle=1)
     await client.prepare()
-    delta, failure = client._discreet(lambda: [TextDelta(0, said), failed("auth", said)])
+    delta, failure = client._redacted(lambda: [TextDelta(0, said), failed("auth", said)])
     assert delta == TextDelta(0, said)
     assert isinstance(failure, Failed)
     return failure.message

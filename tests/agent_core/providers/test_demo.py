@@ -318,3 +318,17 @@ async def test_others_run_while_it_streams_flat_out():
     await asyncio.wait([task])
     assert task.cancelled()
     assert not batches
+
+
+@pytest.mark.parametrize("rate", [0.0, 100.0, 400.0])
+async def test_a_slow_reader_gets_larger_batches(rate: float):
+    """A driver under pressure pauses after each batch: the words that became due meanwhile come as one batch."""
+    clock, batches = FakeClock(), []
+    provider = demo.DemoProvider(clock, rate=rate)
+    async for batch in provider.stream(request(user("Explain at length"))):
+        batches.append(batch)
+        clock.advance(0.1)
+    texts = [[delta.text for delta in batch if isinstance(delta, b.TextDelta)] for batch in batches]
+    words = demo.words(f"{demo.essay('Explain at length')}\n\n{demo.MARK}")
+    assert [text for batch in texts for text in batch] == words
+    assert len(batches) <= len(words) / 9 + 4

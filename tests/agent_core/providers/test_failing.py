@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from agent_core.domain.failures import KINDS, told
+from agent_core.domain.failures import KINDS, explanation
 from agent_core.providers.failing import (
     MAX_SAID,
     RETRYABLE,
@@ -117,8 +117,8 @@ def test_every_kind_has_a_remedy_and_words_for_the_person(kind):
     assert failure.message.startswith("It broke. ")
     assert len(failure.message) > len("It broke. ") + 20
     assert failure.retryable == (kind in RETRYABLE)
-    assert told(kind) not in failure.message
-    assert "It broke" not in told(kind)
+    assert explanation(kind) not in failure.message
+    assert "It broke" not in explanation(kind)
 
 
 BODIES = [

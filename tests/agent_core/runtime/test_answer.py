@@ -46,7 +46,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), TEXT), max_size=4), max_size=6))
-def test_what_was_shown_is_what_is_kept(batches):
+def test_appended_message_equals_the_shown_deltas(batches):
     """Joined by their offsets in code points, the deltas of each part give the text that is kept of it."""
     answer, shown = make_answer(), dict[int, str]()
     for batch in batches:
@@ -116,7 +116,7 @@ def test_arguments_that_are_no_object_are_requested_as_they_came():
     assert (request.arguments, request.raw) == ({}, '{"a": "\\ud800"}')
 
 
-def test_text_that_no_utf8_can_hold_is_mended():
+def test_lone_surrogates_are_replaced():
     """A lone surrogate in a model's text becomes a question mark, in what is shown and in what is kept."""
     assert message(play(p.TextDelta(0, "a\ud800b"), DONE)).parts == (Text("a?b"),)
 
@@ -149,7 +149,7 @@ def test_calls_under_a_cut_are_dropped(reason):
 @pytest.mark.parametrize(
     "end", [[p.Refusal("No.")], [p.Refusal("No."), p.Finished("refused")], [p.Finished("refused")]]
 )
-def test_a_refusal_takes_back_what_was_said(end):
+def test_refusal_withdraws_the_shown_text(end):
     """A refused answer is a message without parts, whatever text came before; its calls are not requested."""
     facts = play(p.TextDelta(0, "Sure, "), *calling(1, arguments={}), *end)
     assert message(facts).stop == "refused"
@@ -157,20 +157,20 @@ def test_a_refusal_takes_back_what_was_said(end):
     assert [type(fact) for fact in facts[1:]] == [e.StepCompleted]
 
 
-def test_a_refusal_that_is_stopped_stays_taken_back():
+def test_stopped_refusal_keeps_no_text():
     """Text that a refusal took back does not return as the partial answer of a run that is then stopped."""
     facts = play(p.TextDelta(0, "Sure, "), p.Refusal("No."), interrupted=True)
     assert (message(facts).stop, message(facts).parts) == ("cancelled", ())
 
 
-def test_a_silent_end_is_a_failed_try():
+def test_stream_without_an_end_is_a_failed_attempt():
     """A stream that ends without a word is a try that failed on the network, with nothing kept of its text."""
     (failed,) = play(p.TextDelta(0, "Half a"))
     assert isinstance(failed, e.StepFailed)
     assert (failed.code, failed.retryable, failed.attempt) == ("network", True, 1)
 
 
-def test_a_failure_is_told_as_it_came():
+def test_failure_keeps_its_code_and_message():
     """A failed try names kind, message, pause and the tokens it cost, and nothing of its text is kept."""
     usage = Usage(7, 1, None, None, None, None)
     (failed,) = play(p.TextDelta(0, "Half a"), p.UsageReport(usage), p.Failed("overloaded", "Busy.", True, 3.0))
@@ -189,7 +189,7 @@ def test_a_failure_is_told_as_it_came():
         ("openai-compatible:unheard-of", "Too long."),
     ],
 )
-def test_a_full_window_is_told_with_its_size(model, told):
+def test_context_overflow_names_the_context_size(model, told):
     """Who is told that a request was too long is told how much the model takes, where that is known."""
     answer = make_answer(model=model)
     answer.take([p.Failed("context_overflow", "Too long.", False)])
@@ -205,7 +205,7 @@ def test_the_first_end_counts():
     assert message(play(DONE, p.Failed("invalid", "Bad.", False))).stop == "done"
 
 
-def test_a_stopped_answer_is_kept_as_far_as_it_came():
+def test_stopped_answer_keeps_its_partial_text():
     """An answer that was stopped keeps its text as a partial message, without its calls, and what it cost."""
     facts = play(p.TextDelta(0, "Half a"), *calling(1, arguments={}), interrupted=True)
     partial = e.MessageCompleted(
@@ -245,7 +245,7 @@ def test_a_second_withheld_call_ends_with_the_text():
     assert [type(fact) for fact in facts[1:]] == [e.StepCompleted]
 
 
-def test_a_part_is_numbered_as_it_will_be_kept():
+def test_delta_part_numbers_match_the_message():
     """The part that a delta names is its index in the parts of the completed message, after blank parts too."""
     answer = make_answer()
     shown = answer.take([p.TextDelta(0, "\n\n"), *calling(1, arguments={}), p.TextDelta(2, "Text.")])

@@ -49,7 +49,7 @@ async def test_a_call_is_requested_started_and_completed(make_core: MakeCore):
     assert request.call == start.call == end.call
 
 
-async def test_an_unknown_tool_is_told_to_the_model(make_core: MakeCore):
+async def test_unknown_tool_fails_with_a_message_to_the_model(make_core: MakeCore):
     """A call of a tool that the agent does not have fails, and the model is told which tools there are."""
     _, outcome, text = await one_call(make_core, look, call("peek"))
     assert outcome == "failed"
@@ -57,7 +57,7 @@ async def test_an_unknown_tool_is_told_to_the_model(make_core: MakeCore):
     assert "look" in text
 
 
-async def test_invalid_arguments_are_told_to_the_model(make_core: MakeCore):
+async def test_invalid_arguments_fail_with_a_message_to_the_model(make_core: MakeCore):
     """Arguments that do not fit the schema fail the call before the tool runs, with the field and the reason."""
     ran = []
 
@@ -75,7 +75,7 @@ async def test_invalid_arguments_are_told_to_the_model(make_core: MakeCore):
 
 
 @pytest.mark.parametrize("raw", ['{"what": ', "[1, 2]", '"what"', "nonsense"])
-async def test_arguments_that_are_no_object_are_told_to_the_model(make_core: MakeCore, raw):
+async def test_arguments_that_are_no_object_fail_with_a_message_to_the_model(make_core: MakeCore, raw):
     """Arguments that are no JSON object fail the call without a start, and the model sees what it had written."""
     stage, outcome, text = await one_call(make_core, look, raw_call("look", raw))
     assert outcome == "failed"
@@ -155,7 +155,7 @@ async def test_a_write_that_times_out_is_unknown(make_core: MakeCore):
     assert "Check before you repeat" in text
 
 
-async def test_a_tool_that_ignores_its_timeout_is_left_behind(make_core: MakeCore):
+async def test_tool_that_ignores_its_timeout_is_abandoned(make_core: MakeCore):
     """A tool that goes on after its timeout holds nothing up: its call ends, and what it says later is dropped."""
     may_end = asyncio.Event()
 

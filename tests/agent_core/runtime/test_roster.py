@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import select
 
 from agent_core import (
     Controls,
@@ -17,7 +18,6 @@ from agent_core import (
     NotFound,
     SessionOpen,
     StepStarted,
-    Web,
     text_of,
 )
 from agent_core.store.work import catalog
@@ -53,9 +53,9 @@ async def names(core: Core) -> list[str]:
 
 async def test_an_agent_is_found_by_id_and_by_name(core: Core):
     """A new agent is version 1, made by the API, and answers to its id and to its name."""
-    made = await core.agents.create(named("anna", tools=("look",), web=Web(show_tools="full")))
+    made = await core.agents.create(named("anna", tools=("look",), channels={"web": {"show_tools": "full"}}))
     assert (made.version, made.source) == (1, "api")
-    assert made.definition == named("anna", tools=("look",), web=Web(show_tools="full"))
+    assert made.definition == named("anna", tools=("look",), channels={"web": {"show_tools": "full"}})
     assert await core.agents.get(made.id) == await core.agents.get("anna") == made
     with pytest.raises(NotFound, match="agent"):
         await core.agents.get("nobody")
@@ -301,3 +301,27 @@ async def test_what_a_newer_version_stored_does_not_keep_an_older_one_from_answe
     assert (await core.agents.get(made.id)).definition == made.definition
     session = await open_session(core, agent="anna")
     assert (await core.run((await say_and_wait(core, session, "Hi")).run)).status == "completed"
+
+
+async def test_agents_of_earlier_versions_keep_their_channels(core: Core) -> None:
+    """A stored definition with `slack` and `web` beside its fields is read, changed and found equal to its file."""
+    slack = {"default": False, "channels": ["C1"], "follow_up": False, "allow_mentions": False}
+    slack |= {"external": "refuse", "loading": []}
+    made = await core.agents.create(named("anna"))
+    fields = msgspec.to_builtins(made.definition)
+    del fields["channels"]
+    stored = msgspec.json.encode({**fields, "web": {"show_tools": "full"}, "slack": slack})
+    version = catalog.VERSION.update().where(catalog.VERSION.c.agent == _key(made.id))
+    await core._store.write(lambda connection: connection.execute(version.values(definition=stored)).close())
+    found = await core.agents.get(made.id)
+    assert found.definition.channels == {"web": {"show_tools": "full"}, "slack": slack}
+    channels = {"web": {"show_tools": "full"}, "slack": {"channels": ["C1"], "follow_up": False}}
+    await core.agents.sync_files([named("anna", channels=channels)])
+    assert (await core.agents.get("anna")).version == 1
+    await core.agents.sync_files([named("anna")])
+    changed = await core.agents.get("anna")
+    assert (changed.version, changed.definition.channels) == (2, {})
+
+
+def _key(id: str) -> Any:
+    return select(catalog.AGENT.c.key).where(catalog.AGENT.c.id == id).scalar_subquery()

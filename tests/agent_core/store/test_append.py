@@ -52,11 +52,12 @@ class Desk:
         *,
         after: int | None = None,
         epoch: int | None = None,
+        owner: str | None = None,
     ) -> Appended:
         run = self.run if epoch is None else replace(self.run, epoch=epoch)
         if after is None:
             after = await self.newest()
-        return await self.core._store.append(run, record, announcement, after=after)
+        return await self.core._store.append(run, record, announcement, after=after, owner=owner)
 
     async def newest(self) -> int:
         return (await log_of(self.core, self.session))[-1].seq
@@ -230,7 +231,7 @@ async def test_the_end_of_a_run_starts_the_next_in_one_append(desk: Desk):
     waiting = [(await send(desk.core, desk.session, text)).run for text in ("one", "two")]
     message = only(await log_of(desk.core, desk.session), StepStarted)[0].message
     said = MessageCompleted(message=message, role="assistant", parts=(), stop="done")
-    done = await desk.append([said], [END])
+    done = await desk.append([said], [END], owner=desk.core._engine.worker)
     assert done.said
     assert types(done.facts) == ["message.completed", "run.completed", "run.started"]
     assert done.started is not None

@@ -67,7 +67,8 @@ class Scene:
         return await self.core._store.append(self.run, [NOTE], (), after=4)
 
     async def resume(self) -> object:
-        ended = await self.core._store.resume(self.run.key, "restarted", patience=0)
+        worker = self.core._engine.worker
+        ended = await self.core._store.resume(self.run.key, "restarted", owner=worker, patience=0)
         return ended.facts
 
 

@@ -152,7 +152,7 @@ async def test_it_breaks():
     """A bug is an exception out of the stream."""
     with pytest.raises(ZeroDivisionError):
         await play(s.say("a"), s.bug(ZeroDivisionError()))
-    with pytest.raises(RuntimeError, match="told to break"):
+    with pytest.raises(RuntimeError, match="raised this error on request"):
         await play(s.bug())
 
 

@@ -1,4 +1,4 @@
-"""What the API answers, it answers on both databases."""
+"""Shops: the API in front of an agent that asks people before it pays."""
 
 from collections.abc import AsyncIterator
 
@@ -7,12 +7,7 @@ import pytest
 from app.settings import Settings
 from channels.web.identity import Tokens
 from tests.app.api.shop import Open, shops
-from tests.both import on_both
 from tests.conftest import MakeCore
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    on_both(metafunc)
 
 
 @pytest.fixture

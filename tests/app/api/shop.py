@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from agent_core import Actor, Core, DeclaredTool, Hook, Web
+from agent_core import Actor, Core, DeclaredTool, Hook
 from agent_core.testing import Script, ScriptedProvider, by_step, call, say
 from app.compose import create_app
-from app.keys import ApiKey
 from app.settings import Settings
+from app.storage.keys import ApiKey
 from channels.web.identity import Tokens
 from channels.web.visible import ShowTools
 from tests.agent_core.asking import Till, asks
@@ -92,7 +92,7 @@ async def shops(make_core: MakeCore, settings: Settings, tokens: Tokens) -> Asyn
             definition = {
                 "hooks": (asks(**config),) if hooks is None else hooks,
                 "tools": (*(tool.spec.name for tool in tools), *declared),
-                "web": Web(show_tools=show),
+                "channels": {"web": {"show_tools": show}},
             }
             core = await make_core(ScriptedProvider(script), tools=tools, definition=definition, clock=clock)
             key = ApiKey(hashlib.sha256(KEY.encode()).digest())

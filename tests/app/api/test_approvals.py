@@ -220,6 +220,7 @@ async def test_what_is_no_decision_is_refused(shop: Open):
         ({"approved": True, "arguments": {"amount": 3}}, 422, "arguments"),
         ({"approved": False, "arguments": {"amount": 3}}, 422, "arguments"),
         ({"approved": True, "remember": True}, 422, "remember"),
+        ({"approved": False, "remember": True}, 422, "remember"),
         ({"approved": True, "surface": "slack"}, 422, "surface"),
         ({"approved": True, "actor": ""}, 422, "actor"),
         ({"approved": True, "arguments": {"note": "x" * 100_000}}, 413, "arguments"),
@@ -257,12 +258,10 @@ async def test_every_fault_of_a_correction_is_told(shop: Open):
 
 async def test_the_record_is_told_in_lines(shop: Open):
     """Who was asked, who opened it where, who was refused, decided and came late: one line of JSON each, in order."""
-    here = await shop(responders=["operators"])
+    here = await shop(responders=["operators"], show="full")
     ada = await here.visitor()
     await asked(ada)
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
-    for _ in range(2):
-        await ada.get(path)
     assert (await ada.post(path, json={"approved": True})).status_code == 403
     await here.operator.post(path, json={"approved": True, "surface": "terminal"})
     await here.operator.post(path, json={"approved": False})
@@ -296,8 +295,8 @@ async def test_a_long_record_comes_whole(shop: Open, monkeypatch):
         await here.operator.post(path, json={"approved": False, **({"actor": f"late-{n}"} if n else {})})
         await here.operator.post(path, json={"approved": False, **({"actor": f"late-{n}"} if n else {})})
     lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
-    assert [line["kind"] for line in lines] == ["requested", "denied", *["late"] * 6], "once for each"
-    assert len({line["seq"] for line in lines}) == 8
+    assert [line["kind"] for line in lines] == ["requested", "opened", "denied", *["late"] * 6], "once for each"
+    assert len({line["seq"] for line in lines}) == 9
 
 
 async def test_one_decides_though_many_press(shop: Open):
@@ -371,7 +370,7 @@ async def test_a_deleted_sessions_record_stays(shop: Open):
     assert (await here.operator.delete(session)).status_code == 204
     assert (await here.operator.get(f"/v1/approvals/{found['id']}")).status_code == 404
     lines = (await here.operator.get("/v1/approvals/audit", params={"approval": found["id"]})).text.splitlines()
-    assert [json.loads(line)["kind"] for line in lines] == ["requested", "denied"]
+    assert [json.loads(line)["kind"] for line in lines] == ["requested", "opened", "denied"]
 
 
 async def test_the_key_is_in_no_answer(shop: Open):

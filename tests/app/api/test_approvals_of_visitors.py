@@ -121,8 +121,7 @@ async def test_approvals_of_others_are_unknown(shop: Open):
             for answer in (await other.get(place), await other.post(place, json={"approved": True})):
                 assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
                 assert name["session"] not in answer.text
-    audit = (await here.operator.get("/v1/approvals/audit")).text.splitlines()
-    assert [json.loads(line)["kind"] for line in audit] == ["requested"]
+    assert await record(here) == [("requested", None, "ada"), ("opened", "web", "ada")], "the visitor who asked"
     assert (await open_one(ada))["votes"] == []
 
 
@@ -181,55 +180,51 @@ async def test_who_asked_is_not_another_as_a_visitor(shop: Open):
     assert (await ada.post(f"/v1/approvals/{(await open_one(ada))['id']}", json={"approved": True})).status_code == 403
 
 
-async def test_looking_is_put_on_record_once(shop: Open):
-    """That a visitor opened a question is one line; looking at a decided one, or at somebody else's, is none."""
+async def record(here: Shop) -> list[tuple[str, str | None, str | None]]:
+    """Return kind, surface and actor of each line of the record."""
+    text = (await here.operator.get("/v1/approvals/audit")).text
+    lines = [json.loads(line) for line in text.splitlines()]
+    return [(line["kind"], line["surface"], (line["actor"] or {}).get("id")) for line in lines]
+
+
+async def test_a_question_shown_to_a_visitor_is_recorded_once(shop: Open):
+    """Each stream shows the question again; the record has one line, and none for a question that is decided."""
     here = await shop()
     ada = await here.visitor()
-    _, _, path = await approval_of(here, ada)
-    await (await here.visitor("bob")).get(path)
+    session, _, path = await approval_of(here, ada)
     for _ in range(3):
-        await ada.get(path)
+        await events(ada, session)
     await ada.post(path, json={"approved": False})
-    await ada.get(path)
-    lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
-    assert [(line["kind"], (line["actor"] or {}).get("id")) for line in lines] == [
-        ("requested", "ada"),
-        ("opened", "ada"),
-        ("denied", "ada"),
-    ]
+    await events(ada, session)
+    assert await record(here) == [("requested", None, "ada"), ("opened", "web", "ada"), ("denied", "web", "ada")]
 
 
-async def test_a_list_that_tells_the_call_is_looking(shop: Open, monkeypatch):
-    """A list with the arguments is on record as opened, once however often it is asked for."""
+async def test_reading_approvals_writes_nothing(shop: Open, monkeypatch: pytest.MonkeyPatch):
+    """A visitor's GET of an approval, and of a list with its arguments, writes nothing, however often it comes."""
     here = await shop()
     ada = await here.visitor()
-    await approval_of(here, ada)
-    database, _ = here.core.parts
-    writes, write = [], database.write
+    session = (await ada.post("/v1/sessions", json={})).json()["id"]
+    run = (await ada.post(f"/v1/sessions/{session}/messages", json={"text": "Pay"})).json()["run_id"]
+    await here.core.settled(run, timeout=10)
+    asked_about = await open_one(here.operator)
 
-    async def counted(*work):
-        writes.append(work)
-        return await write(*work)
+    async def refused(*_: object) -> None:
+        raise AssertionError("A GET writes.")
 
-    for _ in range(3):
-        await open_one(ada)
-        monkeypatch.setattr(database, "write", counted)
-    assert writes == [], "whoever looks again writes nothing"
-    lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
-    assert [(line["kind"], line["surface"], line["actor"]["id"]) for line in lines] == [
-        ("requested", None, "ada"),
-        ("opened", "web", "ada"),
-    ]
+    monkeypatch.setattr(here.core._store.database, "write", refused)
+    for _ in range(2):
+        assert (await open_one(ada))["arguments"] == {"amount": 5}
+        assert (await ada.get(f"/v1/approvals/{asked_about['id']}")).json()["arguments"] == {"amount": 5}
+    assert await record(here) == [("requested", None, "ada")]
 
 
-async def test_a_list_that_hides_the_call_is_no_looking(shop: Open):
-    """Who may not decide and sees that something waits, but not what, has opened nothing."""
+async def test_a_stream_that_hides_the_call_records_nothing(shop: Open):
+    """A visitor who sees that something waits, but not what, has opened nothing."""
     here = await shop(responders=["operators"])
     ada = await here.visitor()
     await approval_of(here, ada)
     assert "arguments" not in await open_one(ada)
-    lines = [json.loads(line) for line in (await here.operator.get("/v1/approvals/audit")).text.splitlines()]
-    assert [line["kind"] for line in lines] == ["requested"]
+    assert await record(here) == [("requested", None, "ada")]
 
 
 async def test_a_page_executes_its_own_calls(shop: Open):

@@ -18,15 +18,15 @@ NEW = {"name": "deep", "instructions": "Be."}
 RUNS = "/v1/agents/assistant/runs"
 FREE: dict[str, tuple[str, Any, str]] = {
     "metadata": ("/v1/sessions", {"agent": "assistant", "metadata": HERE}, "metadata.a.a.a.a"),
-    "a tool": ("/v1/agents", {**NEW, "tools": ["calculate", TOOL]}, "tools.1.parameters.properties.a"),
-    "a hook": ("/v1/agents", {**NEW, "hooks": [HOOK]}, "hooks.0.config.conditions.a"),
+    "a tool": ("/v1/agents", {**NEW, "tools": ["calculate", TOOL]}, "tools[1].parameters.properties.a"),
+    "a hook": ("/v1/agents", {**NEW, "hooks": [HOOK]}, "hooks[0].config.conditions.a"),
     "an agent's schema": ("/v1/agents", {**NEW, "controls": {"output_schema": HERE}}, "controls.output_schema.a.a.a"),
     "a run's schema": (RUNS, {"input": "Hi", "controls": {"output_schema": HERE}}, "controls.output_schema.a.a.a"),
     "a tool context": (RUNS, {"input": "Hi", "controls": {"tool_context": HERE}}, "controls.tool_context.a.a.a"),
-    "an output": ("/v1/runs/run_x/tool-outputs", {"outputs": [{"call": "c", "output": HERE}]}, "outputs.0.output.a.a"),
+    "an output": ("/v1/runs/run_x/tool-outputs", {"outputs": [{"call": "c", "output": HERE}]}, "outputs[0].output.a.a"),
     "an argument": ("/v1/approvals/apr_x", {"approved": True, "arguments": HERE}, "arguments.a.a.a.a"),
-    "what no field is": ("/v1/web/visitor-tokens", {'odd"{': ["[}\\", HERE]}, 'odd"{.1.a.a.a'),
-    "a list": ("/v1/sessions", [1, [], HERE], "2.a.a.a.a"),
+    "what no field is": ("/v1/web/visitor-tokens", {'odd"{': ["[}\\", HERE]}, 'odd"{[1].a.a.a'),
+    "a list": ("/v1/sessions", [1, [], HERE], "[2].a.a.a.a"),
     "lists": ("/v1/sessions", HERE, "a.a.a.a.a"),
 }
 

@@ -66,11 +66,11 @@ NUL = "a\0b"
         (
             "/v1/agents/assistant/runs",
             {"messages": [{"role": "user", "parts": [{"type": "text", "text": "a"}, {"type": "text", "text": NUL}]}]},
-            "messages.0.parts.1.text",
+            "messages[0].parts[1].text",
         ),
         ("/v1/sessions", {"agent": "assistant", "actor": {"id": "u1", "name": NUL}}, "actor.name"),
         ("/v1/sessions", {"agent": "assistant", "actor": NUL}, "actor"),
-        ("/v1/sessions", {"agent": "assistant", "metadata": {"a": [1, {"b": NUL}]}}, "metadata.a.1.b"),
+        ("/v1/sessions", {"agent": "assistant", "metadata": {"a": [1, {"b": NUL}]}}, "metadata.a[1].b"),
         ("/v1/sessions", {"agent": "assistant", "metadata": {"a": {NUL: 1}}}, "metadata.a.a\\u0000b"),
         ("/v1/agents", {"name": "a", "instructions": NUL}, "instructions"),
         ("/v1/web/visitor-tokens", {"agent": "assistant", "actor": NUL}, "actor"),

@@ -110,5 +110,29 @@ async def test_a_message_in_parts_is_one_text(client: httpx.AsyncClient, taken):
     for lengths in ((50_000, 50_001), (100_001,)):
         answer = await client.post("/v1/agents/assistant/runs", json=talk(*lengths))
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
-        assert answer.json()["errors"][0]["path"].startswith("messages.1.parts")
+        assert answer.json()["errors"][0]["path"].startswith("messages[1].parts")
     assert not taken
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({"actor": 5}, ["actor"]),
+        ({"actor": ""}, ["actor"]),
+        ({"actor": {}}, ["actor.id"]),
+        ({"actor": {"id": "u1", "Kind": "user"}}, ["actor.Kind"]),
+        ({"Agent": "assistant"}, ["Agent"]),
+    ],
+)
+async def test_a_path_holds_only_what_was_sent(client: httpx.AsyncClient, body, paths):
+    """The path of an error is that of the field: no word of a library, no branch of a union, each error once."""
+    answer = await client.post("/v1/sessions", json=body)
+    assert answer.status_code == 422
+    assert [error["path"] for error in answer.json()["errors"]] == paths
+
+
+async def test_a_place_of_slack_is_one_error(client: httpx.AsyncClient):
+    """A value that may be of two kinds is refused once, with both kinds named."""
+    body = {"name": "a", "instructions": "b", "slack": {"default": 5}}
+    answer = await client.post("/v1/agents", json=body)
+    assert answer.json()["errors"] == [{"path": "slack.default", "message": "Input should be a boolean or a list"}]

@@ -18,8 +18,8 @@ from agent_core import (
     Unavailable,
     UnknownCursor,
 )
-from app.api.readers import Readers
 from app.api.sse import EventStream, frame, open_stream
+from app.serving.readers import Readers
 
 NOW = 1_767_603_600_123
 OPENED = SessionOpened(agent="a", actor=Actor(id="ada", kind="visitor", name="Ada \n 🦊"))

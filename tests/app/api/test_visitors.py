@@ -8,11 +8,11 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, fail
 from app.api.schemas import events_schema
 from app.compose import create_app
-from app.keys import ApiKey
+from app.storage.keys import ApiKey
 from channels.web.identity import Tokens
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
@@ -171,9 +171,9 @@ async def test_a_failure_is_told_without_what_the_operator_knows(make_core, sett
         whole = (await client.get(f"{path}/events?until=idle")).text
         error = (await visitor.post(f"/v1/runs/{run}/cancel")).json()["error"]
         known = (await client.get(f"/v1/runs/{run}")).json()["error"]
-    assert error == {"code": "provider_error", "message": told("auth"), "retryable": False}
+    assert error == {"code": "provider_error", "message": explanation("auth"), "retryable": False}
     assert known == {**error, "detail": "Key 7 of db-host is wrong."}
     failed = next(frame for frame in frames(seen) if frame.event == "run.failed")
-    assert failed.data["message"] == told("auth")
+    assert failed.data["message"] == explanation("auth")
     assert "db-host" not in seen
     assert whole.count("db-host") == 2

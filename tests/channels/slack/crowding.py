@@ -1,4 +1,4 @@
-"""Many answers at once in workspaces with Slack's rates, by a clock that moves whenever nobody waits for anything else.
+"""Many answers at once in workspaces with Slack's rates, by a clock that moves whenever nothing else is awaited.
 
 A loop that would sleep while nothing is to be read, no call is on the wire and no transaction runs has nobody in it who
 could do anything before the next deadline: then, and only then, time goes there. So a slow machine changes nothing.
@@ -41,7 +41,7 @@ _LONGEST = 120.0
 
 
 class Leaping(selectors.DefaultSelector):
-    """Moves *clock* to its next deadline when the loop has nothing to do and nobody is *outside*."""
+    """Moves *clock* to its next deadline when the loop has nothing to do and no call is *outside*."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Leaping(selectors.DefaultSelector):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Let time stand still: somebody waits for the network or the database."""
+        """Hold the time: the network or the database is awaited."""
         self._outside += 1
         try:
             yield
@@ -74,14 +74,14 @@ def leap(play: Callable[[FakeClock, Leaping], Coroutine[Any, Any, None]]) -> Non
 
 @dataclass
 class Held:
-    """A database during whose transactions time stands still."""
+    """A database during whose transactions the time is held."""
 
     database: Database
     leaping: Leaping
 
-    async def write(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         with self.leaping.outside():
-            return await self.database.write(work, then)
+            return await self.database.write(work, committed)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         with self.leaping.outside():
@@ -115,7 +115,7 @@ class Far(SlackApi):
 
 @dataclass
 class Talk:
-    """A question in a thread, and an answer whose twenty seconds of text begin behind *thinking* seconds."""
+    """A question in a thread, and an answer whose twenty seconds of text begin after *thinking* seconds."""
 
     thread: Thread
     session: str
@@ -157,19 +157,19 @@ class Told:
 
 @dataclass
 class Crowd:
-    """Questions asked in the same moment, and who answers them."""
+    """Questions asked at the same moment, and the threads that answer them."""
 
     stand_in: SlackStandIn
-    told: Told
+    story: Told
     threads: Threads
 
     async def answered(self) -> "Figures":
         """Answer all, and return how that went."""
         async with asyncio.timeout(_LONGEST):
-            for session in self.told.talks:
+            for session in self.story.talks:
                 self.threads.show(session)
             await asyncio.gather(*self.threads._showing.values())
-        return Figures.of(self.stand_in.calls, list(self.told.talks.values()), self.told.since)
+        return Figures.of(self.stand_in.calls, list(self.story.talks.values()), self.story.since)
 
 
 @dataclass(frozen=True)
@@ -256,13 +256,13 @@ async def crowd(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping,
         async def workspace(team: str) -> Space:
             return known[team]
 
-        told = Told(clock, {talk.session: talk for talk in talks})
+        story = Told(clock, {talk.session: talk for talk in talks})
         ledger = Ledger(database, clock, "slack")
-        threads = Threads(cast("Core", told), ledger, workspace, clock, share=pacer.use)
+        threads = Threads(cast("Core", story), ledger, workspace, clock, share=pacer.use)
         for talk in talks:
             await threads.want(talk.session, talk.thread)
         try:
-            yield Crowd(stand_in, told, threads)
+            yield Crowd(stand_in, story, threads)
         finally:
             await threads.stop()
             await database.close()

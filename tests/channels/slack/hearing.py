@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from fastapi import FastAPI
 
-from agent_core import Core, Definition, Hook, SessionObject, Slack, text_of
+from agent_core import Core, Definition, Hook, SessionObject, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
 from agent_core.tools.base import Tool
-from app.api.readers import Readers
-from app.server import Server, config, listening, url_of
-from app.slack import Places
+from app.serving.readers import Readers
+from app.serving.server import Server, config, listening, url_of
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
 from channels.slack.cards.rows import CardRows
@@ -22,6 +22,8 @@ from channels.slack.inbound.mentions import Shows
 from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.outbound.threads import Threads
+from channels.slack.serving import Places
+from channels.slack.settings import SETTINGS, Slack
 from channels.slack.testing import App, Page, SlackStandIn, Team, Workspace
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi, open_session
@@ -98,6 +100,11 @@ def texts(request: Request) -> list[str]:
     return [text_of(entry.message.parts) for entry in request.messages]
 
 
+def in_slack(slack: Slack) -> dict[str, dict[str, Any]]:
+    """Return the `channels` of an agent that is in Slack as *slack* says."""
+    return {"slack": SETTINGS.stored(slack)}
+
+
 @asynccontextmanager
 async def rigged(
     make_core: MakeCore,
@@ -121,7 +128,7 @@ async def rigged(
     """
     clock = clock or FakeClock()
     model = ScriptedProvider(answer, clock=clock)
-    definition, given = {"slack": slack, "hooks": hooks}, {"tools": tools} if tools else {}
+    definition, given = {"channels": in_slack(slack), "hooks": hooks}, {"tools": tools} if tools else {}
     core = await make_core(model, clock=clock, definition=definition, **given)
     for each in agents:
         await core.agents.create(each)
@@ -145,12 +152,17 @@ async def rigged(
         if shown:
             share = pacer.use if not hasty else lambda _: None
             threads = Threads(
-                core, Ledger(core.parts[0], clock, "slack"), workspaces.space, clock, share=share, rested=news.set
+                core,
+                Ledger(core._store.database, clock, "slack"),
+                workspaces.space,
+                clock,
+                share=share,
+                rested=news.set,
             )
             await threads.start(alone=True)
             stack.push_async_callback(threads.stop)
             places, resumed = Places(threads, workspaces), threads.resumed
-        cards = Cards(core, CardRows(core.parts[0], clock), workspaces, clock, news=news, resumed=resumed)
+        cards = Cards(core, CardRows(core._store.database, clock), workspaces, clock, news=news, resumed=resumed)
         if shown:
             await cards.start(alone=True)
             stack.push_async_callback(cards.stop)

@@ -1,7 +1,7 @@
-"""Sessions shown in Slack by processes that are killed at a write of the ledger, and by those that come after them.
+"""Sessions shown in Slack by processes that are killed at a write of the ledger, and by their successors.
 
-Time is virtual, as in a crowd. A killed process is one that reads, writes and asks nothing any more: what it had sent
-to Slack by then arrives, and what Slack answers is heard by nobody.
+Time is virtual, as in a crowd. A killed process reads, writes and calls nothing any more: what it had sent to Slack by
+then arrives, and Slack's answers are lost.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -28,8 +28,8 @@ from tests.channels.slack.showing import ANN, Died, Log, Side, words
 from tests.conftest import OpenDatabase
 
 TEAM, CHANNEL = "T0001", "CGENERAL"
-Then = Literal["whole", "on", "anew"]
-"""What the next process finds: an answer that is whole by now, one that goes on, or one whose last step is repeated."""
+Then = Literal["whole", "on", "again"]
+"""What the next process finds: a complete answer, one that goes on, or one whose last step is run again."""
 _PLACE: Table = vars(PlaceRow)["__table__"]
 _LONGEST = 900.0
 """Virtual seconds in which an answer is shown."""
@@ -90,17 +90,17 @@ class Mortal(Ledger):
         with self.life.writing("rest"):
             return await super().rest(*given, **more)
 
-    async def again(self, place: Place) -> Place:
-        with self.life.writing("again"):
-            return await super().again(place)
+    async def reload(self, place: Place) -> Place:
+        with self.life.writing("reload"):
+            return await super().reload(place)
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         if not self.life.is_over:
-            await super().leave()
+            await super().release()
 
 
 class Breathing(SlackApi):
-    """The way to Slack of a process that may die: what it had sent arrives, what Slack answers nobody hears."""
+    """The Slack client of a process that may die: what it had sent arrives, Slack's answers are lost."""
 
     life: Life
 
@@ -118,10 +118,10 @@ class _FarAndBreathing(Breathing, Far):
 
 @dataclass(frozen=True)
 class Scene:
-    """An answer that is told batch after batch, *every* seconds, or *whole* at once; a *notice* stands below it.
+    """An answer published batch after batch, *every* seconds, or *whole* at once; a *notice* is shown below it.
 
-    Its log may *rest* behind a batch until somebody decides something. *anew* changes what comes behind the batches
-    told, for their step is repeated. *beside* are words that the agent did not say: names of tools, numbers of lists.
+    Its log may *rest* after a batch until a person decides. *again* replaces what follows the published batches when
+    their step is run again. *beside* are words that are not the agent's: names of tools, numbers of lists.
     """
 
     log: Callable[[], Log]
@@ -130,53 +130,53 @@ class Scene:
     whole: bool = False
     rests: int = 0
     faults: tuple[Fault, ...] = ()
-    anew: Callable[[Log, int], None] | None = None
+    again: Callable[[Log, int], None] | None = None
     beside: frozenset[str] = frozenset()
 
 
 @dataclass
 class Story:
-    """What the readers of a session are told: each what was told before, and then the rest by the clock."""
+    """The events that readers of a session receive: those published before, and then the rest by the clock."""
 
     scene: Scene
     log: Log
     clock: FakeClock
-    told: int = 0
+    published: int = 0
     rests: int = 0
 
     async def follow(self, _session: str, *, after: int = 0, until_idle: bool) -> AsyncGenerator[list[Event]]:
         if before := [*self._facts(after), *self._open()]:
             yield before
-        while self.told < (self.rests or len(self.log.batches)):
-            self.told += 1
-            batch = self.log.batches[self.told - 1]
+        while self.published < (self.rests or len(self.log.batches)):
+            self.published += 1
+            batch = self.log.batches[self.published - 1]
             if new := [event for event in batch if not isinstance(event, Fact) or event.seq > after]:
                 yield new
             await self.clock.sleep(self.scene.every)
 
     async def beyond(self, _seen: Mapping[str, int]) -> set[str]:
-        return set()  # what rests goes on when the scene says so
+        return set()  # a resting session is resumed by the scene
 
     @property
     def is_over(self) -> bool:
         return not self.rests
 
     def goes_on(self, then: Then) -> None:
-        """Let be told what is told after a death."""
-        if then == "anew" and self.scene.anew is not None:
-            self.scene.anew(self.log, self.told)
+        """Change what is published after a death."""
+        if then == "again" and self.scene.again is not None:
+            self.scene.again(self.log, self.published)
         if then == "whole":
-            self.told, self.rests = len(self.log.batches), 0
+            self.published, self.rests = len(self.log.batches), 0
 
     def _facts(self, after: int) -> Iterator[Event]:
-        for batch in self.log.batches[: self.told]:
+        for batch in self.log.batches[: self.published]:
             yield from (event for event in batch if isinstance(event, Fact) and event.seq > after)
 
     def _open(self) -> Iterator[Event]:
         """Give what was written of a message that is not complete, as one piece."""
         texts: dict[str, str] = {}
         last: dict[str, Event] = {}
-        for event in (event for batch in self.log.batches[: self.told] for event in batch):
+        for event in (event for batch in self.log.batches[: self.published] for event in batch):
             match event.body:
                 case TextDelta(message=message, offset=offset, text=text):
                     texts[message] = texts.get(message, "")[:offset] + text
@@ -184,14 +184,14 @@ class Story:
                 case body if (message := getattr(body, "message", None)) in texts and body.type == "message.completed":
                     del texts[message]
         for message, text in texts.items():
-            told = cast("TextDelta", last[message].body)
-            body = TextDelta(message=message, part=0, epoch=told.epoch, attempt=told.attempt, offset=0, text=text)
-            yield self.log.tell(body)
+            delta = cast("TextDelta", last[message].body)
+            body = TextDelta(message=message, part=0, epoch=delta.epoch, attempt=delta.attempt, offset=0, text=text)
+            yield self.log.emit(body)
 
 
 @dataclass
 class Case:
-    """One session in one thread, and what its readers are told."""
+    """One session in one thread, and the events of its readers."""
 
     scene: Scene
     thread: Thread
@@ -199,7 +199,7 @@ class Case:
     story: Story
 
     def is_right(self, stand_in: SlackStandIn) -> bool:
-        """Tell whether the thread has the whole answer once, nothing open, and the status that it should have."""
+        """Return whether the thread has the whole answer once, nothing open, and the status that it should have."""
         team = stand_in.team()
         answers, session = team.answers(CHANNEL, self.thread.root), team.session(CHANNEL, self.thread.root)
         said, wanted = (
@@ -222,7 +222,7 @@ class Ground:
     http: aiohttp.ClientSession
 
     async def opened(self, scene: Scene) -> Case:
-        """Ask a question, and note that it is to be answered."""
+        """Ask a question, and request an answer."""
         asked = await self.stand_in.team().says("UANN", CHANNEL, "How many?")
         thread = Thread(TEAM, CHANNEL, asked.ts, "UANN", TEAM, title="How many?")
         session = (await self.core.open_session(agent="a", actor=ANN, address=thread.address)).id
@@ -240,7 +240,7 @@ class Ground:
         return await self.database.read(lambda connection: connection.execute(asked).scalar_one()) is not None
 
     async def lived(self, case: Case, life: Life, *, finds: bool = False) -> None:
-        """Let a process show the session until it dies, or until all is shown; it was asked to, or *finds* it."""
+        """Run a process that shows the session until it dies or all is shown; it is asked to, or *finds* it."""
         team = self.stand_in.team()
         api = _FarAndBreathing(
             team.bot_token,
@@ -267,7 +267,7 @@ class Ground:
             await threads.stop()
 
     async def _is_at_work(self, case: Case, threads: Threads) -> bool:
-        """Tell whether more is to be shown; what rests goes on."""
+        """Return whether more is to be shown; a resting session is resumed."""
         if await self.is_wanted(case):
             return True
         if case.story.is_over:
@@ -278,7 +278,7 @@ class Ground:
         return True
 
     async def killed(self, scene: Scene, *deaths: tuple[int, Side], then: Then) -> Case:
-        """Let processes die one after the other, and the last one live; each finds what was told meanwhile.
+        """Kill processes one after the other, and run a last one; each receives what was published meanwhile.
 
         The first one has that many writes; where a later one has fewer it is the last.
         """
@@ -315,7 +315,7 @@ async def ground(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping
 
 
 def points(writes: list[str], *, whole: bool) -> list[int]:
-    """Return at which *writes* to die, counted from 1: the first of each kind, or all but those that tell of life."""
+    """Return at which *writes* to die, counted from 1: the first of each kind, or all but claims and renewals."""
     return [
         n
         for n, what in enumerate(writes, 1)

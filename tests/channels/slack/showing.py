@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import aiohttp
 import pytest
@@ -12,46 +12,46 @@ import pytest
 from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
-from channels.base import Body, Entry, NotShown, Ref
+from channels.base import Body, Entry, NotShown
+from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, Place
-from channels.relay import Relay
-from channels.slack.outbound.deliver import ThreadScreen
+from channels.slack.outbound.outbox import SlackOutbox
 from channels.slack.testing import App, SlackStandIn
 from channels.slack.testing import Workspace as Team
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace
-from tests.channels.logs import Teller
+from tests.channels.logs import Emitter
 from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
 SOON = 61.0
-"""Seconds that somebody of ours may wait."""
+"""The longest wait of the code under test, in seconds."""
 Side = Literal["before", "after"]
 
 
 class Died(BaseException):
-    """The process is gone, in the middle of what it did."""
+    """The process was killed in the middle of its work."""
 
 
 class Log:
-    """What happens in a session, as batches that come one after the other, and as facts for who comes later."""
+    """The events of a session, in batches, and as facts for a later reader."""
 
     def __init__(self) -> None:
-        self.tell = Teller()
+        self.emit = Emitter()
         self.batches: list[list[Event]] = []
         self._offsets: dict[tuple[str, int], int] = {}
 
     def add(self, *bodies: e.Body) -> None:
-        self.batches.append([self.tell(body) for body in bodies])
+        self.batches.append([self.emit(body) for body in bodies])
 
     def ask(self, text: str) -> None:
-        asked = self.tell(e.MessageReceived(message="msg_1", actor=ANN, parts=(Text(text),)))
+        asked = self.emit(e.MessageReceived(message="msg_1", actor=ANN, parts=(Text(text),)))
         assert isinstance(asked, Fact)
         started = e.StepStarted(n=1, attempt=1, message="msg_2", takes=(asked.seq,), snapshot="sha256:1")
-        self.batches.append([asked, *(self.tell(body) for body in (e.RunQueued(), e.RunStarted(epoch=1), started))])
+        self.batches.append([asked, *(self.emit(body) for body in (e.RunQueued(), e.RunStarted(epoch=1), started))])
 
     def say(self, *pieces: str, message: str = "msg_2", epoch: int = 1) -> None:
         for piece in pieces:
@@ -104,54 +104,42 @@ def typical() -> Log:
     return log
 
 
-@dataclass
-class Dying:
-    """A sheet of the ledger at whose *at*-th write the process dies, before or after it; 0: it lives."""
+class DyingLedger(Ledger):
+    """A ledger at whose *at*-th write of rows the process dies, before or after it; 0: it lives."""
 
-    ledger: Ledger
-    place: Place
     at: int = 0
     side: Side = "before"
     writes: int = 0
 
-    async def entries(self) -> list[Entry]:
-        return await self.ledger.entries(self.place)
-
-    async def put(self, *entries: Entry) -> None:
+    async def put(self, place: Place, *entries: Entry) -> None:
         self.writes += 1
         if self.writes == self.at and self.side == "before":
             raise Died
-        await self.ledger.put(self.place, *entries)
+        await super().put(place, *entries)
         if self.writes == self.at:
             raise Died
 
 
-class Watched:
-    """A screen that tells how often it was asked to show something, and heard the answer."""
+class CountingOutbox(SlackOutbox):
+    """An outbox that counts the pictures it was asked to show, once each was shown or refused."""
 
-    def __init__(self, screen: ThreadScreen) -> None:
-        self.screen, self.level = screen, Level()
-        self.limits = screen.limits
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self.level = Level()
 
-    async def post(self, address: str, body: Body, entry: Entry, /) -> Ref:
+    async def show(self, entry: Entry, body: Body, /) -> None:
         try:
-            return await self.screen.post(address, body, entry)
-        finally:
-            self.level.set(self.level.value + 1)
-
-    async def edit(self, ref: Ref, body: Body, entry: Entry, /) -> None:
-        try:
-            await self.screen.edit(ref, body, entry)
+            await super().show(entry, body)
         finally:
             self.level.set(self.level.value + 1)
 
 
 @dataclass
 class Steps:
-    """The events of a log: each batch once the one before was shown, or all at once to who comes *late*."""
+    """The events of a log: each batch once the one before was shown, or all at once to a *late* reader."""
 
     log: Log
-    watched: Watched
+    outbox: CountingOutbox
     late: bool
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
@@ -162,7 +150,7 @@ class Steps:
         for n, batch in enumerate(self.log.batches[1:]):
             yield batch
             if n + 2 < len(self.log.batches):
-                await self.watched.level.reached(n + 1)
+                await self.outbox.level.reached(n + 1)
 
 
 @dataclass
@@ -176,8 +164,6 @@ class Showing:
     http: aiohttp.ClientSession
     thread: Thread
     stops: list[str] = field(default_factory=list[str])
-    ends: int = 0
-    statuses: list[str] = field(default_factory=list[str])
     space: Workspace | None = None
 
     def workspace(self) -> Workspace:
@@ -188,43 +174,43 @@ class Showing:
     async def live(self, log: Log, *, at: int = 0, side: Side = "before", late: bool = False) -> int | None:
         """Show *log* and return how often the ledger was written; None when the process died."""
         database = self.open_database()
-        ledger = Ledger(database, self.clock, "slack")
+        ledger = DyingLedger(database, self.clock, "slack")
+        ledger.at, ledger.side = at, side
         try:
-            place = await ledger.claim_again(self.session)
+            place = await ledger.claim_session(self.session)
             assert place is not None, "another process has it"
-            sheet = Dying(ledger, place, at, side)
-            watched = Watched(ThreadScreen(self.workspace(), self.thread, sheet, self.clock, self))
-            relay = Relay(Steps(log, watched, late), watched, self.clock, session=self.session, address="", sheet=sheet)
+            outbox = CountingOutbox(self.workspace(), self.thread, ledger, place, self.clock, status=self, runs=self)
+            delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
             try:
                 async with asyncio.timeout(30), ticking(self.clock):
-                    await relay.run(after=place.shown)
+                    await delivery.run(after=place.shown)
             except Died:
                 return None
-            assert await ledger.rest(place, relay.body.seq) is None
-            return sheet.writes
+            assert await ledger.rest(place, delivery.body.seq) is None
+            return ledger.writes
         finally:
             await database.close()
 
     async def killed_and_taken_over(self, log: Log, at: int, side: Side) -> bool:
-        """Show *log* by a process that dies at a write, and then by another one; tell whether the first one died."""
+        """Show *log* by a process that dies at a write, and then by another one; return whether the first one died."""
         if await self.live(log, at=at, side=side) is not None:
             return False
         self.clock.advance(LEASE / 1000 + 1)
         assert await self.live(log, late=True) is not None
         return True
 
-    def ended(self) -> None:
-        self.ends += 1
+    def begin(self) -> None:
+        """Set no status: the tests of this file read messages only."""
 
-    async def stopped(self, run: str) -> None:
+    def note(self, status: str) -> None:
+        """Ignore *status*, as above."""
+
+    async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> None:
         self.stops.append(run)
-
-    def told(self, status: str) -> None:
-        self.statuses.append(status)
 
     @property
     def text(self) -> str:
-        """What a person reads of the answer, message by message."""
+        """The visible text of the answer, message by message."""
         return "\n---\n".join(each.text for each in self.answers)
 
     @property
@@ -264,9 +250,9 @@ async def showing(fresh: Fresh) -> AsyncIterator[Open]:
 
 @asynccontextmanager
 async def ticking(clock: FakeClock) -> AsyncIterator[None]:
-    """Let nobody wait for what comes soon: time goes to the next deadline whenever somebody sleeps.
+    """Advance the clock to the next deadline whenever a task sleeps, if it is near.
 
-    What is further off is the stand-in's: deliveries of events that are tried again.
+    Deadlines further off are the stand-in's: retries of event deliveries.
     """
 
     async def tick() -> None:
@@ -275,7 +261,7 @@ async def ticking(clock: FakeClock) -> AsyncIterator[None]:
             if clock.ahead <= SOON:
                 await clock.advance_to_next()
             else:
-                await asyncio.sleep(0)  # nobody tells when somebody lies down to sleep for less
+                await asyncio.sleep(0)  # there is no event for a task that begins a shorter sleep
 
     task = asyncio.create_task(tick())
     try:

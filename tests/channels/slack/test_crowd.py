@@ -1,4 +1,4 @@
-"""Fifty answers at once: everybody hears soon, nothing is refused for its rate, and every answer ends whole."""
+"""Fifty answers at once: each starts soon, no call exceeds a rate limit, and every answer is complete."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -21,7 +21,7 @@ Stage = Callable[..., None]
 
 @pytest.fixture
 def stage(fresh: Fresh) -> Stage:
-    """Let something happen in a crowd, on a loop whose clock leaps."""
+    """Run a scenario with a crowd, on a loop whose clock leaps."""
 
     def on(play: Play, *, size: int, teams: Sequence[str] = ("T0001",), thinking: float = 0.5) -> None:
         async def played(clock: FakeClock, leaping: Leaping) -> None:
@@ -35,7 +35,7 @@ def stage(fresh: Fresh) -> Stage:
 
 
 def is_right(stand_in: SlackStandIn, talk: Talk) -> bool:
-    """Tell whether a thread has its whole answer once, with no stream open, and is active."""
+    """Return whether a thread has its whole answer once, with no stream open, and is active."""
     team, thread = stand_in.team(talk.thread.team), talk.thread
     answers = team.answers(thread.channel, thread.root)
     session = team.session(thread.channel, thread.root)
@@ -45,8 +45,8 @@ def is_right(stand_in: SlackStandIn, talk: Talk) -> bool:
 
 
 def is_all_right(gathered: Crowd) -> bool:
-    """Tell whether every thread is."""
-    return all(is_right(gathered.stand_in, talk) for talk in gathered.told.talks.values())
+    """Return whether every thread is right."""
+    return all(is_right(gathered.stand_in, talk) for talk in gathered.story.talks.values())
 
 
 def refused(stand_in: SlackStandIn) -> list[str]:
@@ -55,10 +55,10 @@ def refused(stand_in: SlackStandIn) -> list[str]:
 
 
 def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
-    """No call comes too often; everybody hears within five seconds, and has the whole answer as soon as it ends.
+    """No call comes too often; each thread shows a sign within five seconds, and the whole answer as soon as it ends.
 
     Slack's rates are the bounds: 20 streams a minute, so the others get posts; 50 updates, so these are kept for the
-    ends; 50 statuses, so 22 of the posts are told to be over a minute later.
+    ends; 50 statuses, so 22 of the posts become active a minute later.
     """
 
     async def play(gathered: Crowd) -> None:
@@ -76,8 +76,8 @@ def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
     stage(play, size=50)
 
 
-def test_fifty_who_think_for_longer_than_a_minute(stage: Stage):
-    """Before there is any text, forty see at once that somebody is at work, the rest as soon as Slack takes more."""
+def test_fifty_answers_that_begin_after_a_minute(stage: Stage):
+    """Before there is any text, forty threads show at once that work has begun, the rest as soon as rates allow."""
 
     async def play(gathered: Crowd) -> None:
         figures = await gathered.answered()
@@ -120,7 +120,7 @@ FAULTS = (
 
 
 def test_a_429_that_comes_all_the_same_loses_nothing(stage: Stage):
-    """When Slack takes less than it says, calls wait as long as it asks, and neither a word nor a status is lost."""
+    """When Slack accepts less than documented, calls wait as long as it asks, and no word or status is lost."""
 
     async def play(gathered: Crowd) -> None:
         armed = [gathered.stand_in.fault(fault) for fault in FAULTS]

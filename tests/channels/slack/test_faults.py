@@ -1,4 +1,4 @@
-"""The matrix of faults: what may go wrong with events and with calls, alone and in pairs, loses and doubles nothing."""
+"""The matrix of faults of events and calls: alone and in pairs they lose and duplicate nothing."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -20,7 +20,7 @@ from tests.conftest import Fresh
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
 
 PING = 0.1
-"""Seconds between the signs of life of a socket."""
+"""Seconds between the pings of a socket."""
 GROUPS = 6
 """Conversations in a row have one workspace and one core in each of as many tests."""
 BREATH, LATER = 3.0, 10.0
@@ -30,7 +30,7 @@ BESIDE = frozenset({"1", "2", "3", "count", "rows"})
 
 @dataclass(frozen=True)
 class Wrong:
-    """Something that goes wrong: with a call at any time, or with the event of one thing that people do."""
+    """A fault: of a call at any time, or of the event of one action of people."""
 
     fault: Fault
     with_event: Literal["ask", "reply"] | None = None
@@ -72,18 +72,24 @@ WRONG = (
     Wrong(Fault("deaf_socket", on="socket")),
 )
 Case = tuple[Wrong, ...]
+UNCERTAIN_APPEND: Case = (
+    Wrong(Fault("server_error", on="chat.appendStream", effect=True)),
+    Wrong(Fault("ratelimited", on="chat.stopStream", seconds=2)),
+)
+"""Two calls of one message: the append may not be repeated while the stream cannot be ended."""
 
 
 def cases(*, whole: bool) -> Iterator[Case]:
-    """Give each wrong alone, and pairs: all of them, or one with each wrong."""
+    """Yield each wrong alone, and pairs: all of them, or one with each wrong and the uncertain append."""
     yield from ((wrong,) for wrong in WRONG)
     if whole:
         yield from combinations_with_replacement(WRONG, 2)
         return
-    heard = [wrong for wrong in WRONG if wrong.with_event or wrong.is_deaf]
-    said = [wrong for wrong in WRONG if wrong not in heard]
-    yield from ((wrong, heard[n % (len(heard) - 1)]) for n, wrong in enumerate(said))
-    yield from zip(heard, heard[3:], strict=False)
+    yield UNCERTAIN_APPEND
+    received = [wrong for wrong in WRONG if wrong.with_event or wrong.is_deaf]
+    called = [wrong for wrong in WRONG if wrong not in received]
+    yield from ((wrong, received[n % (len(received) - 1)]) for n, wrong in enumerate(called))
+    yield from zip(received, received[3:], strict=False)
 
 
 @tool
@@ -143,7 +149,7 @@ class Conversation:
         return armed
 
     def _is_right(self, streamed: str, posted: str) -> bool:
-        """Tell whether both threads have their whole answers, nothing is open, and no answer is in pieces."""
+        """Return whether both threads have their whole answers, nothing is open, and no answer is in pieces."""
         team, whole = self.rig.team, f"{BEFORE_TOOL}\n\n{ANSWER}"
         is_right = self._shown("CGENERAL", streamed) == said_in(f"{whole} Second answer.")
         is_right = is_right and self._shown("CDATA", posted) == said_in(whole)
@@ -166,9 +172,9 @@ class Conversation:
 
 
 def shadows(case: Case) -> bool:
-    """Tell whether one fault of a pair may leave no call for the other to strike.
+    """Return whether one fault of a pair may leave no call for the other to strike.
 
-    Of one method, because a call that was made, or refused for good, is not made again; of streams, because where one
+    Of one method, because a call that was made, or finally refused, is not made again; of streams, because where one
     is refused nothing more is streamed.
     """
     faults = [wrong.fault for wrong in case if wrong.with_event is None]
@@ -184,8 +190,8 @@ def said_in(text: str) -> list[str]:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.parametrize("socket", [None, PING], ids=["requests", "socket"])
-def test_what_goes_wrong_loses_and_doubles_nothing(fresh: Fresh, whole: bool, socket: float | None, group: int):
-    """Whatever goes wrong, and whatever else with it: every question is answered once, every word stands there once."""
+def test_faults_lose_and_duplicate_nothing(fresh: Fresh, whole: bool, socket: float | None, group: int):
+    """Under each fault, alone and with another: every question is answered once, every word is shown once."""
     deaf: Callable[[Case], bool] = lambda case: any(wrong.is_deaf for wrong in case)  # noqa: E731 - a condition
     chosen = [case for case in cases(whole=whole) if deaf(case) == (socket is not None)][group::GROUPS]
 

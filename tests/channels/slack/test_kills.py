@@ -1,4 +1,4 @@
-"""The process is killed at every write of the ledger, whatever it shows and how: the thread ends right each time."""
+"""The process is killed at every write of the ledger, whatever it shows and how: the thread is completed each time."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,7 +20,7 @@ SIDES: tuple[Side, ...] = ("before", "after")
 
 
 def plain() -> Log:
-    """One step of words."""
+    """One step of text."""
     log = Log()
     log.ask("How many?")
     log.say("It may be ", "thirteen, ", "or rather ", "fourteen.")
@@ -28,10 +28,10 @@ def plain() -> Log:
     return log
 
 
-def repeated(log: Log, told: int) -> None:
-    """Let the step be taken anew, in other words, unless it was over."""
-    before = log.batches[:told]
-    if told and not any(isinstance(event.body, e.MessageCompleted) for batch in before for event in batch):
+def repeated(log: Log, published: int) -> None:
+    """Run the step again, with other words, unless it had ended."""
+    before = log.batches[:published]
+    if published and not any(isinstance(event.body, e.MessageCompleted) for batch in before for event in batch):
         log.batches = before
         step = e.StepStarted(n=1, attempt=2, message="msg_2", takes=(), snapshot="sha256:1")
         log.add(e.RunResumed(epoch=2, cause="lost"), step)
@@ -40,7 +40,7 @@ def repeated(log: Log, told: int) -> None:
 
 
 def long() -> Log:
-    """More than two messages hold."""
+    """More text than fits into two messages."""
     log = Log()
     log.ask("All of it")
     pieces = [f"Part {n} {'is told here, ' * 160}and ends.\n\n" for n in range(7)]
@@ -50,7 +50,7 @@ def long() -> Log:
 
 
 def slow() -> Log:
-    """Words that are there for longer than a stream."""
+    """Text that takes longer than a stream may live."""
     log = Log()
     log.ask("Slowly")
     pieces = [f"Part {n} of it. " for n in range(8)]
@@ -60,10 +60,10 @@ def slow() -> Log:
 
 
 def failed() -> Log:
-    """A run that ends without a word."""
+    """A run that fails without text."""
     log = Log()
     log.ask("How many?")
-    log.add(e.RunFailed(code="provider_error", message="Nobody answers.", retryable=True))
+    log.add(e.RunFailed(code="provider_error", message="No answer.", retryable=True))
     return log
 
 
@@ -81,7 +81,7 @@ def stopped() -> Log:
 
 
 def waits() -> Log:
-    """A run that waits for somebody in the middle."""
+    """A run that waits for a person in the middle."""
     log = Log()
     log.ask("How many?")
     log.say("Let me **look** ", "at the figures.")
@@ -109,15 +109,15 @@ SCENES = {
     "streamed": Scene(typical, beside=TOOL),
     "posted": Scene(typical, whole=True, beside=TOOL),
     "updated": Scene(typical, faults=NO_STREAMS, beside=TOOL),
-    "repeated": Scene(plain, anew=repeated),
-    "repeated without streams": Scene(plain, anew=repeated, faults=NO_STREAMS),
+    "repeated": Scene(plain, again=repeated),
+    "repeated without streams": Scene(plain, again=repeated, faults=NO_STREAMS),
     "long": Scene(long),
     "long and posted": Scene(long, whole=True),
     "long and updated": Scene(long, faults=NO_STREAMS),
-    "long and mended as text": Scene(long, faults=NO_BLOCKS),
+    "long and repaired as text": Scene(long, faults=NO_BLOCKS),
     "long and updated as text": Scene(long, faults=NO_STREAMS + NO_BLOCKS),
     "old": Scene(slow, every=45.0),
-    "failed": Scene(failed, notice="Nobody answers."),
+    "failed": Scene(failed, notice="No answer."),
     "stopped": Scene(stopped, notice="Stopped."),
     "waits": Scene(waits, rests=4, beside=TOOL),
 }
@@ -125,14 +125,14 @@ SCENES = {
 
 def thens(scene: Scene) -> tuple[Then, ...]:
     """Return in which states the next process may find an answer."""
-    if scene.anew is not None:
-        return ("anew",)
+    if scene.again is not None:
+        return ("again",)
     return ("whole",) if scene.whole else ("whole", "on")
 
 
 @pytest.fixture
 def on_ground(fresh: Fresh) -> Callable[[Play], None]:
-    """Let something happen on a loop whose clock leaps."""
+    """Run a scenario on a loop whose clock leaps."""
 
     def on(play: Play) -> None:
         async def played(clock: FakeClock, leaping: Leaping) -> None:
@@ -149,7 +149,7 @@ CASES = [(name, then) for name, scene in SCENES.items() for then in thens(scene)
 
 
 async def undisturbed(place: Ground, scene: Scene) -> list[str]:
-    """Show *scene* without a death, and return what was written."""
+    """Show *scene* without a death, and return the writes."""
     for fault in scene.faults:
         place.stand_in.fault(fault)
     case, life = await place.opened(scene), Life()
@@ -160,7 +160,7 @@ async def undisturbed(place: Ground, scene: Scene) -> list[str]:
 
 
 async def mended(place: Ground, scene: Scene, *deaths: tuple[int, Side], then: Then) -> None:
-    """Let processes die and see the thread come to its right end."""
+    """Kill processes and check that the thread is completed."""
     case = await place.killed(scene, *deaths, then=then)
     shown = [each.text for each in place.stand_in.team().answers("CGENERAL", case.thread.root)]
     assert case.is_right(place.stand_in), (deaths, shown)
@@ -168,7 +168,7 @@ async def mended(place: Ground, scene: Scene, *deaths: tuple[int, Side], then: T
 
 @pytest.mark.parametrize(("name", "then"), CASES)
 def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
-    """Whatever was to be written when a process died, the next one brings the thread to its end, every word once."""
+    """Whichever write a process died at, the next one completes the thread, every word once."""
     scene = SCENES[name]
 
     async def play(place: Ground) -> None:
@@ -180,8 +180,8 @@ def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], 
 
 
 @pytest.mark.parametrize(("name", "then"), [("streamed", "on"), ("long and updated", "whole"), ("waits", "on")])
-def test_killed_again_while_it_is_mended(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
-    """A second process that dies while it mends what the first one left changes nothing either."""
+def test_killed_again_during_the_repair(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
+    """A second process that dies while it repairs the thread changes nothing either."""
     scene = SCENES[name]
 
     async def play(place: Ground) -> None:

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from slack_sdk.signature import SignatureVerifier
 
-from agent_core import Slack
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, pause, say
 from channels.slack.inbound.listen import PATHS
+from channels.slack.settings import Slack
 from channels.slack.testing import Delivery
 from tests.channels.slack.hearing import Rig, rigged, texts
 from tests.channels.slack.inbound.test_receive import Gate

@@ -40,7 +40,7 @@ class Stage:
         team = self.stand_in.team()
         api = SlackApi(team.bot_token, session=self.http, base_url=f"{self.stand_in.base_url}api/")
         workspaces = Workspaces([api], Pacer(self.clock, share=HASTY))
-        ledger = Ledger(self.core.parts[0], self.clock, "slack")
+        ledger = Ledger(self.core._store.database, self.clock, "slack")
         threads = Threads(self.core, ledger, workspaces.space, self.clock, share=lambda _: None)
         await threads.start(alone=True)
         try:

@@ -79,22 +79,30 @@ def untyped(taken: Sequence[Json]) -> str:
         return ""
 
 
-@pytest.fixture(autouse=True)
-def typed_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All blocks that a stand-in takes in a test have the types that Slack publishes."""
+@pytest.fixture(scope="session")
+def taken_blocks() -> Iterator[dict[str, Any]]:
+    """The forms of all blocks that stand-ins took in this run: at its end they have the types that Slack publishes.
+
+    The compiler takes seconds to start, so it is started once and not once per test.
+    """
     taken: dict[str, Any] = {}
+    yield taken
+    assert not (said := untyped(list(taken.values()))), said
+
+
+@pytest.fixture(autouse=True)
+def typed_blocks(monkeypatch: pytest.MonkeyPatch, taken_blocks: dict[str, Any]) -> None:
+    """Note all blocks that a stand-in takes in a test."""
     check = blocks.check
 
     def noted(given: Any, **more: Any) -> Any:
         found = check(given, **more)
         if not found:
-            taken.update((written(form), form) for block in given for form in forms(block))
+            taken_blocks.update((written(form), form) for block in given for form in forms(block))
         return found
 
     monkeypatch.setattr(blocks, "check", noted)
     monkeypatch.setattr(content, "check", noted)
-    yield
-    assert not (said := untyped(list(taken.values()))), said
 
 
 def install() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_core.domain.messages import Usage
+from agent_core.net.sse import Frames
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import (
     Delta,
@@ -24,7 +25,6 @@ from agent_core.providers.base import (
     ToolStart,
     UsageReport,
 )
-from agent_core.providers.frames import Frames
 from tests.agent_core.providers.anthropic.messages_events import (
     TEXT,
     arguments,

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from agent_core.domain.messages import Usage
+from agent_core.net.sse import Frames
 from agent_core.providers import base as p
 from agent_core.providers.compatible.fold import ChatFold
-from agent_core.providers.frames import Frames
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.heard import Heard, heard, joined
 

@@ -113,7 +113,7 @@ async def test_a_page_in_the_place_of_an_answer_is_a_failure(ask):
 
 async def test_an_event_without_end_is_given_up(dial, wire, monkeypatch):
     """A server that never ends an event does not fill the memory."""
-    monkeypatch.setattr("agent_core.providers.frames.MAX_EVENT", 100_000)
+    monkeypatch.setattr("agent_core.net.sse.MAX_EVENT", 100_000)
     heard = await (await dial(wire, [[w.stream(b"data: " + b"x" * 300_000)]])).hear()
     assert heard.end == "error", heard.failure
 

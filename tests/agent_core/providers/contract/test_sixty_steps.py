@@ -16,7 +16,7 @@ from agent_core import (
     StepStarted,
     Text,
 )
-from agent_core.domain.failures import told
+from agent_core.domain.failures import explanation
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import Asked
@@ -127,7 +127,7 @@ async def test_a_second_refusal_in_the_same_step_fails_the_run(scene, wire):
     )
     assert (await stage.play("One")).status == "failed"
     (failed,) = await stage.said(RunFailed)
-    assert failed.message == told(STALE)
+    assert failed.message == explanation(STALE)
     assert [failure.code for failure in await stage.said(StepFailed)] == [STALE] * 2
     assert (await stage.play("Two")).status == "completed"
 

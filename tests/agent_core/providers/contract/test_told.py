@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import MessageCompleted, RunFailed, StepFailed
-from agent_core.domain.failures import KINDS, told
+from agent_core.domain.failures import KINDS, explanation
 from agent_core.loop.strategy import MAX_RETRIES
 from agent_core.providers.failing import _REMEDIES, RETRYABLE
 from agent_core.testing import FakeClock, fail, say
@@ -33,7 +33,7 @@ async def test_the_person_is_told_honestly_and_the_operator_what_to_do(kind, beg
             clock.advance(20)
     assert (await stage.done(run)).status == "failed"
     (end,) = await stage.said(RunFailed)
-    assert end.message == told(kind)
+    assert end.message == explanation(kind)
     assert end.code == ("context_overflow" if kind == "context_overflow" else "provider_error")
     assert end.retryable == (kind in RETRYABLE)
     assert end.detail is not None

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from agent_core.domain.messages import Usage
+from agent_core.net.sse import Frames
 from agent_core.providers import base as p
 from agent_core.providers.failing import refused
-from agent_core.providers.frames import Frames
 from agent_core.providers.openai.fold import ResponsesFold
 
 Json = dict[str, Any]

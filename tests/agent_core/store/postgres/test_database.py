@@ -1,7 +1,7 @@
 """The Postgres database: transactions that get in each other's way, connections that are cut, a server that is away."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
@@ -14,7 +14,7 @@ from agent_core.store.work import catalog
 from agent_core.store.work.catalog import PROJECT
 from tests.agent_core.scenes import SAFETY
 from tests.agent_core.store.beside import held, opened, waits
-from tests.postgres import Server
+from tests.postgres import Server, postgres_server
 
 
 @pytest.fixture
@@ -29,6 +29,13 @@ async def database(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
 async def other(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
     async with opened(postgres_url) as database:
         yield database
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    """A server that a test may stop: the run's server is there for all."""
+    with postgres_server() as server:
+        yield server
 
 
 def rename(name: str):
@@ -138,19 +145,19 @@ async def test_a_transaction_whose_connection_is_cut_is_unavailable(database: Po
 
 
 @pytest.mark.parametrize("how", ["fast", "immediate"])
-async def test_a_server_that_is_away_is_unavailable_until_it_is_back(
-    database: PostgresDatabase, postgres: Server, how: str
-):
+async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server: Server, how: str):
     """While there is no server reads and writes fail clearly; when it is back they work, on the same object."""
-    assert await database.write(rename("kept")) == "default"
-    with postgres.away("immediate" if how == "immediate" else "fast"):
-        for _ in range(2):
-            with pytest.raises(Unavailable):
-                await database.read(name_of)
-            with pytest.raises(Unavailable):
-                await database.write(rename("nobody"))
-    assert await database.read(name_of) == "kept"
-    assert await database.write(rename("back")) == "kept"
+    async with opened(own_server.create()) as database:
+        await database.write(catalog.ensure_project)
+        assert await database.write(rename("kept")) == "default"
+        with own_server.away("immediate" if how == "immediate" else "fast"):
+            for _ in range(2):
+                with pytest.raises(Unavailable):
+                    await database.read(name_of)
+                with pytest.raises(Unavailable):
+                    await database.write(rename("nobody"))
+        assert await database.read(name_of) == "kept"
+        assert await database.write(rename("back")) == "kept"
 
 
 async def test_a_cancelled_caller_leaves_a_whole_transaction(database: PostgresDatabase, other: PostgresDatabase):

@@ -66,7 +66,7 @@ async def look(what: str) -> str:
 @pytest.fixture(scope="module")
 def full(postgres: Server) -> Iterator[str]:
     """A database with ten thousand sessions, a hundred thousand runs, and four facts of each."""
-    with postgres.database() as url:
+    with postgres.new_database() as url:
         with psycopg.connect(url) as connection:
             connection.execute(FILL)  # type: ignore[arg-type] - our own text
         yield url

@@ -58,10 +58,10 @@ async def silent_server() -> AsyncIterator[tuple[str, list[asyncio.StreamWriter]
             writer.close()
 
 
-async def test_a_commit_without_an_answer_holds_up_nobody(postgres_url: str):
+async def test_a_commit_without_an_answer_holds_up_nobody(new_postgres_url: str):
     """While one commit waits for its answer, all others are written, told of and read."""
     told: list[object] = []
-    async with opened(postgres_url) as database, opened(postgres_url) as other:
+    async with opened(new_postgres_url) as database, opened(new_postgres_url) as other:
         await database.write(execute(*STALLING))
         async with held(other, execute("SELECT pg_advisory_xact_lock(1)")):
             stalled = asyncio.create_task(

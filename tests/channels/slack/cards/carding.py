@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from agent_core import Actor, ApprovalObject, Hook, Inbound, Slack, Text
+from agent_core import Actor, ApprovalObject, Hook, Inbound, Text
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, call, say, step_of
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
+from channels.slack.settings import Slack
 from channels.slack.testing import Armed, Fault, Heard, Shown, Team
 from channels.slack.testing.world import Json
 from channels.slack.web_api.client import SlackApi, open_session

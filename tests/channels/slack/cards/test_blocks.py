@@ -107,7 +107,7 @@ def test_the_buttons_are_those_that_the_policy_offers():
         (decided(decided_by=Actor("slack:T9:UBEN", "user", "Ben")), "Approved by Ben, 2026-01-01 12:00 UTC."),
         (
             decided("expired", decided_by=None),
-            "Nobody decided in time, 2026-01-01 12:00 UTC: so the call was denied.",
+            "Not decided in time, 2026-01-01 12:00 UTC: so the call was denied.",
         ),
         (decided("cancelled"), "Not asked any more, 2026-01-01 12:00 UTC: the answer was stopped by UBEN."),
     ],

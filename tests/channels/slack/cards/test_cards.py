@@ -6,11 +6,12 @@ import pytest
 from pydantic import Field
 from structlog.testing import capture_logs
 
-from agent_core import Actor, Decider, Decision, Slack
+from agent_core import Actor, Decider, Decision
 from agent_core.testing import FakeClock, call, say, step_of
 from agent_core.tools.function import tool
 from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.inbound.mentions import OUTSIDE
+from channels.slack.settings import Slack
 from channels.slack.testing import Fault
 from tests.channels.slack.cards.carding import ALWAYS, APPROVE, DENY, EDIT, Desk, Till, asking, asks, buttons, wants
 
@@ -172,7 +173,7 @@ async def test_nobody_in_time_and_a_stop_end_a_question(make_core):
         first = await desk.ask()
         clock.advance(301)
         await desk.settled()
-        assert "Nobody decided in time, 2026-01-01 00:05 UTC: so the call was denied." in desk.text()
+        assert "Not decided in time, 2026-01-01 00:05 UTC: so the call was denied." in desk.text()
         await desk.ask()
         assert desk.root != first
         await desk.team.stops("UANN", "CGENERAL", desk.root)

@@ -82,7 +82,7 @@ class Ground:
         """Show cards until the block ends, or the process does."""
         team = self.stand_in.team()
         api = Breathing(team.bot_token, session=self.http, base_url=f"{self.stand_in.base_url}api/")
-        rows = Mortal(self.core.parts[0], self.clock)
+        rows = Mortal(self.core._store.database, self.clock)
         api.life = rows.life = life
         rows.changed, rows.settled = self.stand_in.changed, self.settled
         cards = Cards(self.core, rows, Workspaces([api], Pacer(self.clock, share=HASTY)), self.clock)
@@ -100,7 +100,7 @@ class Ground:
         address = thread.address if self.place == "thread" else None
         session = (await self.core.open_session(agent="assistant", actor=ANN, address=address)).id
         if address is not None:  # the thread shows all that leads to the question
-            ledger = Ledger(self.core.parts[0], self.clock, "slack")
+            ledger = Ledger(self.core._store.database, self.clock, "slack")
             await ledger.want(session, address, thread.data())
             (place,) = await ledger.claim(session)
             await ledger.rest(place, None, seen=0)

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core import Slack
 from channels.slack.inbound.context import MOST, ONE, Watermark
+from channels.slack.settings import Slack
 from channels.slack.testing import Fault
 from tests.channels.slack.hearing import Rig, rigged
 

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import Definition, Slack, Unavailable
+from agent_core import Definition, Unavailable
 from agent_core.testing import pause, say
 from channels.slack.inbound.commands import ABSENT
 from channels.slack.inbound.mentions import CLOSED, OUTSIDE, UNKNOWN
 from channels.slack.inbound.recent import Deduplicator
 from channels.slack.outbound.blocks import feedback_row
+from channels.slack.settings import Slack
 from channels.slack.testing import Channel, Fault
 from tests.channels.slack.hearing import Rig, rigged
 
@@ -196,7 +197,7 @@ async def test_feedback_is_kept_against_the_run(rig: Rig):
 
 async def test_a_channel_has_its_agent(make_core):
     """The agent that claims a channel answers there, in the workspace that it names, and the default elsewhere."""
-    data = Definition(name="data", instructions="Count.", slack=Slack(channels=("T0001/CDATA",)))
+    data = Definition(name="data", instructions="Count.", channels={"slack": {"channels": ["T0001/CDATA"]}})
     async with rigged(make_core, agents=(data,)) as rig:
         await rig.team.mentions("UANN", "CDATA", "hello")
         await rig.team.mentions("UANN", "CGENERAL", "hello")

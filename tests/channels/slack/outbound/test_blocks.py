@@ -14,7 +14,7 @@ from tests.channels.slack.outbound.test_text import ACTIVE, is_within, shown, si
 
 
 def assert_sound(payload: Payload) -> None:
-    """Assert that Slack takes *payload* and that it notifies nobody."""
+    """Assert that Slack takes *payload* and that it mentions no one."""
     assert check(list(payload.blocks)) == []
     assert 0 < len(payload.text) <= limits.TEXT.value
     assert not ACTIVE.search(payload.text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
@@ -39,19 +39,19 @@ def test_any_markdown_gives_sound_payloads(markdown: str, lines: list[str], noti
 @given(texts, st.none() | st.integers(0, 5).map(lambda n: f"/blocks/{n}/text"))
 @settings(max_examples=80, deadline=None)
 def test_a_refused_payload_becomes_plainer_twice_at_most(markdown: str, pointer: str | None):
-    """Each rung passes Slack's check and keeps the words; the last one is text alone."""
+    """Each form passes Slack's check and keeps the words; the last one is text alone."""
     for payload in payloads(markdown, notice="note", feedback="run_1"):
-        rungs = [payload]
-        while (lower := plainer(rungs[-1], pointer)) is not None:
+        forms = [payload]
+        while (lower := plainer(forms[-1], pointer)) is not None:
             assert_sound(lower)
             assert lower.text == payload.text
-            rungs.append(lower)
-        assert len(rungs) <= 3
-        assert rungs[-1].blocks == ()
+            forms.append(lower)
+        assert len(forms) <= 3
+        assert forms[-1].blocks == ()
 
 
 def test_an_answer_is_a_markdown_block_between_its_rows():
-    """What the agent did stands above the answer, the notice and the feedback below it."""
+    """The agent's calls are above the answer, the notice and the feedback below it."""
     [payload] = payloads("**Hi**", lines=["looked it up"], notice="AI may be wrong.", feedback="run_7")
     assert [block["type"] for block in payload.blocks] == ["context", "markdown", "context", "context_actions"]
     assert payload.text == "looked it up\n\nHi\n\nAI may be wrong."
@@ -103,5 +103,5 @@ def test_a_mention_is_for_one_user_and_where_it_is_allowed(allow: bool):
 
 
 def test_the_twin_is_escaped():
-    """Signs of mrkdwn stand for themselves."""
+    """Markers of mrkdwn are literal."""
     assert twin("a < b && *c*") == "a &lt; b &amp;&amp; c"

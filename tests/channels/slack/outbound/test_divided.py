@@ -1,4 +1,4 @@
-"""When Slack takes no blocks any more, an answer stands there as text, in as many messages as its updates need."""
+"""When Slack refuses all blocks, an answer is shown as text, in as many messages as its updates need."""
 
 from itertools import count
 
@@ -36,13 +36,13 @@ def fault(shown: Showing, way: str) -> None:
 
 
 def is_whole(shown: Showing, log: Log) -> bool:
-    """Tell whether each word stands there once and in its place, and nothing streams."""
+    """Return whether each word is shown once and in order, and nothing streams."""
     return words(shown.text) == words(log.whole) and not any(each.streaming for each in shown.answers)
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_one_update_cannot_take_goes_on_in_further_messages(showing: Open, way: str):
-    """An answer of a thousand words whose blocks are refused for good is there as text, whole and in its order."""
+    """An answer of a thousand words whose blocks are always refused is shown as text, whole and in order."""
     shown, log = await showing(), long()
     fault(shown, way)
     assert await shown.live(log)
@@ -56,7 +56,7 @@ async def test_what_one_update_cannot_take_goes_on_in_further_messages(showing: 
 @pytest.mark.parametrize("way", ["posts", "a stream that broke"])
 @pytest.mark.parametrize("side", ["before", "after"])
 async def test_killed_while_an_answer_is_divided(showing: Open, way: str, side):
-    """A process that dies at any write while it does that leaves what the next one brings to the same end."""
+    """A process that dies at any write while it does that leaves a thread that the next one completes."""
     for at in count(1):
         shown, log = await showing(), long(3)
         fault(shown, way)

@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from channels.slack.outbound.text import BREAK, clean, escape, flowing, neutral, parsed, safe, unescape
-from channels.slack.outbound.text_plain import plain
+from channels.slack.outbound.text import BREAK, clean, escape, flowing, neutral, parsed, plain, safe, unescape
 from channels.slack.outbound.text_split import pieces
 
 # What Slack would obey: a mention, a date, a link whose label hides its address.
@@ -59,18 +58,18 @@ def words(text: str) -> list[str]:
 
 
 def signs(text: str) -> str:
-    """Return what words are made of, without what stands between them."""
+    """Return the characters of words, without those between them."""
     return "".join(words(text))
 
 
 def is_within(some: str, everything: str) -> bool:
-    """Tell whether the signs of *some* stand in *everything* in this order."""
+    """Return whether the characters of *some* are in *everything* in this order."""
     rest = iter(everything)
     return all(sign in rest for sign in some)
 
 
 @pytest.mark.parametrize("marker", MARKERS[:13])
-def test_what_a_model_writes_notifies_nobody(marker: str):
+def test_text_of_a_model_mentions_no_one(marker: str):
     """A mention or a forged link is shown with all of its signs and means nothing."""
     shown = neutral(f"see {marker} now")
     assert not ACTIVE.search(shown)
@@ -128,7 +127,7 @@ def test_no_text_keeps_an_active_marker(text: str):
     ],
 )
 def test_a_link_shows_where_it_leads(link: str, shown: str):
-    """A label cannot hide the host behind it, and code stays code."""
+    """A label cannot hide the host of its link, and code stays code."""
     assert safe(link) == shown
 
 
@@ -181,7 +180,7 @@ def test_a_growing_text_is_shown_as_it_will_be_in_the_end(text: str, steps: list
     ],
 )
 def test_what_may_become_a_construct_is_held_back(grown: str, sent: str):
-    """The open end of a marker, a link, a code span or a row waits; a sign that stands alone stops nothing for long."""
+    """The open end of a marker, a link, a code span or a row waits; a lone marker does not hold text back for long."""
     assert flowing(grown) == sent
 
 
@@ -209,7 +208,7 @@ def test_pieces_fit_and_lose_no_word(text: str, room: int):
     assert is_within(signs(clean(text)), signs("".join(found)))
 
 
-def test_a_fence_is_kept_whole_or_opened_anew():
+def test_a_fence_is_kept_whole_or_reopened():
     """Code that fits is not cut; other code is closed and goes on with its language."""
     code = "```py\n" + "\n".join(f"line_{n} = {n}" for n in range(20)) + "\n```"
     assert pieces(f"{'word ' * 30}\n\n{code}", 400)[1] == code
@@ -237,7 +236,7 @@ def test_a_list_is_cut_at_items():
 
 
 def test_code_within_an_item_stays_code():
-    """A fence in a list that does not fit is opened anew in every piece."""
+    """A fence in a list that does not fit is reopened in every piece."""
     code = "".join(f"  line {n}\n" for n in range(40))
     cut = pieces(f"- how to:\n\n  ```sh\n{code}  ```\n- done", 200)
     assert len(cut) > 2

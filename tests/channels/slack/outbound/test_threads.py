@@ -1,4 +1,4 @@
-"""Sessions of a core are shown in their threads by whichever process is there."""
+"""Sessions of a core are shown in their threads by whichever process is running."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +22,7 @@ ANN = Actor("slack:T0001:UANN", "user", "Ann")
 
 
 class Later(SystemClock):
-    """The clock of a process whose predecessor's lease is over."""
+    """The clock of a process whose predecessor's lease has expired."""
 
     def now(self) -> int:
         return super().now() + LEASE + 1
@@ -76,7 +76,7 @@ class Process:
 async def process(
     open_database: OpenDatabase, stand_in: SlackStandIn, script, clock: Clock | None = None
 ) -> AsyncIterator[Process]:
-    """Start a process; whether it is killed at the end or ends in peace is the test's."""
+    """Start a process; the test decides whether it is killed or stopped."""
     database = open_database()
     core = Core(database, providers={"s": ScriptedProvider(script)}, tools={}, default_model="s")
     await core.start()
@@ -116,10 +116,8 @@ async def test_a_question_is_answered_in_its_thread(open_database: OpenDatabase,
         assert one.threads._showing == {}
 
 
-async def test_what_a_killed_process_was_about_to_show_another_one_shows(
-    open_database: OpenDatabase, stand_in: SlackStandIn
-):
-    """Killed before it showed anything of a message that was taken in: the next process answers it, once."""
+async def test_an_answer_of_a_killed_process_is_shown_by_another(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """Killed after a message was received and before anything was shown: the next process answers it, once."""
     async with process(open_database, stand_in, lambda _: (pause(asyncio.Event()),)) as one:
         await one.threads._sweep.stop()
         thread = await one.ask("Hi", show=False)
@@ -127,7 +125,7 @@ async def test_what_a_killed_process_was_about_to_show_another_one_shows(
         await two.shown(thread, "Here I am.")
 
 
-async def test_a_process_that_ends_hands_its_half_shown_answer_on(open_database: OpenDatabase, stand_in: SlackStandIn):
+async def test_a_half_shown_answer_is_completed_after_a_stop(open_database: OpenDatabase, stand_in: SlackStandIn):
     """An answer that was half streamed by one process is whole, and there once, by the next."""
     async with process(open_database, stand_in, lambda _: (say("Half "), pause(asyncio.Event()))) as one:
         thread = await one.ask("Hi")
@@ -137,7 +135,7 @@ async def test_a_process_that_ends_hands_its_half_shown_answer_on(open_database:
 
 
 async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_in: SlackStandIn):
-    """A stream that a person stopped cancels its run, keeps its words, says so, and leaves no status behind."""
+    """A stream that a person stopped cancels its run, keeps its words, shows "Stopped.", and clears the status."""
     go = asyncio.Event()
     async with process(
         open_database, stand_in, lambda _: (say("One "), pause(go), say("two "), pause(asyncio.Event()))
@@ -146,12 +144,12 @@ async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_
         team = stand_in.team()
         await stand_in.until(lambda: bool(team.answers("CGENERAL", thread.root)), timeout=30)
         await team.stops("UANN", "CGENERAL", thread.root)
-        go.set()  # the next append hears of it
+        go.set()  # the next append is refused
         await one.shown(thread, "One two\nStopped.")
 
 
-async def test_a_message_that_comes_twice_says_nothing_twice(open_database: OpenDatabase, stand_in: SlackStandIn):
-    """The second event of a mention wants the same again: no status is set anew, and nothing is shown."""
+async def test_a_duplicate_request_shows_nothing_twice(open_database: OpenDatabase, stand_in: SlackStandIn):
+    """The second event of a mention requests the same again: no status is set, and nothing is shown."""
     async with process(open_database, stand_in, lambda _: (say("Hello."),)) as one:
         thread = await one.ask("Hi")
         await one.shown(thread, "Hello.")
@@ -166,7 +164,7 @@ async def test_a_message_that_comes_twice_says_nothing_twice(open_database: Open
 
 
 async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenDatabase, stand_in: SlackStandIn):
-    """The agent's `loading` texts stand in the thread while it works, and no longer."""
+    """The agent's `loading` texts are in the thread while it works, and no longer."""
     go = asyncio.Event()
     async with process(open_database, stand_in, lambda _: (pause(go), say("Done."))) as one:
         asked = await stand_in.team().says("UANN", "CGENERAL", "Hi")

@@ -127,7 +127,7 @@ def test_a_clock_that_was_set_back_stops_nothing():
 
 
 def test_memory_holds_a_minute_and_no_more():
-    """Channels and workspaces that are quiet again leave nothing behind."""
+    """Idle channels and workspaces keep no windows."""
     budget = Budget()
     for n in range(300):
         now = n * 1_000
@@ -143,7 +143,7 @@ Calls = st.lists(st.tuples(st.integers(0, 9_000), st.sampled_from(["C1", "C2"]))
 
 @given(Calls)
 def test_whatever_is_asked_the_rates_hold(asked: list[tuple[int, str]]):
-    """No window of a minute has more calls than the rate, no channel two in a second, and no wait is in vain."""
+    """No window has more calls than the rate, no channel two posts a second, and after its wait a call is allowed."""
     rate, now = 7, 0
     budget = Budget(rate=lambda _: rate)
     taken: deque[tuple[int, str]] = deque()

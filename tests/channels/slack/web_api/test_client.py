@@ -1,4 +1,4 @@
-"""What comes of a call to Slack: the real SDK over real sockets, against a small server that answers as told."""
+"""The outcome of a call to Slack: the real SDK over real sockets, against a small scripted server."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Server:
-    """A server that keeps what it was asked and answers what it was told."""
+    """A server that records its requests and gives scripted answers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -69,13 +69,13 @@ async def failing(call: Awaitable[Any]) -> f.SlackFailure:
     return caught.value
 
 
-async def test_a_post_says_just_what_it_was_told(server: Server, api: SlackApi):
+async def test_a_post_sends_exactly_its_arguments(server: Server, api: SlackApi):
     """A post carries its text, blocks, thread and metadata; nothing in it is linked, fetched or unfurled."""
     blocks = [{"type": "divider"}]
     assert await api.post("C1", "hi", blocks=blocks, thread_ts="1.1", metadata={"event_type": "e"}) == "1.5"
     plain = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
-    told = {"channel": "C1", "text": "hi", "blocks": blocks, "thread_ts": "1.1", "metadata": {"event_type": "e"}}
-    assert server.asked == [("chat.postMessage", told | plain)]
+    given = {"channel": "C1", "text": "hi", "blocks": blocks, "thread_ts": "1.1", "metadata": {"event_type": "e"}}
+    assert server.asked == [("chat.postMessage", given | plain)]
     assert server.tokens == {f"Bearer {TOKEN}"}
 
 
@@ -134,7 +134,7 @@ async def test_a_thread_is_read_page_by_page(server: Server, api: SlackApi):
 
 
 async def test_people_and_views(server: Server, api: SlackApi):
-    """Who a user is, who is in a group, where to reach somebody, which view is open, whose token this is."""
+    """Users, groups, direct messages, views and the identity of the token are read."""
     server.answer = server.say({"ok": True, "user": {"id": "U1"}})
     assert await api.user("U1") == {"id": "U1"}
     server.answer = server.say({"ok": True, "users": ["U1", "U2"]})
@@ -215,7 +215,7 @@ async def test_each_code_has_one_meaning(server: Server, api: SlackApi, code: st
 
 
 async def test_whether_streams_lack_here_or_everywhere(server: Server, api: SlackApi):
-    """A workspace without streams is told from a conversation without; other methods are simply refused."""
+    """A workspace without streams is distinguished from a conversation without; other methods are simply refused."""
     server.answer = server.say({"ok": False, "error": "unknown_method"})
     lacking = await failing(api.start_stream("C1", "1.1", []))
     assert isinstance(lacking, f.NoStreaming)
@@ -335,7 +335,7 @@ async def test_a_silent_server_leaves_it_open(server: Server, api: SlackApi):
 
 
 async def test_what_could_not_leave_was_not_done(unused_tcp_port: int):
-    """Where nobody listens the call was not made, and the failure names the host."""
+    """A refused connection means the call was not made, and the failure names the host."""
     async with open_session() as session:
         api = SlackApi(TOKEN, session=session, base_url=f"http://127.0.0.1:{unused_tcp_port}/api/")
         failure = await failing(api.post("C1", "hi"))
@@ -362,7 +362,7 @@ async def test_the_token_is_nowhere(server: Server, api: SlackApi, end: str, cap
     failure = await failing(api.post("C1", "hi"))
     assert failure.__cause__ is None
     assert failure.__context__ is None
-    told = traceback.TracebackException.from_exception(failure, capture_locals=True)
-    shown = "".join(told.format()) + repr(vars(failure)) + repr(failure.args) + repr(api)
+    trace = traceback.TracebackException.from_exception(failure, capture_locals=True)
+    shown = "".join(trace.format()) + repr(vars(failure)) + repr(failure.args) + repr(api)
     assert "chat.postMessage" in caplog.text  # the SDK did log
     assert TOKEN not in shown + caplog.text

@@ -1,4 +1,4 @@
-"""The pacer: who may call Slack next."""
+"""The pacer: which call to Slack is next."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -10,7 +10,7 @@ import pytest
 from agent_core.testing import FakeClock
 from channels.slack.web_api import limits
 from channels.slack.web_api.budget import POST, Budget
-from channels.slack.web_api.pace import LEEWAY, Kept, Lane, Pacer
+from channels.slack.web_api.pace import LEEWAY, Lane, Pacer, Reserve
 
 STATUS, START, APPEND = "agents.sessions.setStatus", "chat.startStream", "chat.appendStream"
 STOP, UPDATE = "chat.stopStream", "chat.update"
@@ -19,7 +19,7 @@ N = limits.TIER_2.value
 
 
 class Office:
-    """A pacer on a clock moved by hand, and people who ask it."""
+    """A pacer on a clock moved by hand, and its callers."""
 
     def __init__(self, **options) -> None:
         self.clock = FakeClock()
@@ -42,7 +42,7 @@ class Office:
             await self.pacer.admit(method, "T1", None, lane)
 
     async def later(self, seconds: float) -> list[str]:
-        """Return who is admitted by then."""
+        """Return the callers admitted by then."""
         self.clock.advance(seconds)
         await settle()
         admitted, self.admitted = self.admitted, []
@@ -54,7 +54,7 @@ class Office:
             if self.clock.sleepers:
                 await self.clock.advance_to_next()
             await settle()
-            assert self.clock.sleepers or any(task.done() for task in pending), "nobody is woken any more"
+            assert self.clock.sleepers or any(task.done() for task in pending), "no caller is woken any more"
 
     async def _ask(self, name: str, method: str, lane: Lane, channel: str, thread: str) -> None:
         await self.pacer.admit(method, "T1", channel, lane, thread=thread)
@@ -69,7 +69,7 @@ async def office() -> AsyncIterator[Office]:
         task.cancel()
     await asyncio.gather(*office.asking, return_exceptions=True)
     await settle()
-    assert office.clock.sleepers == 0, "a timer outlives those who waited"
+    assert office.clock.sleepers == 0, "a timer outlives its callers"
 
 
 async def settle() -> None:
@@ -97,7 +97,7 @@ async def test_within_a_lane_each_thread_has_its_round(office: Office):
 
 
 async def test_a_full_channel_holds_up_no_other(office: Office):
-    """Who posts into a quiet channel does not wait behind those who wait for a busy one."""
+    """A post into an idle channel does not wait for those into a busy one."""
     for name in ("a0", "a1", "a2"):
         await office.ask(name, POST, channel="C1")
     await office.ask("b0", POST, channel="C2")
@@ -118,8 +118,8 @@ async def test_budget_is_kept_back_for_the_lifecycle(office: Office):
 
 
 async def test_what_is_kept_back_is_a_setting():
-    """Shares per method say what is left to whom; without one nothing is."""
-    office = Office(kept={START: Kept(0.5, Lane.FINAL)})
+    """A reserve per method is left to its lane and those before; without one all is shared."""
+    office = Office(reserves={START: Reserve(0.5, Lane.FINAL)})
     async with asyncio.timeout(5):
         for _ in range(N // 2):
             await office.pacer.admit(START, "T1", None, Lane.EDIT)
@@ -154,14 +154,14 @@ async def test_who_gives_up_at_the_last_moment_hands_on(office: Office):
         await office.ask("crowd")
     assert await office.later(MINUTE - 30 - 0.001) == ["one more"]
     office.clock.advance(0.001)
-    await asyncio.sleep(0)  # the timer runs and grants; who was granted has not gone on yet
+    await asyncio.sleep(0)  # the timer runs and grants; the granted caller has not resumed yet
     lucky.cancel()
     assert await office.later(0) == ["crowd"] * (N - 1)
     assert await office.later(30) == ["crowd"]
 
 
-async def test_after_a_429_nobody_calls_until_then(office: Office):
-    """A penalty stops one method of one workspace, those who wait for it included."""
+async def test_after_a_429_no_call_is_admitted_until_then(office: Office):
+    """A penalty blocks one method of one workspace, waiting callers included."""
     await office.spend()
     await office.ask("waits")
     office.pacer.penalty(START, "T1", 90)
@@ -184,7 +184,7 @@ async def test_the_end_of_the_budget_is_seen_in_time(office: Office):
 
 
 async def test_a_share_can_grow(office: Office):
-    """When another process ends, those who wait here use its share at once."""
+    """When another process ends, waiting callers here use its share at once."""
     office.pacer.use(0.5)
     for n in range(N):
         await office.ask(str(n), thread=str(n))

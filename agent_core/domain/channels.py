@@ -1,0 +1,133 @@
+"""Channels as the core knows them: by name, through a port that checks what agents configure. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain.agents import Definition
+from agent_core.errors import InvalidInput
+
+Responder = Literal["person", "group"]
+"""Whether a responder's name is one person's, or lets in any number of people."""
+Settings = Mapping[str, Any]
+"""What an agent configures of one channel, as JSON."""
+
+
+class Clash(msgspec.Struct, frozen=True):
+    """Two agents that claim the same place: *claim* names it, *path* is the field of the settings that claims it."""
+
+    first: str
+    second: str
+    path: str
+    claim: str
+
+    def __str__(self) -> str:
+        return f"`{self.first}` and `{self.second}` both claim {self.claim}; take it from one of them."
+
+
+class ChannelPort(Protocol):
+    """What the core asks of a channel."""
+
+    @property
+    def name(self) -> str:
+        """The name that its addresses, its responders and the settings of agents begin with."""
+        ...
+
+    def checked(self, given: Any, /) -> dict[str, Any]:
+        """Return *given* settings complete, empty when they are the defaults.
+
+        Raises `InvalidInput` with paths inside the settings, which begin with `$`.
+        """
+        ...
+
+    def known(self, given: Settings, /) -> dict[str, Any]:
+        """Return stored settings like `checked`, without fields that this version does not know."""
+        ...
+
+    def claims(self, settings: Settings, /) -> bool:
+        """Return whether *settings* claim a place that only one agent can have."""
+        ...
+
+    def clashes(self, agents: Sequence[tuple[str, Settings]], /) -> Sequence[Clash]:
+        """Return which of *agents* (names and settings) claim the same place."""
+        ...
+
+    def responder(self, id: str, /) -> Responder | None:
+        """Return what the responder `<name>:<id>` is, None when the channel knows no such responder."""
+        ...
+
+    def delivers(self, place: str, /) -> bool:
+        """Return whether an approval can be shown at `<name>:<place>`, outside its conversation."""
+        ...
+
+
+class Channels:
+    """The channels of this process, by name."""
+
+    def __init__(self, ports: Iterable[ChannelPort] = ()) -> None:
+        self._ports = {port.name: port for port in ports}
+
+    def checked(self, definition: Definition) -> Definition:
+        """Return *definition* with checked settings: complete ones, and none that equal the defaults.
+
+        Raises `InvalidInput` with paths such as `<channel>.<field>`.
+        """
+        found = {name: self._checked(name, given) for name, given in definition.channels.items()}
+        return replace(definition, channels={name: settings for name, settings in found.items() if settings})
+
+    def known(self, definition: Definition) -> Definition:
+        """Return a stored *definition* in the form of `checked`, without what this version does not know."""
+        found = {
+            name: self._ports[name].known(given) for name, given in definition.channels.items() if name in self._ports
+        }
+        return replace(definition, channels={name: settings for name, settings in found.items() if settings})
+
+    def keep_unknown(self, definition: Definition, stored: Definition) -> Definition:
+        """Return *definition* with what *stored* configures of channels that only other processes know."""
+        kept = {name: given for name, given in stored.channels.items() if name not in self._ports}
+        return replace(definition, channels={**kept, **definition.channels}) if kept else definition
+
+    def claims(self, definition: Definition) -> bool:
+        """Return whether *definition* claims a place that only one agent can have."""
+        return any(port.claims(definition.channels.get(name, {})) for name, port in self._ports.items())
+
+    def clashes(self, definitions: Iterable[Definition]) -> list[Clash]:
+        """Return which agents claim the same place; the paths begin with the channel."""
+        made = list(definitions)
+        return [
+            replace(clash, path=f"{name}.{clash.path}")
+            for name, port in self._ports.items()
+            for clash in port.clashes([(each.name, each.channels.get(name, {})) for each in made])
+        ]
+
+    def responder(self, name: str) -> Responder | None:
+        """Return what the responder *name*, `<channel>:<id>`, is; None when no channel knows it."""
+        channel, _, id = name.partition(":")
+        return self._ports[channel].responder(id) if channel in self._ports and id.strip() else None
+
+    def delivers(self, place: str) -> bool:
+        """Return whether an approval can be shown at *place*, `<channel>:<place>`."""
+        channel, _, where = place.partition(":")
+        return channel in self._ports and bool(where.strip()) and self._ports[channel].delivers(where)
+
+    @property
+    def of_responders(self) -> list[str]:
+        """The names of the channels that know responders."""
+        return sorted(name for name, port in self._ports.items() if port.responder("id"))
+
+    @property
+    def of_deliveries(self) -> list[str]:
+        """The names of the channels that show approvals outside their conversations."""
+        return sorted(name for name, port in self._ports.items() if port.delivers("id"))
+
+    def _checked(self, name: str, given: Any) -> dict[str, Any]:
+        if name not in self._ports:
+            known = ", ".join(f"`{each}`" for each in sorted(self._ports)) or "none"
+            raise InvalidInput(name, f"unknown field or channel `{name[:50]}`; the channels are: {known}.")
+        try:
+            return self._ports[name].checked(given)
+        except InvalidInput as error:
+            first, *more = (fault.within(name) for fault in error.faults)
+            raise InvalidInput(first.path, first.message, *more) from None

@@ -1,0 +1,137 @@
+"""WaitingState: the calls of a run's newest step, and what each of them waits for."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain import events as e
+from agent_core.domain.controls import read, refusal
+from agent_core.domain.messages import CallOutcome
+
+NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
+DENIED = "Not run: a person did not approve this call."
+TOO_LATE = "Not run: no person approved this call in time."
+
+
+class CallState(msgspec.Struct, frozen=True):
+    """One use of a tool: *epoch* is the run's when it was started, *repeat* its place in a row of identical calls.
+
+    *allowed_by* are the hooks that allowed these *arguments*, *approved_for* those for which people did, and
+    *modified_by* those that changed them. *approval* is the newest question to people, open or decided; *denial* says
+    why the call will not run.
+    """
+
+    call: str
+    name: str
+    arguments: dict[str, Any]
+    index: int
+    step: int
+    repeat: int
+    raw: str | None = None
+    status: Literal["requested", "started", "pending", "completed"] = "requested"
+    epoch: int = 0
+    on: e.WaitingOn | None = None
+    outcome: CallOutcome | None = None
+    allowed_by: tuple[str, ...] = ()
+    approved_for: tuple[str, ...] = ()
+    modified_by: tuple[str, ...] = ()
+    approval: e.ApprovalRequested | None = None
+    denial: str | None = None
+
+
+class WaitingState(msgspec.Struct, frozen=True):
+    """The calls of the newest step, waiting for a hook, a person, a client or their execution, and the verdicts so far.
+
+    *last_key* is the `call_key` of the newest call, *repeats* how many calls in a row had it. *start_hooks* are the
+    hooks that let the run start; *blocked*: a hook denied the run or its answer; *expired*: an approval was not decided
+    in time and its call is one without which the run fails.
+    """
+
+    calls: tuple[CallState, ...] = ()
+    last_key: bytes = b""
+    repeats: int = 0
+    start_hooks: tuple[str, ...] = ()
+    blocked: bool = False
+    expired: bool = False
+
+    def open_calls(self) -> tuple[CallState, ...]:
+        """Return the calls that have not ended."""
+        return tuple(call for call in self.calls if call.status != "completed")
+
+    @property
+    def tools(self) -> dict[str, str]:
+        """Return the tool of each open call that waits, or waited for an approval, by its call."""
+        return {call.call: call.name for call in self.open_calls() if call.on or call.approval}
+
+    def find(self, call: str) -> CallState | None:
+        """Return the call with the id *call*, None if the newest step has no such call."""
+        return next((each for each in self.calls if each.call == call), None)
+
+    def without_calls(self) -> "WaitingState":
+        """Return the state as a new step finds it."""
+        return replace(self, calls=()) if self.calls else self
+
+    def requested(self, body: e.ToolRequested, controls: dict[str, Any] | None) -> "WaitingState":
+        """Return the state with a new call, denied at once where the step's *controls* do not allow it."""
+        key = call_key(body.name, body.arguments, body.raw)
+        repeats = self.repeats + 1 if key == self.last_key else 1
+        denial = refusal(read(controls), body.name) if controls else None
+        call = CallState(body.call, body.name, body.arguments, body.index, body.step, repeats, body.raw, denial=denial)
+        return replace(self, calls=(*self.calls, call), last_key=key, repeats=repeats)
+
+    def changed(self, call: str, **changes: Any) -> "WaitingState":
+        """Return the state with *changes* to one call."""
+        return replace(self, calls=tuple(replace(c, **changes) if c.call == call else c for c in self.calls))
+
+    def ruled(self, body: e.HookRuled) -> "WaitingState":
+        """Return the state after a hook's ruling."""
+        if body.call is None:
+            start_hooks = (*self.start_hooks, body.hook) if body.event == "OnRunStart" else self.start_hooks
+            return replace(self, start_hooks=start_hooks, blocked=self.blocked or body.ruling == "deny")
+        call = self.find(body.call)
+        if call is None or body.event != "PreToolUse":
+            return self
+        match body.ruling:
+            case "deny":
+                return self.changed(body.call, denial=body.reason or NOT_ALLOWED)
+            case "modify":  # the other hooks, and people, allowed other arguments: all of them are asked again
+                hooks = (*call.modified_by, body.hook)
+                changes = {"arguments": body.arguments or {}, "approved_for": (), "modified_by": hooks}
+                return self.changed(body.call, allowed_by=hooks, **changes)
+            case "allow":
+                return self.changed(body.call, allowed_by=(*call.allowed_by, body.hook))
+            case "hold":
+                return self
+
+    def decided(self, body: e.ApprovalDecided) -> "WaitingState":
+        """Return the state after an approval was decided, expired or cancelled."""
+        call = self.find(body.call)
+        if call is None or call.approval is None or call.status != "pending":
+            return self
+        asked, freed = call.approval, {"status": "requested", "on": None}
+        match body.status:
+            case "approved" if body.edited:  # the other hooks have not seen these arguments
+                return self.changed(
+                    body.call,
+                    arguments=body.arguments,
+                    allowed_by=(),
+                    modified_by=(),
+                    approved_for=(asked.hook,),
+                    **freed,
+                )
+            case "approved":
+                return self.changed(body.call, approved_for=(*call.approved_for, asked.hook), **freed)
+            case "denied":
+                why = f" The reason: {body.reason}" if body.reason else ""
+                return self.changed(body.call, denial=f"{DENIED}{why}", **freed)
+            case "expired":
+                expired = self.expired or asked.on_timeout == "fail"
+                return replace(self.changed(body.call, denial=TOO_LATE, **freed), expired=expired)
+            case "cancelled":
+                return self
+
+
+def call_key(name: str, arguments: dict[str, Any], raw: str | None = None) -> bytes:
+    """Return what identical calls share: the name and the canonical JSON of the arguments, or their raw text."""
+    return msgspec.json.encode([name, arguments, raw], order="deterministic")

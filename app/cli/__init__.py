@@ -1,0 +1,1 @@
+"""The command `parley`: its subcommands, and the HTTP client that most of them are."""

@@ -1,0 +1,1 @@
+"""`parley doctor`: checks of a deployment, each reported as one finding."""

@@ -1,0 +1,183 @@
+"""`parley doctor`: looks at what a deployment stands on, a line for each thing, with what to do about what is wrong."""
+
+import json
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from agent_core import ConfigError
+from app.agents import SUFFIXES, read_agent
+from app.doctor.findings import QUEUED, Finding, backlog, migrations
+from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
+from app.settings import SERVER_FILE, Settings, check, load_settings
+from app.storage.lock import is_owned
+from app.storage.migrate import revision
+
+GIGABYTE = 1_000_000_000
+LEAST_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
+PATIENCE = 10.0
+"""Seconds for a provider to answer."""
+_REFUSED = (401, 403)
+
+
+def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
+    """Print what is found, line by line, and tell whether nothing fails."""
+    well = True
+    for finding in examine(offline=offline, env_file=env_file):
+        well = well and finding.level != "fail"
+        sys.stdout.write(f"{finding}\n")
+        sys.stdout.flush()
+    return well
+
+
+def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
+    """Look at one thing after the other; without settings or a database there is less to look at."""
+    try:
+        settings = load_settings(env_file, serving=False)
+    except ConfigError as error:
+        yield Finding("fail", "settings", str(error))
+        return
+    yield _settings(settings)
+    yield from _kept(settings)
+    yield from _models(settings)
+    yield from _providers(settings, offline=offline)
+
+
+def _settings(settings: Settings) -> Finding:
+    try:
+        check(settings)
+    except ConfigError as error:
+        return Finding("fail", "settings", str(error))
+    where = "Postgres" if settings.postgres else "SQLite"
+    return Finding("ok", "settings", f"{where}, agents in `{settings.agents}`, model {settings.default_model}")
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    """Report the models that PARLEY_MODEL and the files of PARLEY_AGENTS name and this version does not know."""
+    named = {settings.default_model}
+    files = sorted(settings.agents.iterdir()) if settings.agents.is_dir() else []
+    for path in (path for path in files if path.suffix in SUFFIXES):
+        try:
+            named.update(models_of(read_agent(path)))
+        except ConfigError as error:
+            yield Finding("fail", "agents", str(error))
+    for model in sorted(filter(is_unlisted, named)):
+        yield Finding("warn", "models", f"`{model}` is not among the models that this version knows", UNLISTED)
+
+
+def _kept(settings: Settings) -> Iterator[Finding]:
+    """Look at the database and what stands on it."""
+    try:
+        if settings.postgres is not None:
+            from app.doctor.postgres import postgres  # noqa: PLC0415 - the driver takes its time, SQLite needs none
+
+            yield from postgres(settings, settings.postgres)
+        else:
+            yield from _sqlite(settings)
+    except ConfigError as error:
+        yield Finding("fail", "database", str(error))
+
+
+def _sqlite(settings: Settings) -> Iterator[Finding]:
+    path = settings.database
+    if not path.exists():
+        yield Finding("fail", "database", f"there is no file `{path}`", "run `parley migrate`")
+        return
+    began = time.perf_counter()
+    yield migrations(revision(settings), exact=True)
+    with _opened(path) as connection:
+        mode, size = connection.execute("PRAGMA journal_mode").fetchone()[0], path.stat().st_size
+        queued, oldest = connection.execute(QUEUED).fetchone() if revision(settings) else (0, None)
+    took = (time.perf_counter() - began) * 1000
+    told = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {took:.0f} ms"
+    yield Finding("ok", "database", told)
+    yield Finding("ok", "clock", "this machine's, for the database too")
+    yield _owner(settings, queued)
+    yield backlog(queued, settings.max_backlog, oldest, time.time())
+    yield _disk(path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give a connection that only reads, beside a server that owns the file."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise ConfigError(f"`{path}` cannot be read ({error}); restore it from a backup if it is damaged.") from None
+
+
+def _owner(settings: Settings, queued: int) -> Finding:
+    if not is_owned(settings):
+        remedy = "start `parley serve`: messages wait" if queued else ""
+        return Finding("warn" if queued else "ok", "engine", f"no server runs on `{settings.data}`", remedy)
+    try:
+        note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
+        who = f"process {note['pid']} at {note['url']}"
+    except (OSError, ValueError, KeyError):
+        who = "a process that does not serve yet"
+    return Finding("ok", "engine", f"`{settings.data}` belongs to {who}")
+
+
+def _disk(path: Path) -> Finding:
+    free = shutil.disk_usage(path.parent).free
+    told = f"{free / GIGABYTE:.1f} GB free beside `{path}`"
+    if free < LITTLE_FREE:
+        return Finding("fail" if free < LEAST_FREE else "warn", "disk", told, "free some, or move PARLEY_DATA")
+    return Finding("ok", "disk", told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What asks a provider for its models, the smallest thing that a key is needed for."""
+
+    url: str
+    headers: dict[str, str]
+    key: str
+
+
+def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
+    wanted = dict(_requests(settings))
+    if not wanted:
+        told = "no key is set: `demo` answers, which is a script"
+        yield Finding("warn", "providers", told, "set ANTHROPIC_API_KEY or OPENAI_API_KEY")
+    for name, request in wanted.items():
+        if offline:
+            yield Finding("ok", name, f"{request.key} is set; not asked")
+        else:
+            yield _asked(name, request)
+
+
+def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
+    """Give what to ask of each provider that is set up."""
+    if (key := settings.anthropic_api_key) is not None:
+        headers = {"x-api-key": key.get_secret_value(), "anthropic-version": "2023-06-01"}
+        url = f"{settings.anthropic_base_url or ANTHROPIC_URL}/v1/models?limit=1"
+        yield "anthropic", _Request(url, headers, "ANTHROPIC_API_KEY")
+    key = settings.openai_api_key
+    if key is not None or settings.openai_base_url is not None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
+        url = f"{settings.openai_base_url or OPENAI_URL}/models"
+        yield "openai", _Request(url, headers, "OPENAI_BASE_URL" if key is None else "OPENAI_API_KEY")
+
+
+def _asked(name: str, request: _Request) -> Finding:
+    host, began = httpx.URL(request.url).host, time.perf_counter()
+    try:
+        status = httpx.get(request.url, headers=request.headers, timeout=PATIENCE).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        remedy = "check the network, the proxy and the address"
+        return Finding("fail", name, f"{host} cannot be reached ({type(error).__name__})", remedy)
+    told = f"{host} answered {status} in {(time.perf_counter() - began) * 1000:.0f} ms"
+    if status in _REFUSED:
+        return Finding("fail", name, told, f"it does not take {request.key}: set a valid one")
+    if status >= httpx.codes.BAD_REQUEST:
+        return Finding("warn", name, told, "it is reached, but does not list its models")
+    return Finding("ok", name, told)

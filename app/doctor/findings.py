@@ -1,0 +1,54 @@
+"""What the doctor reports: findings, and those that SQLite and Postgres have in common."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.storage.migrate import newest
+
+Level = Literal["ok", "warn", "fail"]
+QUEUED = """
+SELECT count(*) AS queued, min(event.time) FILTER (WHERE NOT EXISTS (
+    SELECT 1 FROM run AS active WHERE active.session = run.session AND active.parent IS NULL
+    AND active.status IN ('running', 'waiting', 'requires_action')
+)) AS oldest
+FROM run JOIN event ON event.session = run.session AND event.seq = run.first_seq WHERE run.status = 'queued'
+"""
+"""How many runs wait, and when the oldest came in that waits for somebody to drive it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing; *remedy* says what to do when it is not well."""
+
+    level: Level
+    about: str
+    told: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.level:<5} {self.about:<12} {self.told}"
+        return f"{line}; {self.remedy}" if self.remedy else line
+
+
+def migrations(found: str | None, *, exact: bool) -> Finding:
+    """Tell whether the database is at the newest revision; not *exact*, a later one will do."""
+    wanted = newest()
+    if found == wanted:
+        return Finding("ok", "migrations", f"revision {found}, the newest")
+    if found is not None and found > wanted:
+        level: Level = "fail" if exact else "warn"
+        return Finding(
+            level, "migrations", f"revision {found}, of a later Parley than this ({wanted})", "update this one"
+        )
+    return Finding("fail", "migrations", f"revision {found or 'none'}, not {wanted}", "run `parley migrate`")
+
+
+def backlog(queued: int, most: int, oldest: int | None, now: float) -> Finding:
+    """Tell how many runs wait, and for how long the oldest of those that could be driven has."""
+    waits = 0.0 if oldest is None else max(0.0, now - oldest / 1000)
+    told = f"{queued} of at most {most} runs wait" + (f", the oldest for {waits:.0f} s" if oldest is not None else "")
+    if queued >= most:
+        return Finding("fail", "backlog", told, "messages are refused with 429: start more workers")
+    if waits > 60:  # noqa: PLR2004 - a minute without an answer
+        return Finding("warn", "backlog", told, "start more workers, or look for an agent whose cap is too low")
+    return Finding("ok", "backlog", told)

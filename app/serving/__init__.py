@@ -1,0 +1,1 @@
+"""What a serving process needs besides the API: the HTTP server, signals, readiness, open streams and metrics."""

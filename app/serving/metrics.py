@@ -1,0 +1,139 @@
+"""Metrics: what this process did, and what is open over all of them, in the text that Prometheus reads."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from agent_core import Core, Unavailable
+from agent_core.store.work.figures import Figures
+from agent_core.store.work.workers import Kind
+from agent_core.tally import Tally, histogram
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+TIMEOUT = 3.0
+"""Seconds for the database to answer: those who collect metrics wait for ten or so."""
+
+
+class Requests:
+    """HTTP requests of this process by method, route and status, and the seconds to their first byte by route."""
+
+    def __init__(self) -> None:
+        labels = ("method", "route", "status")
+        self._count = Counter("parley_http_requests", "HTTP requests that were answered.", labels, registry=None)
+        text = "From a request to the first byte of its answer."
+        self._seconds = histogram("parley_http_first_byte_seconds", text, labels=("route",))
+
+    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._count.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give what was counted."""
+        yield from collected(self._count, self._seconds)
+
+
+class Metrics:
+    """Reads the counters of a core and of what stands around it; *streams* tells how many are open."""
+
+    def __init__(self, core: Core, requests: Requests | None = None, streams: Callable[[], int] = int) -> None:
+        self._core, self._requests, self._streams = core, requests or Requests(), streams
+
+    async def text(self) -> bytes:
+        """Return everything in Prometheus's text format; while the database is away, what this process knows."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                figures = await self._core.figures()
+        except (Unavailable, TimeoutError):
+            figures = None
+        registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=registry)
+        registry.register(_Families([*self._own(), *self._shared(figures)]))
+        return generate_latest(registry)
+
+    def _own(self) -> Iterator[Any]:
+        tally = self._core.tally
+        yield from _work(tally)
+        yield from _models(tally)
+        yield from collected(tally.first_text, tally.seconds, tally.appends, tally.late)
+        yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
+        yield from self._requests.collect()
+        if (pool := self._core.pool) is not None:
+            yield _gauge("parley_database_in_use", "Transactions that run in this process.", pool.in_use)
+            yield _gauge("parley_database_waiting", "Transactions that wait for their turn.", pool.waiting)
+        if (bus := self._core.flushing) is not None:
+            yield from collected(bus.flushes)
+            yield _counter("parley_bus_rows", "Rows of live text written for the other processes.", (), {(): bus.rows})
+
+    def _shared(self, figures: Figures | None) -> Iterator[Any]:
+        yield _gauge("parley_database_up", "Whether the database answered just now.", figures is not None)
+        if figures is None:
+            return
+        runs = {(name,): number for name, number in {"queued": 0, "running": 0, **figures.runs}.items()}
+        yield _gauges("parley_open_runs", "Runs of all processes that have not ended.", ("status",), runs)
+        known = dict.fromkeys(get_args(Kind), 0) if figures.workers else {}  # a kind that is gone must not be missing
+        kinds = {(name,): number for name, number in {**known, **figures.workers}.items()}
+        yield _gauges("parley_workers", "Processes that live, by kind; none on SQLite.", ("kind",), kinds)
+        yield _gauge(
+            "parley_oldest_queued_seconds", "How long the oldest waits for somebody to drive it.", figures.waits
+        )
+
+
+def _work(tally: Tally) -> Iterator[Any]:
+    yield _counter("parley_messages", "Messages taken in.", (), {(): tally.messages})
+    yield _counter("parley_runs_started", "Runs that were begun.", (), {(): tally.started})
+    yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), tally.ended)
+    yield _counter("parley_runs_resumed", "Runs that were taken up again.", ("cause",), _keys(tally.resumed))
+    yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), tally.calls)
+
+
+def _models(tally: Tally) -> Iterator[Any]:
+    yield _counter("parley_steps", "Model calls that were completed.", ("model",), _keys(tally.steps))
+    yield _counter("parley_model_retries", "Model calls after a failed one.", ("model",), _keys(tally.retries))
+    yield _counter("parley_model_failures", "Model calls that failed.", ("kind",), _keys(tally.failures))
+    yield _counter("parley_tokens", "Tokens, as providers bill them.", ("model", "kind"), tally.tokens)
+    cost = {(model,): float(usd) for model, usd in tally.cost.items()}
+    yield _counter("parley_cost_usd", "What models cost in US dollars, where a price is known.", ("model",), cost)
+
+
+class _Families:
+    """Hands ready families to a registry."""
+
+    def __init__(self, families: Sequence[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Any]:
+        return self._families
+
+
+def _keys(counts: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+    return {(name,): number for name, number in counts.items()}
+
+
+def _counter(name: str, text: str, labels: Sequence[str], counts: Mapping[Any, float]) -> Any:
+    return _filled(CounterMetricFamily(name, text, labels=labels), counts)
+
+
+def _gauges(name: str, text: str, labels: Sequence[str], values: Mapping[Any, float]) -> Any:
+    return _filled(GaugeMetricFamily(name, text, labels=labels), values)
+
+
+def _filled(family: Any, values: Mapping[Any, float]) -> Any:
+    for key, value in values.items():
+        family.add_metric(list(key), value)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> Any:
+    return _gauges(name, text, (), {(): float(value)})
+
+
+def collected(*metrics: Counter | Histogram) -> Iterator[Metric]:
+    """Give the samples of *metrics* without the times at which they were created: we publish none of those."""
+    for metric in metrics:
+        for family in metric.collect():
+            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+            if family.samples or not family.name.endswith("_created"):
+                yield family

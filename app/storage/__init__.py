@@ -1,0 +1,1 @@
+"""What a deployment stores: keys, the lock of its data folder, migrations, and the connection to Postgres."""

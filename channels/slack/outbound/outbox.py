@@ -1,0 +1,397 @@
+"""outbox: one thread's messages and how far each got: planned, sent, acknowledged, uncertain, repaired or closed.
+
+A message streams where that works, else it is posted and edited. Every step is in the ledger before it is sent, and
+what may have been sent is not sent again: an append whose answer was lost ends the stream, and the whole message is
+written by an update, which is idempotent; a message whose answer was lost is looked for in the thread before another
+one is posted.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from agent_core import Actor, Clock, NotFound, ParleyError
+from channels.base import Body, Entry, Limits, NotShown
+from channels.delivery import Deferred
+from channels.ledger import Ledger, Place
+from channels.slack.outbound.blocks import Payload, plainer
+from channels.slack.outbound.finding import find, mark
+from channels.slack.outbound.picture import Picture, picture, tail, update_text
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api import limits
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Workspace
+
+TEXT = 7_500
+"""Code points of an answer's text in one message: escaping adds half as much at worst."""
+LOOKS = 5
+"""Searches of a thread for a message before people are warned that it may be there twice."""
+REFUSALS = 5
+"""Refusals of a message by Slack before it is given up."""
+_DELETED = "deleted"
+_MESSAGE_GONE = ("message_not_found", "message_not_owned_by_app", "cant_update_message", "edit_window_closed")
+_SOON, _LATER, _MUCH_LATER = 1.0, 5.0, 60.0
+_UNSURE = "It is not certain that this part of the answer is shown once: Slack could not be asked."
+_SLACK = Actor("slack", "service")
+_log = structlog.get_logger("parley.slack")
+
+
+class GaveUp(ParleyError):
+    """The thread is gone or not accessible: nothing can be shown."""
+
+    code = "thread_gone"
+
+
+class Status(Protocol):
+    """The status of the session in Slack: `note` records one that a stream has set, `begin` sets `processing`."""
+
+    def note(self, status: str) -> None: ...
+    def begin(self) -> None: ...
+
+
+class Runs(Protocol):
+    """The runs whose answers are shown."""
+
+    async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> object: ...
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message of the thread: its row, and *last*, what this process knows that it shows, since *at* (milliseconds).
+
+    *unsure* is set when the thread could not be searched for it.
+    """
+
+    entry: Entry
+    last: Picture | None = None
+    at: int = 0
+    looks: int = 0
+    refused: int = 0
+    unsure: bool = False
+
+    @property
+    def ts(self) -> str:
+        assert self.entry.ref is not None, "it was not sent yet"
+        return self.entry.ref
+
+
+class SlackOutbox:
+    """The messages of one session in one thread; *place* says where the session's rows are in *ledger*."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        thread: Thread,
+        ledger: Ledger,
+        place: Place,
+        clock: Clock,
+        *,
+        status: Status,
+        runs: Runs,
+    ) -> None:
+        self.limits = Limits(edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value))
+        self._space, self._api, self._pacer = workspace, workspace.api, workspace.pacer
+        self._thread, self._ledger, self._place, self._clock = thread, ledger, place, clock
+        self._status, self._runs = status, runs
+        self._messages: dict[str, _Message] = {}
+        self._sending: asyncio.Future[None] | None = None
+
+    async def entries(self) -> list[Entry]:
+        return await self._ledger.entries(self._place)
+
+    async def plan(self, *entries: Entry) -> None:
+        await self._ledger.put(self._place, *entries)
+
+    async def show(self, entry: Entry, body: Body, /) -> None:
+        """Show *body*; a caller that is cancelled does not interrupt the step."""
+        self._sending = task = asyncio.ensure_future(self._show(entry, body))
+        await asyncio.shield(task)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait up to *seconds* for the step that is under way, then cancel it."""
+        if self._sending is not None and not self._sending.done():
+            await asyncio.wait((self._sending,), timeout=seconds)
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    async def _show(self, entry: Entry, body: Body) -> None:
+        message = self._messages.setdefault(entry.id, _Message(entry))
+        if entry.ref is not None:
+            await self._edit(message, body)
+        else:
+            await self._keep(message)
+            await self._send(message, body)
+        if body.closed and all(run.ended for run in body.runs):
+            await self._keep(message, state="closed")
+
+    async def _send(self, message: _Message, body: Body) -> None:
+        """Show *body* as a new message, unless it turns out that it was sent before."""
+        if message.entry.state != "planned" and (ts := await self._find(message)) is not None:
+            await self._keep(message, state="acknowledged", ref=ts)
+            await self._edit(message, body)
+            return
+        wanted = self._picture(body, message)
+        may_stream = not (wanted.closed or message.unsure) and self._space.can_stream(self._thread.channel)
+        if not (may_stream and await self._start(message, wanted)):
+            await self._post(message, wanted)
+
+    async def _edit(self, message: _Message, body: Body) -> None:
+        entry, wanted = message.entry, self._picture(body, message)
+        if entry.mode == _DELETED or (wanted == message.last and entry.state != "uncertain"):
+            return
+        if entry.mode != "stream":
+            await self._update(message, wanted)
+            return
+        shown = message.last.items if message.last is not None else ()
+        chunks = tail(shown, wanted.items) if entry.state == "acknowledged" and shown else None
+        if chunks is None:
+            await self._repair(message, wanted)
+        elif wanted.closed:
+            await self._stop(message, wanted, chunks)
+        elif chunks:
+            await self._append(message, wanted, chunks)
+
+    # ---- streams --------------------------------------------------------------------------------
+
+    async def _start(self, message: _Message, wanted: Picture) -> bool:
+        """Begin a stream; return False when this thread does not take one."""
+        chunks = tail((), wanted.items)
+        if not chunks:
+            raise Deferred("No word of it is complete yet.")
+        thread = self._thread
+        user, team = (None, None) if thread.is_dm else (thread.user, thread.user_team)
+        await self._admit("chat.startStream", Lane.FIRST)
+        await self._keep(
+            message, state="sent", mode="stream", sent_to=wanted.length, acked_to=0, began_at=self._clock.now()
+        )
+        try:
+            ts = await self._api.start_stream(
+                thread.channel, thread.root, chunks, recipient_user=user, recipient_team=team
+            )
+        except f.Uncertain as error:
+            await self._keep(message, state="uncertain")
+            raise NotShown(str(error), retry_after=_SOON) from None
+        except (f.NoStreaming, f.BadBlocks, f.TooLong, f.Refused) as error:
+            self._space.note_no_stream(self._thread.channel, error)
+            await self._unsent(message)
+            return False
+        except f.SlackFailure as error:
+            await self._unsent(message)
+            raise self._not_shown(error, message) from None
+        message.last, message.at = wanted, self._clock.now()
+        self._status.note("processing")
+        await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length)
+        return True
+
+    async def _append(self, message: _Message, wanted: Picture, chunks: list[dict[str, Any]]) -> None:
+        await self._admit("chat.appendStream", Lane.EDIT)
+        await self._keep(message, state="sent", sent_to=wanted.length)
+        if await self._streamed(self._api.append_stream(self._thread.channel, message.ts, chunks), message, wanted):
+            # Persisted with the next step: after a kill before it an update repairs the message, with the same result.
+            message.entry.state, message.entry.acked_to = "acknowledged", wanted.length
+
+    async def _stop(self, message: _Message, wanted: Picture, chunks: list[dict[str, Any]]) -> None:
+        """End a stream with its last words and what is shown below them."""
+        await self._admit("chat.stopStream", Lane.LIFECYCLE)
+        await self._keep(message, state="sent", sent_to=wanted.length)
+        status = None if wanted.status == "processing" else wanted.status
+        last = self._api.stop_stream(
+            self._thread.channel,
+            message.ts,
+            chunks=chunks or None,
+            blocks=wanted.rows() or None,
+            metadata=mark(message.entry.id),
+            session_status=status,
+        )
+        if not await self._streamed(last, message, wanted):
+            return
+        await self._keep(message, state="acknowledged", mode="post", acked_to=wanted.length)
+        self._status.note(status or "active")
+        if status is None:
+            self._status.begin()
+
+    async def _streamed(self, call: Awaitable[None], message: _Message, wanted: Picture) -> bool:
+        """Return whether the stream took what *call* sends; if it takes no more, *wanted* is shown by an update."""
+        try:
+            await call
+        except (f.Limited, f.NotSent) as error:
+            await self._keep(message, state="acknowledged", sent_to=message.entry.acked_to)
+            raise self._not_shown(error, message) from None
+        except (f.Gone, f.Unauthorised) as error:
+            await self._gone(error, message, wanted)
+            return False
+        except f.SlackFailure as error:
+            if isinstance(error, f.StoppedByUser):
+                await self._cancel(wanted)
+            await self._repair(message, wanted)
+            return False
+        message.last, message.at = wanted, self._clock.now()
+        return True
+
+    async def _repair(self, message: _Message, wanted: Picture) -> None:
+        """End the stream, whatever it shows, and overwrite the whole message."""
+        await self._keep(message, state="uncertain", mode="stream")
+        await self._end(message)
+        if wanted.status == "processing":
+            self._status.begin()
+        message.entry.mode, message.at = "post", 0
+        await self._update(message, wanted, repairs=True)
+
+    async def _end(self, message: _Message) -> None:
+        await self._admit("chat.stopStream", Lane.LIFECYCLE)
+        try:
+            await self._api.stop_stream(self._thread.channel, message.ts)
+        except (f.Expired, f.StoppedByUser, f.Refused, f.BadBlocks):
+            return  # it had ended before
+        except f.SlackFailure as error:
+            raise self._not_shown(error, message) from None
+        self._status.note("active")
+
+    # ---- posts and updates ----------------------------------------------------------------------
+
+    async def _post(self, message: _Message, wanted: Picture) -> None:
+        payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
+        while True:
+            await self._admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
+            await self._keep(message, state="sent", mode="post", sent_to=wanted.length, began_at=self._clock.now())
+            try:
+                ts = await self._api.post(
+                    self._thread.channel,
+                    payload.text,
+                    blocks=payload.blocks or None,
+                    thread_ts=self._thread.root,
+                    metadata=mark(message.entry.id),
+                )
+            except f.Uncertain as error:
+                await self._keep(message, state="uncertain")
+                raise NotShown(str(error), retry_after=_SOON) from None
+            except f.SlackFailure as error:
+                await self._unsent(message)
+                payload = self._plainer(payload, error, message)
+                continue
+            break
+        message.last, message.at = wanted, self._clock.now()
+        await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length, began_at=None)  # no ageing
+
+    async def _update(self, message: _Message, wanted: Picture, *, repairs: bool = False) -> None:
+        """Overwrite the whole message; idempotent."""
+        lane = Lane.FINAL if wanted.closed or repairs else Lane.EDIT
+        since = (self._clock.now() - message.at) / 1000
+        if lane is Lane.EDIT and since < limits.EDIT_EVERY.value:
+            raise Deferred("Edits are slower than appends.", retry_after=limits.EDIT_EVERY.value - since)
+        payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
+        message.entry.began_at = None
+        while True:
+            text = update_text(payload, wanted)
+            await self._admit("chat.update", lane)
+            await self._keep(message, state="sent", mode="post", sent_to=wanted.length)
+            try:
+                await self._api.update(
+                    self._thread.channel,
+                    message.ts,
+                    text,
+                    blocks=payload.blocks or None,
+                    metadata=mark(message.entry.id),
+                )
+            except f.Streaming:
+                await self._end(message)
+                continue
+            except f.Gone as error:
+                await self._gone(error, message, wanted)
+                return
+            except f.SlackFailure as error:
+                payload = self._plainer(payload, error, message)
+                continue
+            break
+        message.last, message.at, message.refused = wanted, self._clock.now(), 0
+        await self._keep(message, state="repaired" if repairs else "acknowledged", acked_to=wanted.length)
+
+    def _plainer(self, payload: Payload, error: f.SlackFailure, message: _Message) -> Payload:
+        """Return a plainer form of *payload*; raises what *error* means when there is none."""
+        if isinstance(error, (f.BadBlocks, f.TooLong)):
+            pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
+            if (found := plainer(payload, pointer)) is not None:
+                _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
+                return found
+        raise self._not_shown(error, message)
+
+    # ---- what happened to a message -------------------------------------------------------------
+
+    async def _find(self, message: _Message) -> str | None:
+        """Search the thread for a message that may have been sent; None when it is missing, or that cannot be known."""
+        known = {each.ref for each in await self.entries() if each.ref is not None}
+        admit = partial(self._admit, "conversations.replies", Lane.FINAL)
+        try:
+            found = await find(self._api, self._thread, message.entry, user=self._space.user, known=known, admit=admit)
+        except f.Gone as error:
+            raise self._not_shown(error, message) from None
+        except f.SlackFailure as error:
+            if isinstance(error, f.Unauthorised):
+                self._space.log_missing(error)
+            message.looks += 1
+            if message.looks < LOOKS or message.unsure:  # post it once more at most: two copies, never three
+                wait = min(_SOON * 2**message.looks, _MUCH_LATER)
+                raise NotShown(str(error), retry_after=getattr(error, "retry_after", wait)) from None
+            message.unsure = True
+            return None
+        message.looks = 0
+        return found
+
+    async def _gone(self, error: f.SlackFailure, message: _Message, wanted: Picture) -> None:
+        """Stop the run of a message that was deleted, and leave it deleted; raises what any other *error* means."""
+        if error.reason not in _MESSAGE_GONE:
+            raise self._not_shown(error, message) from None
+        _log.info("slack.deleted", team=self._space.team, delivery=message.entry.id)
+        await self._keep(message, state="acknowledged", mode=_DELETED)
+        await self._cancel(wanted)
+
+    async def _cancel(self, wanted: Picture) -> None:
+        """Cancel the run that *wanted* shows: the event that a person stopped it may come later, or never."""
+        if wanted.run is not None:
+            with suppress(NotFound):
+                await self._runs.cancel(wanted.run, by=_SLACK, reason="stopped in Slack")
+
+    def _picture(self, body: Body, message: _Message) -> Picture:
+        made = picture(body, allow_mentions=self._thread.allow_mentions)
+        return replace(made, notice=f"{_UNSURE} {made.notice}".strip()) if message.unsure else made
+
+    async def _admit(self, method: str, lane: Lane) -> None:
+        """Wait until *method* may be called; raises `Deferred` for an edit, which is then retried with newer text."""
+        where, thread = (self._space.team, self._thread.channel), self._thread.address
+        if lane is not Lane.EDIT:
+            await self._pacer.admit(method, *where, lane, thread=thread)
+        elif wait := self._pacer.offer(method, *where, thread=thread):
+            raise Deferred("Other threads edit, too.", retry_after=wait)
+
+    async def _keep(self, message: _Message, **values: Any) -> None:
+        """Set *values* of the row and persist it."""
+        for name, value in values.items():
+            setattr(message.entry, name, value)
+        await self.plan(message.entry)
+
+    async def _unsent(self, message: _Message) -> None:
+        await self._keep(message, state="planned", mode=None, sent_to=0, began_at=None)
+
+    def _not_shown(self, error: f.SlackFailure, message: _Message) -> ParleyError:
+        """Return what *error* means for the delivery: retry, retry later, or give up."""
+        match error:
+            case f.Limited():
+                self._pacer.penalty(error.method, self._space.team, error.retry_after)
+                return NotShown(str(error), retry_after=error.retry_after)
+            case f.Gone():
+                return GaveUp(str(error))
+            case f.Unauthorised():
+                self._space.log_missing(error)
+                return NotShown(str(error), retry_after=_MUCH_LATER)
+            case f.NotSent() | f.Uncertain():
+                return NotShown(str(error), retry_after=_SOON)
+            case _:
+                _log.warning("slack.refused", method=error.method, reason=error.reason)
+                message.refused += 1
+                return GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=_LATER)

@@ -1,0 +1,101 @@
+"""status: the status of a thread's session in Slack: processing, active or suspended."""
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+
+from channels.slack.thread import Thread
+from channels.slack.web_api import failures as f
+from channels.slack.web_api.pace import Lane
+from channels.slack.web_api.workspaces import Workspace
+
+METHOD = "agents.sessions.setStatus"
+LOADING = "assistant.threads.setStatus"
+TRIES = 5
+"""Attempts to set a final status; after them it expires in Slack after an hour."""
+_log = structlog.get_logger("parley.slack")
+
+
+class ThreadStatus:
+    """The status of one thread while an answer is shown. No answer fails because its status cannot be set."""
+
+    def __init__(self, space: Workspace, thread: Thread) -> None:
+        self._space, self._thread = space, thread
+        self._admission: asyncio.Task[None] | None = None
+        self._setting: asyncio.Task[None] | None = None
+        self._known: str | None = None
+        self._begun = False
+
+    @property
+    def _is_active(self) -> bool:
+        return self._known == "active"
+
+    def note(self, status: str) -> None:
+        """Record that a stream has set *status* by itself."""
+        self._known, self._begun = status, True
+
+    def begin(self) -> None:
+        """Set `processing` in the background, as soon as the workspace's budget allows it."""
+        self._begun = True
+        if self._setting is not None and not self._setting.done():
+            return
+        self._admission = asyncio.create_task(self._admit(Lane.FIRST))
+        self._setting = asyncio.create_task(self._set_when(self._admission))
+
+    async def end(self, status: str) -> None:
+        """Set the final *status* once all is shown, unless a stream has set it; no older call follows it."""
+        await self.drop()
+        if status == self._known or not self._begun:
+            return
+        for n in range(TRIES):
+            await self._admit(Lane.LIFECYCLE)
+            if await self._set(status, again=2.0**n):
+                return
+
+    async def drop(self) -> None:
+        """Cancel a call that waits for admission, and wait for one that was sent."""
+        if self._admission is not None and self._setting is not None:
+            self._admission.cancel()
+            await asyncio.gather(self._setting, return_exceptions=True)
+
+    async def _set_when(self, admission: asyncio.Task[None]) -> None:
+        with suppress(asyncio.CancelledError):
+            await admission
+            self._known = None
+            await self._set("processing", title=self._thread.title)
+            if not self._is_active:
+                await self._load()
+            self._known = None  # a stream may have set a status meanwhile, and which call came first is unknown
+
+    async def _load(self) -> None:
+        """Show the agent's loading texts, unless Slack refuses them or the budget is nearly spent."""
+        space, thread = self._space, self._thread
+        if not thread.loading or space.pacer.nearly_spent(LOADING, space.team):
+            return
+        await space.pacer.admit(LOADING, space.team, thread.channel, Lane.EDIT, thread=thread.address)
+        try:
+            await space.api.set_loading(thread.channel, thread.root, thread.loading)
+        except f.SlackFailure as error:
+            _log.info("slack.no_loading", team=space.team, reason=error.reason)
+            if isinstance(error, f.Limited):
+                space.pacer.penalty(LOADING, space.team, error.retry_after)
+
+    async def _admit(self, lane: Lane) -> None:
+        space, thread = self._space, self._thread
+        await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.address)
+
+    async def _set(self, status: str, *, title: str | None = None, again: float = 1.0) -> bool:
+        """Return whether *status* is set or never can be; else block the method for Slack's Retry-After or *again*."""
+        space, thread = self._space, self._thread
+        try:
+            warning = await space.api.set_status(thread.channel, thread.root, status, title=title)
+        except f.SlackFailure as error:
+            _log.info("slack.no_status", team=space.team, status=status, reason=error.reason)
+            if not isinstance(error, (f.Limited, f.NotSent, f.Uncertain)):
+                return True
+            space.pacer.penalty(METHOD, space.team, error.retry_after if isinstance(error, f.Limited) else again)
+            return False
+        if warning:
+            _log.info("slack.status_warning", team=space.team, warning=warning)
+        return True

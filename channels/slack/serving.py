@@ -1,0 +1,126 @@
+"""serving: everything that a process needs to serve Slack, built from its settings."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+from fastapi import APIRouter
+from pydantic import SecretStr
+
+from agent_core import Clock, Core, Database, SystemClock
+from channels.ledger import Ledger
+from channels.slack.cards.cards import Cards
+from channels.slack.cards.rows import CardRows
+from channels.slack.inbound.listen import Listener
+from channels.slack.inbound.people import People
+from channels.slack.inbound.receive import Receiver
+from channels.slack.manifest import PROMPTS
+from channels.slack.outbound.threads import Threads
+from channels.slack.thread import Thread
+from channels.slack.web_api.client import SlackApi, open_session
+from channels.slack.web_api.failures import SlackFailure
+from channels.slack.web_api.pace import Lane, Pacer
+from channels.slack.web_api.workspaces import Workspaces
+
+AGAIN = 15.0
+"""Seconds between two tries to learn our own identity."""
+_log = structlog.get_logger("parley.slack")
+
+
+class SlackProcess(Protocol):
+    """What Slack reads of the settings of the process; without a *slack_bot_token* it is not served."""
+
+    @property
+    def slack_bot_token(self) -> SecretStr | None: ...
+    @property
+    def slack_signing_secret(self) -> SecretStr | None: ...
+    @property
+    def slack_app_token(self) -> SecretStr | None: ...
+    @property
+    def slack_api_url(self) -> str: ...
+    @property
+    def postgres(self) -> str | None:
+        """The database that several processes share, None when this process is alone on its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where answers are shown: threads, and suggested prompts above the Messages tab."""
+
+    threads: Threads
+    workspaces: Workspaces
+
+    async def want(self, session: str, thread: Thread) -> None:
+        await self.threads.want(session, thread)
+
+    def show(self, session: str) -> None:
+        self.threads.show(session)
+
+    async def home(self, team: str, user: str, channel: str) -> None:  # noqa: ARG002 - every user gets the same prompts
+        space = await self.workspaces.space(team)
+        await space.pacer.admit("assistant.threads.setSuggestedPrompts", team, channel, Lane.EDIT)
+        await space.api.set_prompts(channel, PROMPTS)
+
+
+@asynccontextmanager
+async def running_slack(
+    core: Core, database: Database, settings: SlackProcess, *, socket: bool, clock: Clock | None = None
+) -> AsyncGenerator[APIRouter]:
+    """Serve Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too.
+
+    *database* keeps the delivery ledger and the rows of the cards.
+    """
+    clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(open_session())
+        api = SlackApi(_text(settings.slack_bot_token) or "", session=session, base_url=url)
+        pacer = Pacer(clock)
+        workspaces = Workspaces([api], pacer)
+        ledger, news = Ledger(database, clock, "slack"), asyncio.Event()
+        threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set)
+        cards = Cards(core, CardRows(database, clock), workspaces, clock, news=news, resumed=threads.resumed)
+        receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
+        listener = Listener(receiver, workspaces, signing_secret=_text(settings.slack_signing_secret), api_url=url)
+        await threads.start(alone=settings.postgres is None)
+        stack.push_async_callback(threads.stop)
+        await cards.start(alone=settings.postgres is None)
+        stack.push_async_callback(cards.stop)
+        stack.push_async_callback(receiver.close)
+        await stack.enter_async_context(_meeting(workspaces, clock))
+        if socket and (token := _text(settings.slack_app_token)):
+            await stack.enter_async_context(listener.socket(token))
+        yield listener.router()
+
+
+@asynccontextmanager
+async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncGenerator[None]:
+    """Ask Slack for our own identity, so that a wrong token is logged at the start and not with the first message."""
+    meeting = asyncio.create_task(_meet(workspaces, clock))
+    try:
+        yield
+    finally:
+        meeting.cancel()
+        await asyncio.wait((meeting,))
+
+
+async def _meet(workspaces: Workspaces, clock: Clock) -> None:
+    """Ask until Slack answers; a message being received cannot wait that long."""
+    logged: str | None = None
+    while True:
+        try:
+            await workspaces.meet()
+        except SlackFailure as error:
+            if str(error) != logged:
+                logged = str(error)
+                _log.error("slack.not_met", error=logged)
+            await clock.sleep(AGAIN)
+        else:
+            return
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

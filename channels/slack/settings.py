@@ -1,0 +1,107 @@
+"""What an agent configures of Slack: where it answers, and how. Pure; ids are opaque."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from agent_core import Clash, Definition, InvalidInput
+from channels.spec import AgentSettings
+
+NAME = "slack"
+MAX_LOADING = 10
+MAX_LOADING_TEXT = 100
+MAX_CLAIMS = 1000
+EVERYWHERE = "*"
+_ID = re.compile(r"[A-Z][A-Z0-9]{1,40}")
+
+
+class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where in Slack an agent answers, and how.
+
+    *default*: where no other agent claims the channel, in all workspaces or in those listed. *channels* are ids, or
+    `workspace/channel`. *follow_up*: once it is in a thread it answers there without a mention. *allow_mentions*: its
+    mentions of people notify them. *external* is what people from outside get. *loading* is shown while it works.
+    """
+
+    default: bool | tuple[str, ...] = False
+    channels: tuple[str, ...] = ()
+    follow_up: bool = True
+    allow_mentions: bool = False
+    external: Literal["refuse", "answer"] = "refuse"
+    loading: tuple[str, ...] = ()
+
+
+def settings_of(agent: Definition) -> Slack:
+    """Return what *agent* configures of Slack."""
+    return SETTINGS.of(NAME, agent.channels)
+
+
+def route(agents: Iterable[Definition], team: str, channel: str) -> str | None:
+    """Return the name of the agent that answers in *channel* of workspace *team*, the default one if none claims it."""
+    default: str | None = None
+    for agent in agents:
+        slack = settings_of(agent)
+        if not {channel, f"{team}/{channel}"}.isdisjoint(slack.channels):
+            return agent.name
+        if slack.default is True or (slack.default and team in slack.default):
+            default = default or agent.name
+    return default
+
+
+def clashes(agents: Sequence[tuple[str, Slack]]) -> list[Clash]:
+    """Return which agents claim one channel, or are both the default of one workspace.
+
+    A channel claimed in one workspace and in all is claimed twice, and so is a default.
+    """
+    found: list[Clash] = []
+    held: dict[tuple[str, str], dict[str, str]] = {}
+    for name, slack in agents:
+        for path, team, channel in _claims(slack):
+            known = held.setdefault((path, channel), {})
+            for other, first in known.items():
+                if first != name and (team == other or EVERYWHERE in (team, other)):
+                    claim = f"the channel `{channel}`" if channel else _default(other if team == EVERYWHERE else team)
+                    found.append(Clash(first, name, path, claim))
+            known[team] = name
+    return found
+
+
+def _default(team: str) -> str:
+    return "the default of " + ("every workspace" if team == EVERYWHERE else f"workspace `{team}`")
+
+
+def check(slack: Slack) -> None:
+    """Raise `InvalidInput` for what is no id, and beyond the bounds."""
+    teams = () if isinstance(slack.default, bool) else slack.default
+    if isinstance(slack.default, tuple) and not slack.default:
+        raise InvalidInput("$.default", "name at least one workspace, or say true or false.")
+    for n, team in enumerate(teams):
+        if not _ID.fullmatch(team):
+            raise InvalidInput(f"$.default[{n}]", f"`{team[:50]}` is not a workspace id; one looks like T0123ABCD.")
+    for n, claim in enumerate(slack.channels):
+        team, slash, channel = claim.rpartition("/")
+        if not _ID.fullmatch(channel) or (slash and not _ID.fullmatch(team)):
+            remedy = "give the id (C0123ABCD) or workspace/channel: names can be changed."
+            raise InvalidInput(f"$.channels[{n}]", f"`{claim[:50]}` is not a channel id; {remedy}")
+    if max(len(teams), len(slack.channels)) > MAX_CLAIMS:
+        raise InvalidInput("$.channels", f"at most {MAX_CLAIMS} channels and workspaces.")
+    if len(slack.loading) > MAX_LOADING:
+        raise InvalidInput("$.loading", f"at most {MAX_LOADING} texts.")
+    for n, text in enumerate(slack.loading):
+        if not text.strip() or len(text) > MAX_LOADING_TEXT or len(text.splitlines()) > 1:
+            raise InvalidInput(f"$.loading[{n}]", f"one line of 1 to {MAX_LOADING_TEXT} characters.")
+
+
+def _claims(slack: Slack) -> Iterator[tuple[str, str, str]]:
+    """Give each claim: the field, the workspace and the channel, empty for a default."""
+    for claim in slack.channels:
+        team, _, channel = claim.rpartition("/")
+        yield "channels", team or EVERYWHERE, channel
+    if slack.default:
+        for team in (EVERYWHERE,) if slack.default is True else slack.default:
+            yield "default", team, ""
+
+
+SETTINGS = AgentSettings(Slack, check, claims=lambda slack: bool(slack.channels or slack.default), clashes=clashes)

@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGTERM, as a process takes them."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+
+import pytest
+
+from app.serving.signals import Signals
+from tests.app.processes import ROOT
+
+STUBBORN = """
+import asyncio
+from app.serving.signals import Signals
+
+async def main():
+    with Signals().taken() as signals:
+        signals.ask(lambda: print("asked", flush=True))
+        print("up", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_first_signal_asks(number):
+    """A signal calls whoever knows how to end, and changes nothing else."""
+    asked = asyncio.Event()
+    with Signals().taken() as signals:
+        signals.ask(asked.set)
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(asked.wait(), 5)
+
+
+async def test_a_signal_during_the_start_ends_it():
+    """Before anybody knows how to end in good order the start is given up."""
+
+    async def start() -> None:
+        with Signals().taken():
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.create_task(start()), 5)
+
+
+async def test_the_second_signal_ends_the_process_at_once():
+    """Who does not want to wait sends another signal: the process is gone, and says where its work went."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", STUBBORN), stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert process.stdout
+    async with asyncio.timeout(20):
+        assert await process.stdout.readline() == b"up\n"
+        process.send_signal(signal.SIGTERM)
+        assert await process.stdout.readline() == b"asked\n"
+        process.send_signal(signal.SIGTERM)
+        _, said = await process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"goes on with another process" in said

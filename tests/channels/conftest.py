@@ -1,9 +1,0 @@
-"""What is kept of deliveries, and shown by them, is the same on both databases."""
-
-import pytest
-
-from tests.both import on_both
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    on_both(metafunc)
