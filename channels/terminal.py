@@ -144,8 +144,7 @@ def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
             elif call.status in _OPEN and not question and not body.closed:
                 return
             else:
-                yield Span(f"{ended(call)}\n", note=True)
-                yield Span(drawn(call))
+                yield from (Span(f"{ended(call)}\n", note=True), Span(drawn(call)))
             gap = "\n"
     if body.closed:
         yield from (Span(f"{words}\n", note=True) for run in body.runs if (words := end_of(run)))

@@ -127,7 +127,7 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
-    *able* tells what the API of a model, `provider:name`, does by itself, *has_sources* whether there are
+    *able* returns what the API of a model, `provider:name`, does by itself; *has_sources* is whether there are
     context sources to ask before a first step.
     """
 

@@ -238,7 +238,7 @@ class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RenderShown(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool shows something: *kind* says what *payload* is; whoever does not know the kind shows *text*."""
+    """A tool shows something: *kind* says what *payload* is; a surface that does not know the kind shows *text*."""
 
     type: ClassVar[str] = "render.shown"
     render: str

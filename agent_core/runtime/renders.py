@@ -7,7 +7,7 @@ import structlog
 
 from agent_core.domain.events import RenderShown
 from agent_core.domain.messages import clean
-from agent_core.loop.state import Call
+from agent_core.loop.waiting import CallState
 from agent_core.tools.base import NewRender
 
 MAX_RENDER = 256_000
@@ -15,7 +15,7 @@ MAX_RENDER = 256_000
 _log = structlog.get_logger("parley.renders")
 
 
-def shown_by(call: Call, renders: Sequence[NewRender]) -> list[RenderShown]:
+def shown_by(call: CallState, renders: Sequence[NewRender]) -> list[RenderShown]:
     """Return the facts that show *renders* of *call*, without those that are too large or cannot be written as JSON.
 
     Ids derive from the call's, so that a call which runs again after a crash shows the same renders.

@@ -40,10 +40,11 @@ MAX_PROTOTYPES = 256
 
 
 class Prototype(NamedTuple):
-    """An agent as a new session uses it; *key* is its row's."""
+    """An agent as a new session uses it; *key* is its row's, *known* are the tools that it was built with."""
 
     key: int
     agent: Agent
+    known: Mapping[str, Tool]
 
 
 class Roster:
@@ -176,18 +177,20 @@ class Roster:
     async def prototype(self, name: str) -> Prototype:
         """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
 
-        It may be out of date, which the transaction that opens the session finds out (`StaleAgent`): then `forget` it.
+        It is kept in memory while the toolset gives equal tools. Its row may be out of date, which the transaction that
+        opens the session finds out (`StaleAgent`): then `forget` it.
         """
-        known = self._prototypes.get(name)
-        if known is None:
-            stored = await self.find(name)
-            found = stored.object
-            agent = await self.agent(found.id, found.version, found.definition, await self.base(found), NOTHING)
-            known = Prototype(stored.key, agent)
-            if len(self._prototypes) >= MAX_PROTOTYPES:
-                self._prototypes.clear()
-            self._prototypes[name] = known
-        return known
+        cached = self._prototypes.get(name)
+        if cached is not None and cached.known == await self._toolset.tools(Scope(cached.agent.id)):
+            return cached
+        stored = await self.find(name)
+        found = stored.object
+        known = await self._toolset.tools(Scope(found.id))
+        agent = await self.agent(found.id, found.version, found.definition, await self.base(found), NOTHING)
+        if len(self._prototypes) >= MAX_PROTOTYPES:
+            self._prototypes.clear()
+        self._prototypes[name] = Prototype(stored.key, agent, known)
+        return self._prototypes[name]
 
     def forget(self, name: str) -> None:
         """Read the agent with this id or name from the database when it is next asked for."""

@@ -44,7 +44,7 @@ class Sources:
 
 
 def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> Opening | None:
-    """Return what the sources are told of *run*; None when no message is left, such as after a deletion."""
+    """Return *run* as the sources receive it; None when no message is left, such as after a deletion."""
     bodies = [fact.body for fact in facts]
     received = [body for body in bodies if isinstance(body, e.MessageReceived)]
     if not received:
@@ -69,7 +69,7 @@ async def _within(asked: Sequence[asyncio.Task[Sequence[ContextText]]], clock: C
 
 
 def _facts(source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -> Sequence[e.ContextAdded]:
-    """Return the facts of one *answer*; what it lacks is logged, without the words of an error, which may be secret."""
+    """Return the facts of one *answer*; a timeout or an error is logged, without its words, which may be secret."""
     if not answer.done():
         _log.warning("context.timeout", source=source.name, seconds=TIMEOUT)
         return []

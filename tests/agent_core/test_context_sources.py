@@ -82,7 +82,7 @@ def taken(log: Sequence[Fact], run: str) -> list[str]:
 
 
 async def test_what_a_source_gives_is_read_by_the_model(make_core: MakeCore):
-    """A memory stands behind the message in the first request, and is a fact that the first step takes."""
+    """A memory follows the message in the first request, and is a fact that the first step takes."""
     memories = tea()
     stage = await stage_with(make_core, memories)
     run = await stage.play("What do I drink?")

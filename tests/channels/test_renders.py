@@ -43,7 +43,7 @@ def in_slack() -> str:
 
 
 def test_a_terminal_shows_the_text():
-    """The text of a render stands between the answer that called the tool and the one that follows."""
+    """The text of a render is between the answer that called the tool and the one that follows."""
     assert on_terminal() == f"Let me see.\n{TEXT}\n\nMost drink coffee.\n"
 
 

@@ -87,7 +87,7 @@ export interface Call {
 export interface Render {
   readonly id: string;
   readonly call: string;
-  /** The message that it stands in. */
+  /** The message that shows it. */
   readonly message: string | null;
   readonly kind: string;
   readonly title?: string;

@@ -16,7 +16,7 @@ const frames = framesOf("rendered");
 const answersOf = (view: ViewState): readonly Answer[] =>
   entriesOf({ view, outbox: [], decisions: {} } as unknown as Conversation).filter((entry) => entry.kind === "answer");
 
-test("a render of an unknown kind stands as text below its call", () => {
+test("a render of an unknown kind is shown as text below its call", () => {
   const [answer] = answersOf(fold(frames));
   assert.deepEqual(answer?.blocks.map(({ kind }) => kind), ["text", "tool", "render", "text"]);
   const { node } = showEntry(answer as Answer, STRINGS, () => undefined);
