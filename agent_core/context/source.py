@@ -43,6 +43,6 @@ class ContextSource(Protocol):
         """Return what the model reads after the messages of *opening*; nothing is fine.
 
         It is asked before the first step of a run. What it returns is in the log before the step is, so that it is not
-        asked again after a crash. An error, or an answer that takes too long, is logged and the run continues without it.
+        asked again after a crash. An error or a timeout is logged, and the run continues without it.
         """
         ...
