@@ -25,7 +25,8 @@ from agent_core import (
     Unavailable,
 )
 from agent_core.engine.base import Engine, Runs
-from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.engine.local import LocalEngine
+from agent_core.engine.pool import MAX_RUNS
 from agent_core.hooks.check import astray, is_name
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
