@@ -16,6 +16,7 @@ from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.cli.chat import Lines, Port, answer, converse
+from app.cli.client import Client
 from app.cli.remote import Remote
 from app.compose import create_app
 from app.serving.readers import Readers
@@ -221,7 +222,7 @@ async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIte
                 app = create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
                 url = await stack.enter_async_context(served(app, readers))
                 http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, trust_env=False)
-                port = Remote(await stack.enter_async_context(http), SystemClock())
+                port = Remote(Client(await stack.enter_async_context(http)), SystemClock())
             till.core, till.session = core, await opened(core)
             talking = talk(port, screen, typist, till.session)
             stack.push_async_callback(ended, talking, typist)

@@ -10,9 +10,9 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.cli.client import Refused
+from app.cli.client import Client, Refused, Unreachable
 from app.cli.frames import Frames
-from app.cli.remote import PAUSES, Remote, Unreachable, read_frame, running_server
+from app.cli.remote import PAUSES, Remote, read_frame, running_server
 from app.storage.lock import owned
 
 ANN = Actor("ann", "user", "Ann")
@@ -44,7 +44,7 @@ class Wire:
         self.requests: list[httpx.Request] = []
         self.clock = HurriedClock()
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer), base_url="http://parley.test")
-        self.remote = Remote(http, self.clock)
+        self.remote = Remote(Client(http), self.clock)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
@@ -91,7 +91,7 @@ END = fact(
 
 async def test_a_conversation_over_http_is_the_one_in_process(client):
     """Session, receipt, events and run are those of the core, whichever way they came."""
-    remote = Remote(client, FakeClock())
+    remote = Remote(Client(client), FakeClock())
     session = await remote.open_session(agent="assistant", actor=ANN)
     assert session == await remote.session(session.id)
     assert session.actor == ANN
@@ -156,7 +156,7 @@ async def test_a_stream_of_a_session_has_no_end_but_a_lost_server():
     wire = Wire(stream(END), *[httpx.ConnectError("Nobody.")] * len(PAUSES))
     batches = wire.remote.follow("ses_1")
     assert [event.type for event in await anext(batches)] == ["run.completed"]
-    with pytest.raises(Unreachable, match="the answer may go on there"):
+    with pytest.raises(Unreachable, match="the answer may continue there"):
         await anext(batches)
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_core import ConfigError
-from app.cli.client import Client, server_url
+from app.cli.client import connected, server_url
 from app.cli.remote import running_server
 from app.settings import Settings
 from app.storage.lock import is_owned, owned
@@ -56,7 +56,8 @@ async def test_a_stranger_on_a_stale_port_gets_no_key(stranger: Stranger, keyed:
     (keyed.data / "lock").touch()
     assert await running_server(keyed) is None
     with pytest.raises(ConfigError, match="No server runs"):
-        await asyncio.to_thread(lambda: Client(keyed).call("GET", "/v1/runs"))
+        async with connected(keyed) as client:
+            await client.call("GET", "/v1/runs")
     assert stranger.heard == b""
 
 
