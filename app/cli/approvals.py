@@ -21,7 +21,7 @@ def list_approvals(
     run: str | None = None,
     as_json: Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")] = False,
 ) -> None:
-    """List approvals, the oldest first: the call, who asked for it, and when the approval expires."""
+    """List approvals, the oldest first: the call, its asker, and when the approval expires."""
     write = line if as_json else _row
 
     async def print_all() -> None:
@@ -66,7 +66,7 @@ def audit(
     after: Annotated[int, typer.Option(min=0, help="Start after the line with this seq.")] = 0,
     approval: Annotated[str | None, typer.Option(help="Only this approval.")] = None,
 ) -> None:
-    """Print the record of who was asked, where, and who decided what, as lines of JSON."""
+    """Print the audit record, as lines of JSON: requests, votes and decisions, with where and by whom."""
 
     async def print_all() -> None:
         async with connect() as client:

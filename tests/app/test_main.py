@@ -212,8 +212,8 @@ async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):
     """Nobody looks after its runs: the server is told to end and the start's error says so, for a supervisor."""
     ended = asyncio.Event()
     core = Mock(is_working=False)
-    monkeypatch.setattr(main, "LOOK_EVERY", 0.01)
-    with pytest.raises(ConfigError, match="Nobody looks after the runs"):
+    monkeypatch.setattr(main, "CHECK_EVERY", 0.01)
+    with pytest.raises(ConfigError, match="The engine of this process has stopped"):
         async with asyncio.timeout(30), _working(core, ended.set):
             await ended.wait()
 
@@ -221,7 +221,7 @@ async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):
 async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """A worker that was there first takes the key once a server has made it, also after an outage."""
     key, watch = ApiKey(b""), create_watch(Starting())
-    monkeypatch.setattr(main, "LOOK_EVERY", 0)
+    monkeypatch.setattr(main, "CHECK_EVERY", 0)
     monkeypatch.setattr(main, "known_api_key", Mock(side_effect=[None, ConfigError("away"), key]))
     async with asyncio.timeout(30):
         await main._learn(watch, settings)

@@ -56,10 +56,10 @@ async def test_an_older_database_is_not_enough(look: Look, new_postgres_url: str
     assert "revision none" in (await look() or "")
 
 
-async def test_a_process_whose_beats_do_not_get_through_is_not_ready(look: Look, new_postgres_url: str):
+async def test_a_process_whose_heartbeats_do_not_arrive_is_not_ready(look: Look, new_postgres_url: str):
     """Beats that are late or gone mean that others take its runs for theirs."""
     await change(new_postgres_url, "UPDATE worker SET beat_at = beat_at - 60000")
-    assert re.search(r"got through \d\d+ seconds ago", await look() or "")
+    assert re.search(r"arrived \d\d+ seconds ago", await look() or "")
     await change(new_postgres_url, "DELETE FROM worker")
     assert "beats do not get through" in (await look() or "")
 
@@ -98,24 +98,24 @@ async def test_a_worker_is_watched_from_its_start_to_its_end(core: Core):
     app = create_watch(Starting())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
 
-        async def told() -> tuple[int, str]:
+        async def readiness() -> tuple[int, str]:
             found = await client.get("/readyz")
             return found.status_code, found.json().get("detail", "ok")
 
-        assert await told() == (503, "The process is starting.")
+        assert await readiness() == (503, "The process is starting.")
         app.state.ready = Ready(core, readers, look)
-        assert await told() == (200, "ok")
+        assert await readiness() == (200, "ok")
         faults.append("away")
-        assert await told() == (503, "The database cannot be reached.")
+        assert await readiness() == (503, "The database cannot be reached.")
         readers.close()
-        assert await told() == (503, "The server is stopping.")
+        assert await readiness() == (503, "The server is stopping.")
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/v1/agents")).status_code == 401
 
 
-async def test_a_core_that_nobody_looks_after_is_not_ready(core: Core):
+async def test_a_core_whose_engine_has_stopped_is_not_ready(core: Core):
     """When the work on the runs has ended the server says so until it is started again."""
     ready = Ready(core, Readers())
     assert await ready.fault() is None
     await core.stop()
-    assert "Nobody looks after the runs" in (await ready.fault() or "")
+    assert "The engine has stopped" in (await ready.fault() or "")
