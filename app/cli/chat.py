@@ -95,7 +95,7 @@ async def answer(port: Port, terminal: Terminal, clock: Clock, session: str, lin
     waits = (await port.session(session)).status in ("waiting", "requires_action")
     run = (await port.receive(session, inbound)).run
     if waits:
-        terminal.tell("(queued: this conversation waits for an approval or a client call; the answer comes after that)")
+        terminal.tell("(queued: answered when this conversation goes on; it waits for an approval or a client call)")
     answering = Delivery(_OneRun(port, run), NullOutbox(terminal, ADDRESS), clock, session=session)
     showing = asyncio.create_task(answering.run())
     try:

@@ -51,10 +51,10 @@ def postgres_env(postgres_url: str) -> dict[str, str]:
     return env
 
 
-async def beat(
+async def heartbeat(
     url: str, worker: str, *, kind: workers.Kind = "both", age: int = 0, protocol: int = workers.PROTOCOL
 ) -> None:
-    """Have a worker on the Postgres at *url* whose last beat is *age* seconds old."""
+    """Have a worker on the Postgres at *url* whose last heartbeat is *age* seconds old."""
     database = PostgresDatabase(url)
     named = workers.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
 
@@ -99,7 +99,7 @@ def test_unlisted_models_are_warned_of(look: Examine, tmp_path: Path):
 
 def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     """A migrated Postgres with a worker has nothing that fails, and a notification that arrives."""
-    asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_1"))
+    asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_1"))
     found = look(**postgres_env)
     assert {about: each.level for about, each in found.items()} == {
         **dict.fromkeys(("settings", "database", "migrations", "clock", "engine"), "ok"),
@@ -111,8 +111,8 @@ def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
 
 def test_no_worker_drives(look: Examine, postgres_env: dict[str, str]):
     """With only a web process and an expired worker no run is driven, and the doctor says what to start."""
-    asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_web", kind="web"))
-    asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_dead", age=60))
+    asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_web", kind="web"))
+    asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_expired", age=60))
     lines = [str(each) for each in _examined(look, postgres_env) if each.about == "workers"]
     assert any("0 that drive runs, 1 that only serve" in line and "parley worker" in line for line in lines)
     assert any(
@@ -123,12 +123,12 @@ def test_no_worker_drives(look: Examine, postgres_env: dict[str, str]):
 def test_runs_that_wait_for_a_newer_version(look: Examine, postgres_env: dict[str, str]):
     """After a rollback it is said how many runs wait for the newer version, until a worker of that one lives."""
     url = postgres_env["DATABASE_URL"]
-    asyncio.run(beat(url, "wrk_1"))
+    asyncio.run(heartbeat(url, "wrk_1"))
     asyncio.run(_left_by_a_newer_version(url))
     found = look(**postgres_env)["versions"]
     assert found.level == "warn"
     assert found.text.startswith("1 runs wait for a newer version")
-    asyncio.run(beat(url, "wrk_2", protocol=workers.PROTOCOL + 1))
+    asyncio.run(heartbeat(url, "wrk_2", protocol=workers.PROTOCOL + 1))
     found = look(**postgres_env)["versions"]
     assert found.level == "ok"
     assert found.text == "of those that drive runs 1 know more than this version, 0 less; 1 runs wait for newer ones"
@@ -267,7 +267,7 @@ def test_a_postgres_under_a_lock_is_given_up(
     look: Examine, postgres_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     """The doctor does not wait for a lock on a table."""
-    monkeypatch.setattr(doctor_postgres, "PATIENCE", 1)
+    monkeypatch.setattr(doctor_postgres, "CONNECT_TIMEOUT", 1)
     with psycopg.connect(postgres_env["DATABASE_URL"]) as holds:
         holds.execute("LOCK TABLE worker")
         found = look(**postgres_env)

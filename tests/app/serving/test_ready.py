@@ -25,7 +25,7 @@ ALIVE = text(
 
 @pytest.fixture
 async def look(new_postgres_url: str) -> AsyncIterator[Look]:
-    """The look of a process that beat just now."""
+    """The check of a process that has just sent a heartbeat."""
     with connected(new_postgres_url) as connection:
         connection.execute(ALIVE)
     database = PostgresDatabase(new_postgres_url)
@@ -42,14 +42,14 @@ async def change(url: str, statement: str) -> None:
 
 
 async def test_a_process_that_lives_on_its_own_revision_is_ready(look: Look, new_postgres_url: str):
-    """Its beats are in the database, whose revision is its own, or that of a newer version beside it."""
+    """Its heartbeats are in the database, whose revision is its own or newer."""
     assert await look() is None
     await change(new_postgres_url, "UPDATE alembic_version SET version_num = '9999'")
     assert await look() is None
 
 
 async def test_an_older_database_is_not_enough(look: Look, new_postgres_url: str):
-    """A revision behind its own makes a process useless, and the reason says what to run."""
+    """At an older revision a process is not ready, and the reason names the command to run."""
     await change(new_postgres_url, "UPDATE alembic_version SET version_num = '0001'")
     assert await look() == f"The database is at revision 0001, not {newest()}; run `parley migrate`."
     await change(new_postgres_url, "DROP TABLE alembic_version")
@@ -57,11 +57,11 @@ async def test_an_older_database_is_not_enough(look: Look, new_postgres_url: str
 
 
 async def test_a_process_whose_heartbeats_do_not_arrive_is_not_ready(look: Look, new_postgres_url: str):
-    """Beats that are late or gone mean that others take its runs for theirs."""
+    """With late or missing heartbeats it is not ready: the others take over its runs."""
     await change(new_postgres_url, "UPDATE worker SET beat_at = beat_at - 60000")
     assert re.search(r"arrived \d\d+ seconds ago", await look() or "")
     await change(new_postgres_url, "DELETE FROM worker")
-    assert "beats do not get through" in (await look() or "")
+    assert "heartbeats do not arrive" in (await look() or "")
 
 
 async def test_without_its_database_a_process_is_not_ready(core: Core):
