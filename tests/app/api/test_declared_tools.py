@@ -97,7 +97,7 @@ async def test_a_stored_schema_of_no_use_fails_the_call_alone(
 
 
 async def test_a_pattern_takes_no_longer_than_the_text(shop: Open):
-    """A pattern that other libraries never end with is looked for at once: the call fails, with an error for the model."""
+    """A pattern that other libraries never end with is matched at once: the call fails, with an error for the model."""
     tool = type(WHERE)(
         name="where",
         kind="client",
