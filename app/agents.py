@@ -56,7 +56,7 @@ def load_agents(
 def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
     """Return the agent that the file at *path* defines.
 
-    A hook's `secret: ${NAME}` is taken from the environment, or from *env_file*: no secret need stand in a file.
+    A hook's `secret: ${NAME}` is taken from the environment, or from *env_file*: no file has to contain a secret.
     """
     try:
         given: Any = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -58,9 +58,9 @@ from channels.web.spec import WEB
 
 VERSION = "0.1.0"
 GRACE = 2.0
-"""Seconds for what is driven to end where no other process would take it over: it goes on at the next start."""
+"""Seconds for what is driven to end where no other process would take it over: it resumes at the next start."""
 SHARED_MAX_RUNS = 100
-"""Runs of a process where others can take what is beyond: with more of them the slowest words come late."""
+"""Runs of a process where others can take what is beyond: with more of them the slowest deltas are late."""
 CHANNELS: tuple[ChannelSpec[Settings], ...] = (
     SLACK,
     WEB,
@@ -75,7 +75,7 @@ BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a core stands on: where it keeps, who drives, and how it speaks with other processes, if there are any."""
+    """What a core needs of the database: the store, the engine, and the bus to other processes, if there are any."""
 
     database: Database
     engine: Callable[[Runs, Clock], Engine]
@@ -190,20 +190,20 @@ async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
 async def _stop(core: Core, grace: float) -> None:
     try:
         await core.stop(grace)
-    except Unavailable:  # nothing is lost by it: the others see that the beats of this process have ended
+    except Unavailable:  # nothing is lost by it: the other processes see that its heartbeats have ended
         _log.warning("core.stopped", database="away")
 
 
 async def _warn(core: Core, models: Models, today: date) -> None:
-    """Log what the stored agents name and this process does not have, or will not have for long."""
+    """Log the tools and models of stored agents that are missing here, or will be soon."""
     warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
         _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     async for agent in _agents(core):
         for place, matcher in astray(agent.definition):
-            if is_name(matcher):  # of a glob it was told when the agent was made
-                told = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
-                _log.warning("hook.matches_nothing", **told, remedy="name a tool of the agent")
+            if is_name(matcher):  # a glob was warned of when the agent was made
+                fields = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
+                _log.warning("hook.matches_nothing", **fields, remedy="name a tool of the agent")
         for model in models_of(agent.definition):
             warn_of_model(model, today, agent=agent.definition.name)
             if model.partition(":")[0] not in models.providers:
@@ -240,7 +240,7 @@ def create_app(
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
     app.state.services = Services(core, tokens, readers)
     app.state.ready = Ready(core, readers, look)
-    for routes in (runs, sessions, approvals, agents, health):  # as often as they are asked for: the first fit answers
+    for routes in (runs, sessions, approvals, agents, health):  # in the order of their use: the first match answers
         app.include_router(routes.router)
     described = Answers(
         token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
@@ -261,7 +261,7 @@ def create_app(
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
-    """Return what a process that serves nothing else has for those who watch it.
+    """Return the health and metrics routes of a process that serves nothing else.
 
     Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
     """
@@ -275,7 +275,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
 
 def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:
-    """Put the gates before the routes; the last added is the first passed."""
+    """Add the middleware; the last added is the outermost."""
     app.add_middleware(Guard, identify=identify)
     if settings.origins:
         app.add_middleware(
@@ -292,6 +292,6 @@ def _principal(text: str, tokens: Tokens, api_key: ApiKey) -> Principal | None:
 
 
 def _operator(text: str, api_key: ApiKey | None) -> Principal | None:
-    """Return the holder of the bootstrap key, who has every scope."""
+    """Return the principal of the bootstrap key, with every scope; None when *text* is another."""
     fits = api_key is not None and api_key.fits(text)
     return Principal("operator", OPERATOR, scopes=SCOPES) if fits else None

@@ -1,4 +1,4 @@
-"""Logs: one line per event on standard error, tracebacks without what their variables held."""
+"""Logs: one line per event on standard error, tracebacks without the values of variables."""
 
 import logging
 import sys
@@ -7,8 +7,8 @@ from typing import Any, Literal
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
-# It puts a line of its own on standard error unless it finds one who does.
-_OUTSPOKEN = "dbos"
+# It writes to standard error itself unless its logger has a handler.
+_SELF_LOGGING = "dbos"
 
 
 def configure(form: Literal["text", "json"] = "text", level: int = logging.INFO) -> None:
@@ -38,8 +38,8 @@ def configure(form: Literal["text", "json"] = "text", level: int = logging.INFO)
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.WARNING)
     logging.captureWarnings(form == "json")  # Python's own would be lines of another form
-    outspoken = logging.getLogger(_OUTSPOKEN)
-    outspoken.handlers[:], outspoken.propagate = [logging.NullHandler()], True
+    library = logging.getLogger(_SELF_LOGGING)
+    library.handlers[:], library.propagate = [logging.NullHandler()], True
 
 
 def _for_people() -> list[Any]:

@@ -33,8 +33,8 @@ from app.storage.lock import known, owned
 from channels.spec import ChannelSpec
 from channels.web.identity import Tokens
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks of a worker at whether its own work still goes on."""
+CHECK_EVERY = 1.0
+"""Seconds between two checks of a process that its engine still works."""
 SERVING = (20_000, 50, 100)
 """The collector's thresholds once a process is up: how many objects more, and how many looks at younger ones."""
 _log = structlog.get_logger("parley.process")
@@ -44,7 +44,7 @@ def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] |
     """Serve until a signal comes; raise ConfigError when that cannot begin.
 
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
-    those that ship unless told otherwise.
+    those that ship when None.
     """
     if web_only:
         check_shared(settings, "serve --web-only")
@@ -158,13 +158,13 @@ async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpe
 
 
 def _grace(settings: Settings) -> float:
-    """Return what is driven gets at the end: time to finish where others go on meanwhile, else little."""
+    """Return the seconds that runs get to finish at the end: few where no other process takes them over."""
     return GRACE if settings.postgres is None else settings.grace
 
 
 @asynccontextmanager
 async def _learning(watch: FastAPI, settings: Settings) -> AsyncIterator[None]:
-    """Have *watch* take the key that the first server makes, which may start after this worker."""
+    """Give *watch* the API key once the first server has made it, which may start after this worker."""
     learning = asyncio.create_task(_learn(watch, settings))
     try:
         yield
@@ -174,14 +174,14 @@ async def _learning(watch: FastAPI, settings: Settings) -> AsyncIterator[None]:
 
 async def _learn(watch: FastAPI, settings: Settings) -> None:
     while watch.state.api_key is None:
-        await asyncio.sleep(LOOK_EVERY)
-        with suppress(ConfigError):  # the database is away: others tell of it
+        await asyncio.sleep(CHECK_EVERY)
+        with suppress(ConfigError):  # the database is unavailable: readiness and the engine report it
             watch.state.api_key = await asyncio.to_thread(known_api_key, settings)
 
 
 @asynccontextmanager
 async def _working(core: Core, end: Callable[[], None]) -> AsyncIterator[None]:
-    """Call *end* when the work of *core* ends by itself, and raise ConfigError once the block has ended for it."""
+    """Call *end* when the engine of *core* stops by itself, and raise ConfigError at the end of the block then."""
     looking = asyncio.create_task(_until(asyncio.Event(), core))
     looking.add_done_callback(lambda task: None if task.cancelled() else end())
     try:
@@ -194,12 +194,12 @@ async def _working(core: Core, end: Callable[[], None]) -> AsyncIterator[None]:
 
 
 async def _until(asked: asyncio.Event, core: Core) -> None:
-    """Return once an end is *asked* for; raise ConfigError when the work ends by itself: a supervisor starts anew."""
+    """Return once an end is *asked* for; raise ConfigError when the engine has stopped: a supervisor restarts us."""
     while core.is_working:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), LOOK_EVERY)
+            await asyncio.wait_for(asked.wait(), CHECK_EVERY)
             return
-    raise ConfigError("Nobody looks after the runs any more; the log says why. Start this process again.")
+    raise ConfigError("The engine of this process has stopped; the log says why. Start the process again.")
 
 
 @asynccontextmanager
@@ -261,7 +261,7 @@ def announced(data: Path, url: str) -> Iterator[Callable[[], None]]:
 def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) -> None:
     """Print what a person needs to begin; a worker has no *api_key*."""
     if api_key is None:
-        lines = ["Parley works on what the others take in; Ctrl-C ends it."]
+        lines = ["Parley drives the runs of this database; Ctrl-C ends it."]
         lines += [f"Health:  {url}/readyz"] if url else []
     else:
         lines = [f"Parley listens on {url}; Ctrl-C ends it."]
@@ -294,7 +294,7 @@ def model_line(settings: Settings) -> str:
 def settle_memory() -> None:
     """Keep the collector away from what was imported: its pauses showed in the slowest answers.
 
-    Nothing is collected first: what imports leave behind is little, and the loop would stand still for over 0.1 s.
+    Nothing is collected first: what imports leave behind is little, and the loop would be blocked for over 0.1 s.
     """
     gc.freeze()
     gc.set_threshold(*SERVING)

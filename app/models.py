@@ -1,4 +1,4 @@
-"""Models: the providers that the settings allow, what is said of the model that answers, and what is warned of."""
+"""Models: the providers that the settings allow, the notice about the model that answers, and warnings."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -40,13 +40,13 @@ class Models:
     default: str
 
     async def prepare(self) -> None:
-        """Make the default model's client ready; what fails is logged, and shows with the first answer."""
+        """Make the default model's client ready; a failure is logged, and shows again with the first answer."""
         provider = self.providers[self.default.partition(":")[0]]
         if not isinstance(provider, Connected):
             return
         try:
             await provider.prepare()
-        except Exception as error:  # noqa: BLE001 - the boundary: the server goes on, whatever an SDK raises
+        except Exception as error:  # noqa: BLE001 - the boundary: the server keeps running, whatever an SDK raises
             _log.error("models.not_ready", provider=provider.name, error=type(error).__name__)
 
 

@@ -14,7 +14,7 @@ from agent_core.providers.models import table
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_SECRET = 32
 SQLITE = "sqlite:///"
-# Where a running server tells the commands of its machine how to reach it.
+# Holds the address of a running server, for the commands of its machine.
 SERVER_FILE = "server.json"
 POSTGRES = ("postgres://", "postgresql://")
 DEMO = "demo"
@@ -51,7 +51,7 @@ REMEDIES = {
 
 
 class Settings(BaseSettings):
-    """What Parley can be told from outside; the README has the table."""
+    """The settings of a process; the README has the table."""
 
     model_config = SettingsConfigDict(
         env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True, hide_input_in_errors=True
@@ -216,15 +216,15 @@ def check(settings: Settings) -> None:
 
 
 def _check_slack(settings: Settings) -> None:
-    """Raise ConfigError when Slack could be spoken to but not heard, or the other way round."""
-    heard = settings.slack_signing_secret or settings.slack_app_token
-    if settings.slack_bot_token is None and heard is not None:
+    """Raise ConfigError when Parley could send to Slack but not receive, or the other way round."""
+    receives = settings.slack_signing_secret or settings.slack_app_token
+    if settings.slack_bot_token is None and receives is not None:
         name = "SLACK_SIGNING_SECRET" if settings.slack_signing_secret else "SLACK_APP_TOKEN"
         raise ConfigError(f"{name}: without SLACK_BOT_TOKEN nothing can be said in Slack; set it too, or unset this.")
-    if settings.slack_bot_token is not None and heard is None:
+    if settings.slack_bot_token is not None and receives is None:
         raise ConfigError(
-            "SLACK_BOT_TOKEN alone hears nothing: set SLACK_SIGNING_SECRET (Slack sends requests), or SLACK_APP_TOKEN "
-            "(Socket Mode)."
+            "SLACK_BOT_TOKEN alone receives nothing: set SLACK_SIGNING_SECRET (Slack sends requests), or "
+            "SLACK_APP_TOKEN (Socket Mode)."
         )
 
 
@@ -241,7 +241,7 @@ def _check_fetch(settings: Settings) -> None:
 
 
 def check_model(settings: Settings, name: str, where: str) -> None:
-    """Raise ConfigError when *name* is no model that can be asked for here; *where* says who asks for it."""
+    """Raise ConfigError when *name* is no model that can be asked for here; *where* names what asks for it."""
     provider, colon, model = name.partition(":")
     if name == DEMO:
         return
@@ -276,7 +276,7 @@ def _check_address(settings: Settings) -> None:
 def _check_postgres(url: str) -> None:
     try:
         found = urlsplit(url)
-        # What stands there raw ends the password early, and each driver reads on in its own way.
+        # An unescaped one of these ends the password early, and each driver parses the rest in its own way.
         apart = found.netloc.count("@") <= 1 and "@" not in found.path
         whole = apart and url.isprintable() and not found.fragment and found.port != 0
     except ValueError:

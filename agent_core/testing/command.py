@@ -1,6 +1,5 @@
-"""What the commands of the fakes have in common: a port to listen on, and serving until Ctrl-C."""
+"""What the commands of the fakes share: serving until Ctrl-C."""
 
-import argparse
 import asyncio
 import gc
 import signal
@@ -10,19 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 T = TypeVar("T")
-_LARGEST_PORT = 65_535
-
-
-def port(text: str) -> int:
-    """Return the port that *text* names, 0 for a free one; raises `argparse.ArgumentTypeError`."""
-    number = int(text)
-    if not 0 <= number <= _LARGEST_PORT:
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {_LARGEST_PORT}, not {text}")
-    return number
 
 
 async def serve(command: str, listening: AbstractAsyncContextManager[T], say: Callable[[T], str]) -> None:
-    """Say what *say* makes of what listens, and serve until Ctrl-C; where that cannot listen, exit with 1."""
+    """Print what *say* returns, and serve until Ctrl-C; exit with 1 when the port cannot be listened on."""
     over = asyncio.Event()
     for stop in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stop, over.set)
@@ -30,7 +20,7 @@ async def serve(command: str, listening: AbstractAsyncContextManager[T], say: Ca
         async with listening as it:
             sys.stdout.write(say(it))
             sys.stdout.flush()
-            # What the imports made stays: looking through it again and again costs the slowest deltas.
+            # What the imports made stays: collecting it again and again delays single deltas.
             gc.collect()
             gc.freeze()
             await over.wait()

@@ -1,4 +1,4 @@
-"""Routes of approvals: questions to people about calls, what they say, and the record of it."""
+"""Routes of approvals: list them, decide them, read their audit record."""
 
 # ruff: noqa: FAST003 - the path's `id` is taken by the dependency that finds what it names
 
@@ -34,7 +34,7 @@ from channels.web.visible import ShowTools
 
 
 class ApprovalId(StringConvertor):
-    """What stands for an id in a path: not the name of the record, which has a route of its own."""
+    """An approval's id in a path: anything but `audit`, which has a route of its own."""
 
     regex = "(?!audit$)[^/]+"
 
@@ -99,7 +99,7 @@ async def get_approval(principal: Caller, show: Show, approval: OwnApproval) -> 
 
 @router.post("/{id:approval}", responses=answers(Approval, 400, 401, 403, 404, 409, 413, 422))
 async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnApproval, body: DecisionBody) -> Response:
-    """Say yes or no to a call; the approval is still `open` while its quorum lacks somebody."""
+    """Approve or deny a call; the approval stays `open` until its quorum is reached."""
     named = None if body.actor is None else actor_of(body.actor)
     if principal.visitor and "surface" in body.model_fields_set:
         raise Forbidden("`surface` is the operator's.")
@@ -118,14 +118,14 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
         outcome = cast("ApprovalObject", late.approval)
         return problem(409, str(late), code=late.code, approval=_wire(outcome, principal, show))
     except NotAnApprover:
-        if principal.visitor:  # who may is told by name to operators only
-            raise NotAnApprover("You may not decide of this; somebody else was asked.") from None
+        if principal.visitor:  # only operators are shown the names of those who may
+            raise NotAnApprover("You may not decide this; it was asked of someone else.") from None
         raise
     return answer(_wire(decided, principal, show))
 
 
 def _is_shown(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> bool:
-    """Tell whether *principal* is shown that people are asked; of hidden tools only those are who may decide."""
+    """Return whether *principal* may see *approval*: of a hidden tool, only if it may decide."""
     return show != "none" or _may_decide(approval, principal)
 
 

@@ -24,7 +24,7 @@ DEFAULT_TIMEOUT = 120.0
 # At least one character that is no white space.
 Words = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-# It stands in paths.
+# A part of paths.
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
@@ -87,7 +87,7 @@ class ControlsBody(body_of(Controls, {**DEFAULTS, "model": Id})):
 
 
 class ActorBody(body_of(Actor, {"id": Id, "name": Id})):
-    """Who acts."""
+    """The person or service that acts."""
 
     kind: Literal["user", "visitor", "service", "agent"] = "user"
 
@@ -208,7 +208,7 @@ class PostBody(WorkBody):
 
 
 class FeedbackBody(Body):
-    """What somebody thinks of a run; a visitor speaks for the token's actor."""
+    """A person's rating of a run; a visitor's is that of the token's actor."""
 
     rating: Literal["up", "down"]
     comment: Words | None = None
@@ -252,7 +252,7 @@ class MessageBody(Body):
 
 
 class RunBody(WorkBody):
-    """An agent's run: what to answer, and how to hear of it."""
+    """An agent's run: what to answer, and how the caller gets the answer."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["input"]}, {"required": ["messages"]}]})
 
@@ -274,7 +274,7 @@ class RunBody(WorkBody):
         if self.messages and self.messages[-1].role != "user":
             raise ValueError("the last of `messages` must be the user's: it is what the run answers.")
         if any(m.role == "system" for m in self._talk()):
-            raise ValueError("system messages stand before all others.")
+            raise ValueError("system messages come before all others.")
         return self
 
     @property

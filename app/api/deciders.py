@@ -1,4 +1,4 @@
-"""Who decides over HTTP: in whose name a caller votes, and of which approvals a visitor may."""
+"""Deciding over HTTP: in whose name a caller votes, and which approvals a visitor may decide."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -24,9 +24,9 @@ from channels.web.visible import ASKING, ShowTools
 
 
 def decider(principal: Principal, asker: Actor | None, named: Actor | None = None) -> Decider:
-    """Return who votes on what *asker* wants: a visitor, an operator, or whom an operator names; raises `Forbidden`.
+    """Return the decider of what *asker* wants: a visitor, an operator, or a named person; raises `Forbidden`.
 
-    Whoever an operator names counts as somebody who sees the question, and as no operator.
+    A person named by an operator counts as present, and not as an operator.
     """
     if principal.visitor:
         if named is not None and named.id != principal.actor.id:
@@ -40,7 +40,7 @@ def decider(principal: Principal, asker: Actor | None, named: Actor | None = Non
 
 
 def may_decide(principal: Principal, responders: Sequence[str], asker: Actor | None, speakers: Sequence[Actor]) -> bool:
-    """Tell whether *principal*, in nobody else's name, may vote on what *asker* wants, and others had a say in."""
+    """Return whether *principal*, in its own name, may vote on what *asker* and *speakers* caused."""
     return may_respond(responders, asker, decider(principal, asker), speakers)
 
 
@@ -94,7 +94,7 @@ class Mine:
 
 
 async def mine_of(wired: Wired, principal: Caller) -> Mine | None:
-    """Return what finds out of which approvals a visitor may decide; None for an operator."""
+    """Return the approvals that a visitor may decide; None for an operator."""
     return Mine(wired.core, principal) if principal.visitor else None
 
 

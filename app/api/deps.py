@@ -20,7 +20,7 @@ from channels.web.visible import ShowTools
 MAX_SEQ = 2**63 - 1
 # Whose sessions a visitor's token opens: those that the embedding site opened for the person count too.
 PERSONS = frozenset({"visitor", "user"})
-NAMED = "the token already says who calls and with which agent; leave it out, or name the same."
+NAMED = "the token already names the caller and the agent; leave it out, or give the same."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ async def services(request: Request) -> Services:
 
 
 async def caller(request: Request) -> Principal:
-    """Return who calls; `Guard` has let nobody through without a name."""
+    """Return the caller, as `Guard` identified it."""
     return request.scope["parley.principal"]
 
 
 async def operator(request: Request) -> Principal:
-    """Return the operator who calls, or refuse a visitor."""
+    """Return the caller, an operator; a visitor is refused."""
     principal: Principal = request.scope["parley.principal"]
     if principal.visitor:
         raise Forbidden("A visitor's token does not open this; an operator's key does.")
@@ -86,7 +86,7 @@ async def seq_of(
     after: Annotated[str | None, Query(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
     last_event_id: Annotated[str | None, Header(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
 ) -> int:
-    """Return the seq after which a stream begins; `Last-Event-ID` beats `after`."""
+    """Return the seq after which a stream begins; `Last-Event-ID` takes precedence over `after`."""
     text = last_event_id or after
     if text is None:
         return 0
@@ -123,7 +123,7 @@ OwnRun = Annotated[RunObject, Depends(own_run)]
 
 
 def owns(principal: Principal, session: SessionObject) -> bool:
-    """Tell whether *principal* may know of *session*."""
+    """Return whether *principal* may see *session*."""
     if not principal.visitor:
         return True
     person = session.actor.kind in PERSONS and session.actor.id == principal.actor.id

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_mo
 
 TEXT, OBJECT = Tag("a text"), Tag("an object")
 KINDS: Mapping[type, Tag] = {str: TEXT, dict: OBJECT, list: Tag("a list"), bool: Tag("a boolean")}
-"""The kinds of JSON values by which a union is told apart."""
+"""The kinds of JSON values by which the branch of a union is chosen."""
 
 
 class Body(BaseModel):

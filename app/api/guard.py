@@ -1,4 +1,4 @@
-"""The gate before all routes: who calls, and a body that is JSON of a bounded size, of text that can be kept."""
+"""The gate before all routes: it identifies the caller, and checks that the body is bounded, storable JSON."""
 
 from collections.abc import Callable
 
@@ -14,18 +14,18 @@ from channels.web.identity import Principal
 MAX_BODY = 2_000_000
 GUARDED = ("/v1/", "/metrics")
 SIGNED = "/slack/"
-"""Bodies that come with a signature of every byte, forms among them: only whoever checks it reads them."""
+"""Paths whose bodies are signed, some of them forms: only the route that checks the signature parses them."""
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Gone(Exception):
-    """The caller left before the whole body had come."""
+    """The caller disconnected before the whole body had arrived."""
 
 
 class Guard:
-    """Refuse callers without a name under `/v1/` and at `/metrics`, and bodies that no route could read.
+    """Refuse unidentified callers under `/v1/` and at `/metrics`, and bodies that no route could read.
 
-    *identify* tells whom a bearer text names. The caller is left in the scope, the body is read here once.
+    *identify* returns the principal of a bearer token. It is left in the scope; the body is read here once.
     """
 
     def __init__(self, app: ASGIApp, *, identify: Callable[[str], Principal | None], max_body: int = MAX_BODY) -> None:
@@ -43,7 +43,7 @@ class Guard:
                 return
             scope["parley.principal"] = principal
             if NUL in scope["path"]:
-                await problem(404, "No id and no name holds U+0000.")(scope, receive, send)
+                await problem(404, "Ids and names do not contain U+0000.")(scope, receive, send)
                 return
         if scope["method"] in WITH_BODY:
             try:

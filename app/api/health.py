@@ -1,4 +1,4 @@
-"""Routes for whoever watches a process: does it live, can it work."""
+"""Health routes for load balancers and supervisors: liveness and readiness."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -12,13 +12,13 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", responses=answers(Health))
 async def healthz() -> Response:
-    """Say that the process lives."""
+    """Answer that the process is alive."""
     return answer(Health("ok"))
 
 
 @router.get("/readyz", responses=answers(Health, 503))
 async def readyz(request: Request) -> Response:
-    """Say whether requests can be served now."""
+    """Answer whether requests can be served now."""
     ready: Ready | Starting = request.app.state.ready
     fault = await ready.fault()
     return answer(Health("ok")) if fault is None else problem(503, fault, headers={"Retry-After": "1"})

@@ -11,7 +11,7 @@ from app.api.deps import Operator
 from app.api.problems import answers, problem
 from app.serving.metrics import MEDIA_TYPE, Metrics, Requests
 
-# What a request is counted under that no route took: the gate refused it, or there is nothing at its path.
+# The route label of a request that reached no route: the gate refused it, or its path is unknown.
 NOWHERE = "none"
 METHODS: Sequence[str] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TEXT = {200: {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -52,13 +52,13 @@ class Counting:
         try:
             await self._app(scope, receive, counted)
         except Exception:
-            if not answered:  # what answers 500 to a bug lies around this
+            if not answered:  # the middleware that answers 500 is outside of this one
                 note(500)
             raise
 
 
 def install(app: FastAPI, metrics: Metrics, requests: Requests) -> None:
-    """Have *app* count its requests and tell of them at `/metrics`; whoever asks there has passed the `Guard`."""
+    """Make *app* count its requests and serve them at `/metrics`, which the `Guard` protects."""
     app.state.metrics = metrics
     app.include_router(router)
     app.add_middleware(Counting, requests=requests)

@@ -1,4 +1,4 @@
-"""What of JSON cannot be kept, and where it is: U+0000, and what is nested too deeply."""
+"""Find what cannot be stored in JSON: U+0000, and values nested too deeply."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ DEEP_FAULT = f"nested more than {MAX_DEPTH} levels deep."
 # The only way to write it in JSON.
 _NUL_ESCAPED = b"\\u0000"
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
-# Steps of the path to what is too deep: they name the field, the others tell nothing more.
+# Steps of the path to what is too deep: they name the field, and more would not help.
 _STEPS_SHOWN = 5
 
 

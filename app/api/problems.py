@@ -42,7 +42,7 @@ CODES = {
     500: "internal_error",
     503: "unavailable",
 }
-# Seconds until somebody who met a database that is away should try again.
+# `Retry-After`, in seconds, while the database is unavailable.
 AWAY = 2
 # The first class that fits gives the status.
 STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
@@ -58,7 +58,7 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
 )
 # The fields whose length is that of a message: too long is too large.
 TEXTS = frozenset({"text", "input", "parts", "comment", "arguments", "error"})
-# The pattern by which a text must hold a character that is no white space.
+# A text must contain a character that is not white space.
 NOT_BLANK = r"\S"
 TITLES = {
     "already_decided": "Already decided",
@@ -89,7 +89,7 @@ def problem(
 
 
 def unauthorized() -> Response:
-    """Return the answer to a request without a key or token that counts."""
+    """Return the answer to a request without a valid key or token."""
     detail = "Send `Authorization: Bearer <api key>`, or a visitor's token that has not expired."
     return problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
 
@@ -216,8 +216,8 @@ def answers(
     if model is not None:
         first["content"] = {media: {"schema": reference(model)}}
     shape = {MEDIA_TYPE: {"schema": reference(Problem)}}
-    told = sorted({*codes, 503}) if codes else ()
-    problems = {code: {"description": HTTPStatus(code).phrase, "content": shape} for code in told}
+    statuses = sorted({*codes, 503}) if codes else ()
+    problems = {code: {"description": HTTPStatus(code).phrase, "content": shape} for code in statuses}
     return {status: first, **problems}
 
 

@@ -15,7 +15,7 @@ from app.api.derived import Body
 from app.api.problems import NOT_BLANK
 
 MAX_ARGUMENTS = 100_000
-"""Bytes of JSON: they are kept with the approval, in the log and in the record."""
+"""Bytes of JSON: they are stored with the approval, in the log and in the audit record."""
 
 
 def _small(value: dict[str, Any]) -> dict[str, Any]:
@@ -25,9 +25,9 @@ def _small(value: dict[str, Any]) -> dict[str, Any]:
 
 
 class DecisionBody(Body):
-    """A vote on an approval; an operator whose key has the scope `approvals:as` may give it as somebody else.
+    """A vote on an approval; an operator whose key has the scope `approvals:as` may give it for another person.
 
-    *surface* is where an operator's own tool took it.
+    *surface* is where the operator's own tool got it.
     """
 
     approved: bool
@@ -39,7 +39,7 @@ class DecisionBody(Body):
 
 
 class OutputBody(Body):
-    """What became of a call that the client executed."""
+    """The output of a call that the client executed, or its error."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["output"]}, {"required": ["error"]}]})
 
@@ -62,7 +62,7 @@ class OutputsBody(OverrideBody):
     """Outputs of a run's client calls: all of them are taken, or none.
 
     `tool_choice` and `active_tools` are for the next step alone, `step_rules` for the steps that they name and
-    `defaults` for all that come; `tool_context` is handed to the tools and shown to nobody.
+    `defaults` for all that come; `tool_context` is passed to the tools and never shown.
     """
 
     outputs: list[OutputBody] = Field(min_length=1, max_length=MAX_OUTPUTS)

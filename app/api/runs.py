@@ -1,4 +1,4 @@
-"""Routes of runs: start one and wait, stream or walk away; look at it; stop it."""
+"""Routes of runs: start one and wait, stream or return at once; read it; cancel it."""
 
 # ruff: noqa: FAST003 - the path's `id` is taken by the dependencies that find what it names
 
@@ -130,7 +130,7 @@ async def cancel_run(wired: Wired, principal: Caller, run: OwnRun, show: Show) -
 
 @router.post("/v1/runs/{id}/tool-outputs", responses=answers(Run, 400, 401, 403, 404, 409, 413, 422))
 async def take_outputs(wired: Wired, principal: Caller, run: OwnRun, show: Show, body: OutputsBody) -> Response:
-    """Take the outputs of calls that the client executes; the run goes on once it waits for none of them."""
+    """Take the outputs of calls that the client executes; the run continues once none is missing."""
     changes = body.changes()
     if principal.visitor and changes is not None:
         raise Forbidden("Controls are the operator's: a visitor sends `outputs` alone.")
@@ -142,7 +142,7 @@ async def take_outputs(wired: Wired, principal: Caller, run: OwnRun, show: Show,
     "/v1/runs/{id}/feedback", status_code=201, responses=answers(Feedback, 400, 401, 403, 404, 413, 422, status=201)
 )
 async def give_feedback(wired: Wired, principal: Caller, run: OwnRun, body: FeedbackBody) -> Response:
-    """Say what somebody thinks of a run; who says it again changes their mind."""
+    """Rate a run; a person's second rating replaces the first."""
     actor = principal.actor
     if body.actor is not None:
         named = actor_of(body.actor)
@@ -168,14 +168,14 @@ def _inbound(body: RunBody, actor: Actor) -> Inbound:
 
 
 async def _actor(body: RunBody, caller: Actor, core: Core) -> Actor:
-    """Return whom the body names, else whose session it is, else the caller."""
+    """Return the actor that the body names, else the session's, else the caller."""
     if body.actor is not None:
         return actor_of(body.actor)
     return caller if body.session is None else await core.opener(body.session)
 
 
 def _stopping(core: Core, run: str, actor: Actor) -> Stopping:
-    """Return what cancels a run because its only reader left."""
+    """Return a function that cancels a run because its only reader disconnected."""
     return partial(core.cancel, run, by=actor, reason=LEFT)
 
 

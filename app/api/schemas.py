@@ -58,7 +58,7 @@ WIRE = (
     Page[Run],
     Page[Session],
 )
-# What a visitor does not get is no required field: the same schema fits both readers.
+# Fields that visitors do not get are not required: one schema fits both kinds of reader.
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "Approval": APPROVAL_CONTENTS,
     "Run": RUN_OPERATORS,
@@ -68,7 +68,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "ToolResult": PART_CONTENTS["tool_result"],
 }
 ASKED = (*APPROVAL_OPERATORS, *APPROVAL_CONTENTS)
-MAY_DECIDE = {"may_decide": {"type": "boolean", "description": "Told to visitors: whether they are asked."}}
+MAY_DECIDE = {"may_decide": {"type": "boolean", "description": "For visitors only: whether the reader may decide."}}
 NAME = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 ENVELOPE = {"run": NAME, "parent_run": NAME, "time": {"type": "string", "format": "date-time"}}
 SESSION = {"session": {"type": "string"}}

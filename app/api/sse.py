@@ -1,4 +1,4 @@
-"""Server-sent events: each event made into bytes once, and all of one wake-up sent in one chunk."""
+"""Server-sent events: each event is encoded once, and all events of one batch are sent in one chunk."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -71,9 +71,9 @@ def _names(run: str | None, parent: str | None) -> bytes:
 class EventStream(Response):
     """The answer that passes batches of *source* on until it ends, the reader leaves or the server stops.
 
-    Use `open_stream`, which asks for the first batch before any header is sent. *mine* knows of which approvals a
-    visitor may decide. *gone* runs when the reader leaves first; *silence* is the seconds without an event after which
-    a comment is sent.
+    Use `open_stream`, which asks for the first batch before any header is sent. *mine* knows which approvals a
+    visitor may decide. *gone* runs when the reader disconnects first; after *silence* seconds without an event a
+    comment is sent.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class EventStream(Response):
             await close(self._source)
             await self._end(send)
         if not pump.cancelled():
-            # Without a database the stream ends as any does: its reader comes back, and is told then what is wrong.
+            # Without a database the stream ends as any does: its reader reconnects, and gets the error then.
             with suppress(Unavailable):
                 pump.result()
 
     async def _left(self, gone: Callable[[], Awaitable[object]]) -> None:
-        """Do what is to be done when the reader has left; nobody is there any more to hear that it failed."""
+        """Call *gone* after the reader has disconnected; a failure is logged, as no one is left to receive it."""
         try:
             await gone()
         except Unavailable as error:
@@ -126,7 +126,7 @@ class EventStream(Response):
 
     @property
     def silence(self) -> float:
-        """Seconds after which a silent stream says that it lives."""
+        """Seconds of silence after which a comment is sent."""
         return self._silence
 
     @property
@@ -144,7 +144,7 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             batch = await anext(self._source, None)
         self._spoke = loop.time()
-        await self._end(send)  # from here: whoever asks again at once need not wait for what is tidied up behind it
+        await self._end(send)  # now: the reader need not wait for the cleanup
 
     async def _end(self, send: Send) -> None:
         if not self._ended:
@@ -161,26 +161,26 @@ class EventStream(Response):
 
 
 class Comments:
-    """Say on a silent stream that it lives: one timer per stream, no task per event."""
+    """Send comments on a silent stream: one timer per stream, no task per event."""
 
     def __init__(self, send: Send, stream: EventStream) -> None:
         self._send, self._stream = send, stream
         self._loop = asyncio.get_running_loop()
-        self._said: asyncio.Task[None] | None = None
+        self._sent: asyncio.Task[None] | None = None
         self._timer = self._loop.call_later(stream.silence, self._look)
 
     def stop(self) -> None:
-        """Say nothing any more."""
+        """Send no further comment."""
         self._timer.cancel()
-        if self._said is not None:
-            self._said.cancel()
+        if self._sent is not None:
+            self._sent.cancel()
 
     def _look(self) -> None:
         rest = self._stream.spoke + self._stream.silence - self._loop.time()
         if rest <= 0:
             message: Message = {"type": "http.response.body", "body": COMMENT, "more_body": True}
-            if self._said is None or self._said.done():
-                self._said = self._loop.create_task(_said(self._send, message))
+            if self._sent is None or self._sent.done():
+                self._sent = self._loop.create_task(_send_one(self._send, message))
             rest = self._stream.silence
         self._timer = self._loop.call_later(rest, self._look)
 
@@ -200,16 +200,16 @@ async def open_stream(
 
 
 async def disconnected(receive: Receive) -> None:
-    """Return when the caller has gone."""
+    """Return when the caller has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def close(source: AsyncIterator[list[Event]]) -> None:
-    """End *source* now, where it holds something open."""
+    """Close *source* now, when it can be closed."""
     if (end := getattr(source, "aclose", None)) is not None:
         await end()
 
 
-async def _said(send: Send, message: Message) -> None:
+async def _send_one(send: Send, message: Message) -> None:
     await send(message)

@@ -30,15 +30,15 @@ from channels.web.visible import ShowTools, visible_approval, visible_message, v
 
 
 class Vote(wire_of(VoteObject, without=("is_operator", "is_present", "also")), frozen=True, kw_only=True):
-    """What one person said to an approval; *remember*: the tool may be used for the rest of the conversation."""
+    """One person's vote on an approval; *remember*: the tool may be used for the rest of the conversation."""
 
 
 class Approval(wire_of(ApprovalObject, without=("deliver_to", "votes")), frozen=True, kw_only=True):
     """A question to people about one exact call.
 
     *arguments* are those that run after a yes, *asked* those of the model; *digest* is the hash of the tool's name and
-    *arguments*. *speakers* are those who had a say in it beside the *asker*. *edit* and *remember* are what a decision
-    may bring; *may_decide* is whether the caller may give one.
+    *arguments*. *speakers* are the people besides the *asker* whose messages led to it. *edit* and *remember* are what
+    a decision may contain; *may_decide* is whether the caller may decide.
     """
 
     votes: tuple[Vote, ...]
@@ -46,7 +46,7 @@ class Approval(wire_of(ApprovalObject, without=("deliver_to", "votes")), frozen=
 
 
 class AuditLine(wire_of(AuditEntry), frozen=True, kw_only=True):
-    """One line of the record of approvals: what happened, and who did it where."""
+    """One line of the record of approvals: what happened, where, and by whom."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error, after RFC 9457; programs read `code`, people read `detail`.
 
-    Of a decision that came too late *approval* has the outcome.
+    After a decision that came too late, *approval* has the outcome.
     """
 
     type: str = msgspec.field(default_factory=lambda: "about:blank")
@@ -94,11 +94,11 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Feedback(wire_of(FeedbackObject), frozen=True, kw_only=True):
-    """What a person thinks of a run."""
+    """A person's rating of a run."""
 
 
 class Run(wire_of(RunObject, without=("text", "parts", "structured", "feedback")), frozen=True, kw_only=True):
-    """One execution of an agent; operators see what people think of it."""
+    """One execution of an agent; operators see its feedback."""
 
     output: Output
     feedback: tuple[Feedback, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -111,7 +111,7 @@ class RunTree(msgspec.Struct, frozen=True):
 
 
 class Posted(msgspec.Struct, frozen=True):
-    """What became of a posted message."""
+    """Where a posted message is: its id, its run, its seq."""
 
     message_id: str
     run_id: str
@@ -126,7 +126,7 @@ class TokenAnswer(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """Whether the server lives."""
+    """The answer of a server that is alive."""
 
     status: Literal["ok"]
 
@@ -161,8 +161,8 @@ def message_wire(message: MessageObject, show: ShowTools | None = None) -> Messa
 
 def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, Any]:
     """Return *run*; for a visitor when *show* is given."""
-    told = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
-    wire = _copy(run, Run, output=Output(run.text, run.parts, run.structured), feedback=told)
+    feedback = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
+    wire = _copy(run, Run, output=Output(run.text, run.parts, run.structured), feedback=feedback)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
 
 
@@ -174,7 +174,7 @@ def feedback_wire(feedback: FeedbackObject) -> Feedback:
 def approval_wire(
     approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool
 ) -> Approval | dict[str, Any]:
-    """Return *approval*, to a caller who *may_decide* of it or may not; for a visitor when *show* is given."""
+    """Return *approval* for a caller that *may_decide* it or not; for a visitor when *show* is given."""
     votes = tuple(_copy(vote, Vote) for vote in approval.votes)
     wire = _copy(approval, Approval, votes=votes, may_decide=may_decide)
     return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide)
@@ -186,7 +186,7 @@ def audit_line(entry: AuditEntry) -> AuditLine:
 
 
 def posted(receipt: Receipt) -> Posted:
-    """Return what the poster of a message is told."""
+    """Return the answer to a posted message."""
     return Posted(receipt.message, receipt.run, receipt.seq)
 
 

@@ -1,12 +1,13 @@
 """`parley approvals`: list approvals, decide them, and print their record."""
 
+import asyncio
 import json
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from app.cli.printing import connect, line, row, short
+from app.cli.printing import connect, line, request, row, short
 
 approvals = typer.Typer(help="Approvals: questions to people about calls.", no_args_is_help=True)
 Wanted = Annotated[str, typer.Option(help="open, approved, denied, expired, cancelled, or any.")]
@@ -20,18 +21,16 @@ def list_approvals(
     run: str | None = None,
     as_json: Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")] = False,
 ) -> None:
-    """List approvals, the oldest first: the call, who asked for it, and when the approval expires."""
-    from channels.plain import exact, one_line
+    """List approvals, the oldest first: the call, its asker, and when the approval expires."""
+    write = line if as_json else _row
 
-    wanted = None if status == "any" else status
-    for asked in connect().every("/v1/approvals", status=wanted, session=session, run=run):
-        if as_json:
-            line(asked)
-            continue
-        asker = asked["asker"] or {"id": "-"}
-        votes = f"{sum(vote['approved'] for vote in asked['votes'])}/{asked['quorum']}"
-        call = f"{one_line(asked['tool'])} {short(exact(asked['arguments']))}"
-        row(asked["id"], asked["status"], votes, asked["expires_at"], one_line(asker["id"]), call)
+    async def print_all() -> None:
+        async with connect() as client:
+            wanted = None if status == "any" else status
+            async for approval in client.items("/v1/approvals", status=wanted, session=session, run=run):
+                write(approval)
+
+    asyncio.run(print_all())
 
 
 @approvals.command("decide")
@@ -56,7 +55,7 @@ def decide(
         "actor": actor,
         "surface": "terminal",
     }
-    found = connect().call("POST", f"/v1/approvals/{quote(id, safe='')}", body=body)
+    found = request("POST", f"/v1/approvals/{quote(id, safe='')}", body=body)
     yes = sum(vote["approved"] for vote in found["votes"])
     row(found["id"], found["status"], *([f"{yes} of {found['quorum']} said yes"] if found["status"] == "open" else ()))
 
@@ -67,9 +66,23 @@ def audit(
     after: Annotated[int, typer.Option(min=0, help="Start after the line with this seq.")] = 0,
     approval: Annotated[str | None, typer.Option(help="Only this approval.")] = None,
 ) -> None:
-    """Print the record of who was asked, where, and who decided what, as lines of JSON."""
-    for entry in connect().lines("/v1/approvals/audit", after=after, approval=approval):
-        line(entry)
+    """Print the audit record, as lines of JSON: requests, votes and decisions, with where and by whom."""
+
+    async def print_all() -> None:
+        async with connect() as client:
+            async for entry in client.lines("/v1/approvals/audit", after=after, approval=approval):
+                line(entry)
+
+    asyncio.run(print_all())
+
+
+def _row(approval: dict[str, Any]) -> None:
+    from channels.plain import exact, one_line
+
+    asker = approval["asker"] or {"id": "-"}
+    votes = f"{sum(vote['approved'] for vote in approval['votes'])}/{approval['quorum']}"
+    call = f"{one_line(approval['tool'])} {short(exact(approval['arguments']))}"
+    row(approval["id"], approval["status"], votes, approval["expires_at"], one_line(asker["id"]), call)
 
 
 def _arguments(text: str | None) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ from channels.delivery import Delivery, EventSource, NullOutbox
 from channels.plain import queued
 from channels.terminal import ADDRESS, Terminal
 
-HELP = "(/stop or Ctrl-C stops the answer, /new begins anew, /quit or Ctrl-D leaves)"
+HELP = "(/stop or Ctrl-C stops the answer, /new starts a new conversation, /quit or Ctrl-D leaves)"
 PROMPT = "> "
 INTERRUPTED = 130
 STOPPING = 5.0
@@ -39,7 +39,7 @@ STOPPING = 5.0
 
 
 class Desk(Protocol):
-    """Where questions to people are answered."""
+    """Where approvals are decided."""
 
     async def decide(self, decision: Decision, /) -> object: ...
 
@@ -87,7 +87,7 @@ async def _chat(agent: str, session: str | None, message: str | None) -> int:
 
 
 async def answer(port: Port, terminal: Terminal, clock: Clock, session: str, line: str) -> bool:
-    """Say one thing, show the answer, and tell whether its run completed; a Ctrl-C stops the run."""
+    """Post *line*, show the answer, and return whether its run completed; Ctrl-C stops the run."""
     inbound = terminal.parse(line)
     if not isinstance(inbound, Inbound):
         raise InvalidInput("message", "there is nothing to answer in it; write a few words.")
@@ -114,7 +114,7 @@ async def answer(port: Port, terminal: Terminal, clock: Clock, session: str, lin
 async def converse(
     port: Port, terminal: Terminal, clock: Clock, lines: AsyncIterator[str], *, agent: str, session: str
 ) -> None:
-    """Show *session* and post what is typed, until the lines end; `/new` goes on in a new session."""
+    """Show *session* and post what is typed, until the lines end; `/new` opens a new session."""
     while True:
         showing = Delivery(port, NullOutbox(terminal, ADDRESS), clock, session=session)
         tasks = (
@@ -135,7 +135,7 @@ async def converse(
 
 
 async def _obey(port: Port, terminal: Terminal, lines: AsyncIterator[str], showing: Delivery, session: str) -> bool:
-    """Do what each line asks for; tell whether a new session is wanted after the last one."""
+    """Execute each line; return whether the last one asks for a new session."""
     async for line in lines:
         if line.strip() in ("/quit", "/new"):
             return line.strip() == "/new"
@@ -198,7 +198,7 @@ class Lines:
 
     def _read(self) -> None:
         decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
-        # A loop that has ended takes no more lines, and nobody waits for them.
+        # A loop that has ended takes no more lines, and needs none.
         with suppress(RuntimeError):
             while chunk := os.read(self._descriptor, 65536):
                 *lines, rest = (rest + decoder.decode(chunk)).split("\n")
@@ -251,7 +251,7 @@ def _terminal(prompt: str) -> Terminal:
     """Return the terminal of this process: live on a screen, else answers alone go to standard output."""
     live = sys.stdout.isatty()
     note = _writer(sys.stdout if live else sys.stderr, dim=live and not os.environ.get("NO_COLOR"))
-    name = "somebody"
+    name = "unknown"
     with suppress(OSError, KeyError, ImportError):
         name = getpass.getuser()
     actor = Actor(id=f"terminal:{name}", kind="user", name=name)  # rules know by the id that it is no other caller

@@ -1,21 +1,26 @@
-"""The commands' side of the API: find a running server, by PARLEY_URL or in PARLEY_DATA, and talk HTTP to it."""
+"""The commands' HTTP client: find a running server, by PARLEY_URL or in PARLEY_DATA, and ask it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 
 from agent_core import ConfigError, ParleyError
-from app.cli.frames import Frames
+from app.cli.frames import Frame, Frames
 from app.settings import SERVER_FILE, SQLITE, Settings
 from app.storage.keys import SECRET_FILE, load_keys
 from app.storage.lock import is_owned
 from channels.web.identity import Tokens
 
+TIMEOUT = httpx.Timeout(30.0, read=60.0)
+"""Seconds; a silent stream sends a comment every 15 s, so that 60 s of nothing is a lost connection."""
+_UNAVAILABLE = frozenset({502, 503, 504})
+
 
 class Refused(ParleyError):
-    """The server said no; the message is its `detail`."""
+    """The server refused a request; the message is the problem's `detail`."""
 
     code = "refused"
 
@@ -24,82 +29,124 @@ class Refused(ParleyError):
         self.status = status
 
 
+class ServerUnavailable(Refused):
+    """The server, or a proxy before it, cannot answer now; the same request may succeed later."""
+
+    code = "server_unavailable"
+
+
+class Unreachable(ParleyError):
+    """No server answers at the address, or the connection broke."""
+
+    code = "unreachable"
+
+
 class Client:
-    """One command's connection to a server."""
+    """One connection to a server; *http* knows its address and the key.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        headers = {"Authorization": f"Bearer {credential(settings)}"}
-        self._http = httpx.Client(base_url=server_url(settings), headers=headers, timeout=30.0, trust_env=False)
+    Every method raises `Refused` with the server's own words, and `Unreachable` when no answer comes.
+    """
 
-    def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
-        """Return the answer's JSON; raise `Refused` with the server's own words."""
-        params = {name: value for name, value in query.items() if value is not None}
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    @property
+    def address(self) -> str:
+        """The server's address."""
+        return str(self._http.base_url)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
+        """Return the answer's JSON, None for an empty answer."""
         try:
-            found = self._http.request(method, path, params=params, json=body)
-        except httpx.TransportError:
-            raise nobody(self._settings) from None
-        if found.is_error:
-            raise Refused(found.status_code, detail_of(found))
-        return found.json() if found.content else None
+            answer = await self._http.request(method, path, params=_given(query), json=body)
+        except httpx.TransportError as error:
+            raise self._unreachable() from error
+        _check(answer)
+        return answer.json() if answer.content else None
 
-    def every(self, path: str, **query: str | int | None) -> Iterator[dict[str, Any]]:
-        """Give the items of a list, page by page."""
+    async def items(self, path: str, **query: str | int | None) -> AsyncIterator[dict[str, Any]]:
+        """Yield the items of a list, page by page."""
         cursor: str | None = None
         while True:
-            page = self.call("GET", path, cursor=cursor, **query)
-            yield from page["items"]
+            page = await self.call("GET", path, cursor=cursor, **query)
+            for item in page["items"]:
+                yield item
             cursor = page["next_cursor"]
             if cursor is None:
                 return
 
-    def lines(self, path: str, **query: str | int | None) -> Iterator[dict[str, Any]]:
-        """Give the lines of JSON of an answer as they come."""
-        params = {name: value for name, value in query.items() if value is not None}
+    async def lines(self, path: str, **query: str | int | None) -> AsyncIterator[dict[str, Any]]:
+        """Yield the lines of an answer in JSON Lines as they come."""
+        async with self._stream(path, params=_given(query)) as answer:
+            rest = b""
+            async for chunk in answer.aiter_bytes():  # cut as bytes: text may hold what Python calls line ends
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    yield json.loads(line)
+
+    async def frames(self, path: str, *, after: int = 0) -> AsyncGenerator[list[Frame]]:
+        """Yield the frames of an event stream beyond seq *after*, those of one read together.
+
+        The first list is empty: it says that the stream is open.
+        """
+        headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
+        async with self._stream(path, headers=headers) as answer:
+            yield []
+            frames = Frames()
+            async for chunk in answer.aiter_bytes():
+                yield frames.feed(chunk)
+
+    @asynccontextmanager
+    async def _stream(self, path: str, **options: Any) -> AsyncIterator[httpx.Response]:
         try:
-            with self._http.stream("GET", path, params=params) as found:
-                _check(found)
-                rest = b""
-                for chunk in found.iter_bytes():  # cut as bytes: text may hold signs that Python calls line ends
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    yield from map(json.loads, whole)
-        except httpx.TransportError:
-            raise nobody(self._settings) from None
+            async with self._http.stream("GET", path, **options) as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                _check(answer)
+                yield answer
+        except httpx.TransportError as error:
+            raise self._unreachable() from error
 
-    def events(self, path: str) -> Iterator[tuple[int | None, str, dict[str, Any]]]:
-        """Give the frames of a stream as seq, type and data, until it ends."""
-        try:
-            with self._http.stream("GET", path, timeout=httpx.Timeout(30.0, read=60.0)) as found:
-                _check(found)
-                frames = Frames()
-                for chunk in found.iter_bytes():
-                    for frame in frames.feed(chunk):
-                        yield frame.id, frame.type, json.loads(frame.data)
-        except httpx.TransportError:
-            raise nobody(self._settings) from None
+    def _unreachable(self) -> Unreachable:
+        return Unreachable(f"The server at {self.address} does not answer; look whether it still runs.")
 
 
-def _check(found: httpx.Response) -> None:
-    """Raise `Refused` when a stream that was asked for is a refusal."""
-    if found.is_error:
-        found.read()
-        raise Refused(found.status_code, detail_of(found))
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Client]:
+    """Give a client of the server that *settings* name; raise ConfigError when none answers there."""
+    client = client_of(settings)
+    try:
+        yield client
+    except Unreachable:
+        raise no_server(settings) from None
+    finally:
+        await client.aclose()
+
+
+def client_of(settings: Settings) -> Client:
+    """Return a client of the server that *settings* name, to be closed; raise ConfigError when none is known."""
+    url, headers = server_url(settings), {"Authorization": f"Bearer {credential(settings)}"}
+    return Client(httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False))
 
 
 def server_url(settings: Settings) -> str:
-    """Return where PARLEY_URL, else PARLEY_DATA, says that the server is; raise ConfigError when none runs.
+    """Return the server's address, from PARLEY_URL or noted in PARLEY_DATA; raise ConfigError when none runs.
 
-    A note of its address counts only while somebody owns the folder: whoever listens where a killed server did is a
-    stranger, and must not be sent the key.
+    A noted address counts only while a process owns the folder: what listens on the port of a killed server may be
+    any program, and must not be sent the key.
     """
     if settings.url is not None:
         return settings.url
     if not is_owned(settings):
-        raise nobody(settings)
+        raise no_server(settings)
     try:
         return json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))["url"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise nobody(settings) from None
+        raise no_server(settings) from None
 
 
 def credential(settings: Settings) -> str:
@@ -110,13 +157,13 @@ def credential(settings: Settings) -> str:
         return Tokens(load_keys(settings).derive).operator().text
     if settings.url is not None:
         raise ConfigError(f"PARLEY_API_KEY: set the key of the server at {settings.url}, as it was printed there.")
-    raise nobody(settings)
+    raise no_server(settings)
 
 
-def nobody(settings: Settings) -> ConfigError:
-    """Return the error of who looks for a server and finds none."""
+def no_server(settings: Settings) -> ConfigError:
+    """Return the error for a command that finds no running server."""
     if settings.url is not None:
-        return ConfigError(f"PARLEY_URL: no server answers at {settings.url}; look whether it runs, or correct it.")
+        return ConfigError(f"PARLEY_URL: no server answers at {settings.url}; check that it runs, or correct the URL.")
     if settings.postgres is not None:
         return ConfigError(
             "No server of this DATABASE_URL is known on this machine; set PARLEY_URL to the address of one "
@@ -124,13 +171,25 @@ def nobody(settings: Settings) -> ConfigError:
         )
     return ConfigError(
         f"No server runs on DATABASE_URL {SQLITE}{settings.database}; start one with `parley serve`, "
-        "or set PARLEY_DATA to the folder of one that runs."
+        "or set PARLEY_DATA to the folder of a running server."
     )
 
 
-def detail_of(found: httpx.Response) -> str:
-    """Return what a problem says."""
+def _given(query: dict[str, str | int | None]) -> dict[str, str | int]:
+    """Return the parameters that have a value."""
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def _check(answer: httpx.Response) -> None:
+    """Raise `Refused` or `ServerUnavailable` unless *answer*, read whole, is a success; redirects are not followed."""
+    if not answer.is_success:
+        error = ServerUnavailable if answer.status_code in _UNAVAILABLE else Refused
+        raise error(answer.status_code, _detail(answer))
+
+
+def _detail(answer: httpx.Response) -> str:
+    """Return the `detail` of a problem."""
     try:
-        return str(found.json()["detail"])
+        return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"The server answered {found.status_code}."
+        return f"The server answered {answer.status_code}."

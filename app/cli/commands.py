@@ -1,5 +1,6 @@
-"""The command `parley`: serve, and the API's own verbs as thin clients of the running server."""
+"""The command `parley`: start processes, and call the API of the running server."""
 
+import asyncio
 import json
 import logging
 import sys
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.approvals import approvals
-from app.cli.printing import connect, row, short, show
+from app.cli.printing import connect, request, row, short, show
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -26,7 +27,7 @@ app = typer.Typer(
 agents = typer.Typer(help="Stored agents.", no_args_is_help=True)
 runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
 sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
-slack = typer.Typer(help="Hear Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
+slack = typer.Typer(help="Receive from Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
 app.add_typer(agents, name="agents")
 app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
@@ -79,7 +80,7 @@ def migrate() -> None:
 
 @app.command()
 def doctor(*, offline: Annotated[bool, typer.Option("--offline", help="Ask no provider.")] = False) -> None:
-    """Look at what this deployment stands on; the exit code is 1 when something fails."""
+    """Check what this deployment depends on; the exit code is 1 when a check fails."""
     from app.doctor.checks import doctor as run
 
     raise typer.Exit(0 if run(offline=offline) else 1)
@@ -90,26 +91,31 @@ def chat(
     message: Annotated[str | None, typer.Argument(help="Ask this once; without it, talk until Ctrl-D.")] = None,
     *,
     agent: Annotated[str, typer.Option(help="The agent to talk to, by name or id.")] = "assistant",
-    session: Annotated[str | None, typer.Option(help="Go on with this session (`parley sessions list`).")] = None,
+    session: Annotated[str | None, typer.Option(help="Continue this session (`parley sessions list`).")] = None,
 ) -> None:
-    """Talk to an agent in the terminal; the exit code tells whether every answer was completed."""
+    """Talk to an agent in the terminal; the exit code is 1 when an answer was not completed."""
     from app import logs
     from app.cli.chat import chat as run
 
-    logs.configure(level=logging.WARNING)  # how a core in this process comes and goes is not what was asked
+    logs.configure(level=logging.WARNING)  # no start and stop of a core in this process between the answers
     raise typer.Exit(run(agent=agent, session=session, message=message))
 
 
 @agents.command("list")
 def list_agents() -> None:
     """List the agents."""
-    for agent in connect().every("/v1/agents"):
-        row(agent["id"], agent["name"], f"v{agent['version']}", agent["source"], agent["model"] or "-")
+
+    async def print_all() -> None:
+        async with connect() as client:
+            async for agent in client.items("/v1/agents"):
+                row(agent["id"], agent["name"], f"v{agent['version']}", agent["source"], agent["model"] or "-")
+
+    asyncio.run(print_all())
 
 
 @agents.command("apply")
 def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")]) -> None:
-    """Make or change agents as files say."""
+    """Create or update agents from files."""
     import msgspec
 
     from agent_core import ConfigError, Controls
@@ -118,13 +124,13 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or folder; name the agent's YAML.")
     files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-    client, definitions = connect(), [read_agent(file) for file in files]
-    for definition in definitions:
-        # A file says everything: what it leaves out goes back to its default, which absent would not do.
-        given = msgspec.to_builtins(definition)
+    definitions = []
+    for file in files:
+        # A file is the whole definition: what it leaves out is reset to its default, which an absent field is not.
+        given = msgspec.to_builtins(read_agent(file))
         controls = {**dict.fromkeys(Controls.__struct_fields__), **given["controls"]}
-        agent = _apply(client, {**given, "controls": controls})
-        row(agent["id"], agent["name"], f"v{agent['version']}")
+        definitions.append({**given, "controls": controls})
+    asyncio.run(_apply_all(definitions))
 
 
 @runs.command("list")
@@ -133,7 +139,7 @@ def list_runs(
 ) -> None:
     """List runs, the latest first, with what they cost where that is known."""
     query = {"agent": agent, "session": session, "status": status, "limit": limit}
-    for run in connect().call("GET", "/v1/runs", **query)["items"]:
+    for run in request("GET", "/v1/runs", **query)["items"]:
         cost = f"${run['cost']}" if run["cost"] else "-"
         row(run["id"], run["status"], run["session"], run["created_at"], cost, short(run["output"]["text"]))
 
@@ -141,22 +147,28 @@ def list_runs(
 @runs.command("show")
 def show_run(id: str) -> None:
     """Show a run as JSON; `error.detail` says what to do about one that failed."""
-    show(connect().call("GET", f"/v1/runs/{id}"))
+    show(request("GET", f"/v1/runs/{id}"))
 
 
 @runs.command("cancel")
 def cancel_run(id: str) -> None:
     """Stop a run; what it said so far is kept."""
-    run = connect().call("POST", f"/v1/runs/{id}/cancel")
+    run = request("POST", f"/v1/runs/{id}/cancel")
     row(run["id"], run["status"])
 
 
 @runs.command("tail")
 def tail_run(id: str) -> None:
     """Print a run's events until it ends or waits."""
-    for seq, kind, data in connect().events(f"/v1/runs/{id}/events"):
-        row(str(seq or "-"), kind, json.dumps(data, ensure_ascii=False))
-        sys.stdout.flush()
+
+    async def print_all() -> None:
+        async with connect() as client:
+            async for frames in client.frames(f"/v1/runs/{id}/events"):
+                for frame in frames:
+                    row(str(frame.id or "-"), frame.type, json.dumps(json.loads(frame.data), ensure_ascii=False))
+                sys.stdout.flush()
+
+    asyncio.run(print_all())
 
 
 @sessions.command("list")
@@ -165,7 +177,7 @@ def list_sessions(
 ) -> None:
     """List sessions, the newest first."""
     query = {"actor": actor, "agent": agent, "status": status, "limit": limit}
-    for session in connect().call("GET", "/v1/sessions", **query)["items"]:
+    for session in request("GET", "/v1/sessions", **query)["items"]:
         title = short(session["title"] or "-")
         row(session["id"], session["status"], session["actor"]["id"], session["last_activity_at"], title)
 
@@ -173,16 +185,20 @@ def list_sessions(
 @sessions.command("show")
 def show_session(id: str) -> None:
     """Show a session and its messages."""
-    client = connect()
-    show(client.call("GET", f"/v1/sessions/{id}"))
-    for message in client.every(f"/v1/sessions/{id}/messages"):
-        text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
-        print(f"\n{message['role']}: {text}")
+
+    async def print_all() -> None:
+        async with connect() as client:
+            show(await client.call("GET", f"/v1/sessions/{id}"))
+            async for message in client.items(f"/v1/sessions/{id}/messages"):
+                text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
+                print(f"\n{message['role']}: {text}")
+
+    asyncio.run(print_all())
 
 
 @slack.callback()
 def listen_to_slack(context: typer.Context) -> None:
-    """Hear Slack by Socket Mode until Ctrl-C (SLACK_APP_TOKEN); on SQLite `parley serve` does so too."""
+    """Receive from Slack by Socket Mode until Ctrl-C (SLACK_APP_TOKEN); on SQLite `parley serve` does so too."""
     if context.invoked_subcommand is not None:
         return
     settings = _settings()
@@ -204,12 +220,20 @@ def slack_manifest() -> None:
     show(manifest(None if settings.slack_app_token else settings.public_url))
 
 
-@slack.command("simulate", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def simulate_slack(context: typer.Context) -> None:
-    """Serve a stand-in of Slack on this machine, with a page to talk in; `-- --help` shows its options."""
-    from channels.slack.testing.command import main as run
+@slack.command("simulate")
+def simulate_slack(
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 4020,
+    app_url: Annotated[str, typer.Option(metavar="URL", help="Where the app listens.")] = "http://127.0.0.1:8000",
+    signing_secret: Annotated[str | None, typer.Option(metavar="SECRET", help="Signs what is sent.")] = None,
+    socket_mode: Annotated[
+        bool, typer.Option("--socket-mode", help="Send through WebSockets, not to --app-url.")
+    ] = False,
+) -> None:
+    """Serve a stand-in of Slack on this machine, with a page to talk in, until Ctrl-C."""
+    from channels.slack.testing.command import simulate as run
 
-    run(context.args)
+    run(port=port, app_url=app_url, signing_secret=signing_secret, socket_mode=socket_mode)
 
 
 def _settings() -> "Settings":
@@ -223,12 +247,19 @@ def _settings() -> "Settings":
     return settings
 
 
-def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
+async def _apply_all(definitions: list[dict[str, Any]]) -> None:
+    async with connect() as client:
+        for definition in definitions:
+            agent = await _apply(client, definition)
+            row(agent["id"], agent["name"], f"v{agent['version']}")
+
+
+async def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
     from app.cli.client import Refused
 
     try:
-        return client.call("PATCH", f"/v1/agents/{definition['name']}", body=definition)
+        return await client.call("PATCH", f"/v1/agents/{definition['name']}", body=definition)
     except Refused as refused:
         if refused.status != 404:  # noqa: PLR2004 - HTTP's own number
             raise
-    return client.call("POST", "/v1/agents", body=definition)
+    return await client.call("POST", "/v1/agents", body=definition)

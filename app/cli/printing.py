@@ -1,18 +1,33 @@
 """What commands share: a client of the running server, and how they print."""
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.cli.client import Client
 
 
-def connect() -> "Client":
-    """Return a client of the server that the settings lead to."""
-    from app.cli.client import Client
+@asynccontextmanager
+async def connect() -> AsyncIterator["Client"]:
+    """Give a client of the server that the settings name."""
+    from app.cli.client import connected
     from app.settings import load_settings
 
-    return Client(load_settings(serving=False))
+    async with connected(load_settings(serving=False)) as client:
+        yield client
+
+
+def request(method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
+    """Make one request of a command that needs no other; return the answer's JSON."""
+
+    async def call() -> Any:
+        async with connect() as client:
+            return await client.call(method, path, body=body, **query)
+
+    return asyncio.run(call())
 
 
 def row(*cells: str) -> None:
@@ -26,7 +41,7 @@ def show(value: object) -> None:
 
 
 def line(value: object) -> None:
-    """Print *value* as JSON on a line of its own, in signs that no terminal obeys."""
+    """Print *value* as JSON on one line, in ASCII: no terminal acts on it."""
     print(json.dumps(value))
 
 

@@ -1,4 +1,4 @@
-"""The core as a conversation needs it, over HTTP: what `parley chat` talks to while a server runs."""
+"""The core's methods that a conversation needs, over HTTP: `parley chat` uses them while a server runs."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
 import msgspec
 from msgspec.structs import replace
 
@@ -19,7 +18,6 @@ from agent_core import (
     Fact,
     Inbound,
     Live,
-    ParleyError,
     Receipt,
     RunObject,
     SessionObject,
@@ -28,36 +26,27 @@ from agent_core import (
     text_of,
 )
 from agent_core.domain.events import LIVE, TERMINAL, RunWaiting
-from app.cli.client import Refused, credential, detail_of, nobody, server_url
-from app.cli.frames import Frame, Frames
+from app.cli.client import Client, Refused, ServerUnavailable, Unreachable, client_of, no_server
+from app.cli.frames import Frame
 from app.settings import Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
-TIMEOUT = httpx.Timeout(30.0, read=60.0)
-"""Seconds; a silent stream sends a comment every 15 s, so that 60 s of nothing is a lost connection."""
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 10.0, 10.0)
-"""Seconds between tries to reach a server that does not answer."""
-_UNAVAILABLE = frozenset({502, 503, 504})
+"""Seconds between the retries of a request that found no server."""
 _SETTLED = frozenset(cls.type for cls in (*TERMINAL, RunWaiting))
 
 
-class Unreachable(ParleyError):
-    """The server does not answer."""
-
-    code = "unreachable"
-
-
 class Remote:
-    """One client's connection to a server; *http* knows its address and the key. Close *http* at the end."""
+    """The core's methods over HTTP, for one conversation; failed requests that are safe to repeat are retried."""
 
-    def __init__(self, http: httpx.AsyncClient, clock: Clock) -> None:
-        self._http, self._clock = http, clock
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client, self._clock = client, clock
         self.approvals = Desk(self.call)
 
     async def open_session(self, *, agent: str, actor: Actor) -> SessionObject:
         """Open a session with *agent* (id or name)."""
         body = {"agent": agent, "actor": msgspec.to_builtins(actor)}
-        # Not repeated: a lost answer would leave a session behind that nobody knows of.
+        # Not retried: after a lost answer a second session would be opened, and the first one never used.
         return _object(SessionObject, await self.call("POST", "/v1/sessions", body, pauses=()))
 
     async def session(self, id: str) -> SessionObject:
@@ -65,7 +54,7 @@ class Remote:
         return _object(SessionObject, await self.call("GET", f"/v1/sessions/{_path(id)}"))
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
-        """Post a message; its key makes it safe to send again when the answer was lost."""
+        """Post a message; its idempotency key makes a retry safe when the answer was lost."""
         body = {
             "text": text_of(inbound.parts),
             "overlap": inbound.overlap,
@@ -74,13 +63,13 @@ class Remote:
         found = await self.call("POST", f"/v1/sessions/{_path(session)}/messages", body)
         return Receipt(session=session, message=found["message_id"], run=found["run_id"], seq=found["seq"])
 
-    async def cancel(self, run: str, *, by: Actor) -> RunObject:  # noqa: ARG002 - the server knows who holds the key
-        """Stop a run."""
+    async def cancel(self, run: str, *, by: Actor) -> RunObject:  # noqa: ARG002 - the server takes the key's holder
+        """Cancel a run."""
         found = await self.call("POST", f"/v1/runs/{_path(run)}/cancel")
         return _object(RunObject, {"structured": None, **found, **found["output"]})
 
     def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        """Yield batches of the session's events beyond seq *after*, over as many connections as it takes."""
+        """Yield batches of the session's events beyond seq *after*, reconnecting as often as needed."""
         return self._follow(f"/v1/sessions/{_path(session)}/events", after, None)
 
     def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
@@ -88,24 +77,23 @@ class Remote:
         return self._follow(f"/v1/runs/{_path(run)}/events", after, run)
 
     async def call(self, method: str, path: str, body: Any = None, *, pauses: Sequence[float] = PAUSES) -> Any:
-        """Return the answer's JSON; raise `Refused` with the server's own words, or `Unreachable`."""
+        """Return the answer's JSON, retrying after each of *pauses*; raise `Refused` or `Unreachable`."""
         for pause in (*pauses, None):
-            with suppress(httpx.TransportError):
-                found = await self._http.request(method, path, json=body)
-                if found.status_code not in _UNAVAILABLE:
-                    return _checked(found).json()
+            with suppress(Unreachable, ServerUnavailable):
+                return await self._client.call(method, path, body=body)
             if pause is not None:
                 await self._clock.sleep(pause)
-        raise Unreachable(f"The server at {self._http.base_url} does not answer; look whether it still runs.")
+        raise Unreachable(f"The server at {self._client.address} does not answer; look whether it still runs.")
 
     async def _follow(self, path: str, after: int, run: str | None) -> AsyncGenerator[list[Event]]:
-        """Follow, and take up the thread where a connection broke off; *run* is the one whose end is the end."""
+        """Follow, and reconnect after the last fact when a connection breaks; the end of *run* ends it, None never."""
         settled, failures = False, 0
         while not settled:
-            with suppress(httpx.TransportError):
-                async with aclosing(self._stream(path, after)) as batches:
-                    async for batch in batches:
+            with suppress(Unreachable, ServerUnavailable):
+                async with aclosing(self._client.frames(path, after=after)) as batches:
+                    async for frames in batches:
                         failures = 0
+                        batch = [event for frame in frames if (event := read_frame(frame)) is not None]
                         for event in batch:
                             after = event.seq if isinstance(event, Fact) else after
                             settled = _is_settled(settled, event, run)
@@ -113,29 +101,14 @@ class Remote:
                             yield batch
             if not settled:
                 if failures == len(PAUSES):
-                    raise Unreachable(f"The connection to {self._http.base_url} was lost; the answer may go on there.")
+                    address = self._client.address
+                    raise Unreachable(f"The connection to {address} was lost; the answer may continue there.")
                 await self._clock.sleep(PAUSES[failures])
                 failures += 1
 
-    async def _stream(self, path: str, after: int) -> AsyncGenerator[list[Event]]:
-        """Yield the events of one connection, those of one read together; first nothing, when it stands."""
-        headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
-        async with self._http.stream("GET", path, headers=headers, timeout=TIMEOUT) as found:
-            if found.status_code in _UNAVAILABLE:
-                return
-            if found.is_error:
-                await found.aread()
-            _checked(found)
-            yield []
-            frames = Frames()
-            async for chunk in found.aiter_bytes():
-                events = [event for frame in frames.feed(chunk) if (event := read_frame(frame)) is not None]
-                if events:
-                    yield events
-
 
 class _Asked(msgspec.Struct):
-    """What of an approval tells who may decide."""
+    """The fields of an approval that decide whose vote counts."""
 
     responders: tuple[str, ...]
     asker: Actor | None
@@ -143,13 +116,13 @@ class _Asked(msgspec.Struct):
 
 
 class Desk:
-    """Where questions to people are answered, as *call* reaches it."""
+    """Where approvals are decided, over HTTP by *call*."""
 
     def __init__(self, call: Callable[[str, str, Any], Awaitable[Any]]) -> None:
         self._call = call
 
     async def decide(self, decision: Decision, /) -> None:
-        """Give a vote in the person's own name; as an operator, by the key, only where operators alone are asked."""
+        """Send a vote in the person's own name, or as the operator (by the key) where only an operator may decide."""
         path, by = f"/v1/approvals/{_path(decision.approval)}", decision.by
         asked = msgspec.convert(await self._call("GET", path, None), _Asked)
         person = replace(by, is_operator=False)
@@ -166,30 +139,29 @@ class Desk:
         await self._call("POST", path, given)
 
 
-async def running_server(settings: Settings) -> httpx.AsyncClient | None:
-    """Return a connection to the server that PARLEY_URL or PARLEY_DATA names, None when none is noted there.
+async def running_server(settings: Settings) -> Client | None:
+    """Return a client, to be closed, of the server that PARLEY_URL or PARLEY_DATA names; None when none runs.
 
     Raises ConfigError when PARLEY_URL names one that does not answer.
     """
     try:
-        url, key = server_url(settings), credential(settings)
+        client = client_of(settings)
     except ConfigError:
         if settings.url is not None:
             raise
         return None
-    http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT, trust_env=False)
     try:
-        (await http.get("/healthz")).raise_for_status()
-    except httpx.HTTPError:
-        await http.aclose()
+        await client.call("GET", "/healthz")
+    except (Unreachable, Refused, ValueError):  # a ValueError: what answers does not speak JSON
+        await client.aclose()
         if settings.url is not None:
-            raise nobody(settings) from None
+            raise no_server(settings) from None
         return None
-    return http
+    return client
 
 
 class _Envelope(msgspec.Struct):
-    """What stands around an event's own fields."""
+    """The fields that every event has besides its own."""
 
     time: datetime
     run: str | None = None
@@ -213,20 +185,14 @@ def read_frame(frame: Frame) -> Event | None:
 
 
 def _is_settled(settled: bool, event: Event, run: str | None) -> bool:  # noqa: FBT001 - the fold's state
-    """Tell whether *run* has ended or waits, as of *event*; a session (None) never ends."""
+    """Return whether *run* has ended or waits, as of *event*; a session (None) never ends."""
     if event.run != run or not isinstance(event, Fact):
         return settled
     return event.type in _SETTLED
 
 
-def _checked(found: httpx.Response) -> httpx.Response:
-    if found.is_error:
-        raise Refused(found.status_code, detail_of(found))
-    return found
-
-
 def _object(cls: type[T], found: dict[str, Any]) -> T:
-    """Return the core's value of what travelled as JSON: its times are text there."""
+    """Return the core's value of a JSON object, whose times are text."""
     times = {
         name: _milliseconds(datetime.fromisoformat(value))
         for name, value in found.items()
@@ -240,5 +206,5 @@ def _milliseconds(time: datetime) -> int:
 
 
 def _path(id: str) -> str:
-    """Return *id* as one step of a path, whatever is in it."""
+    """Return *id*, whatever it contains, as one segment of a path."""
     return quote(id, safe="")

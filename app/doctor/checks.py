@@ -1,4 +1,4 @@
-"""`parley doctor`: looks at what a deployment stands on, a line for each thing, with what to do about what is wrong."""
+"""`parley doctor`: checks what a deployment depends on, and prints a line with the remedy for each finding."""
 
 import json
 import shutil
@@ -22,13 +22,13 @@ from app.storage.migrate import revision
 
 GIGABYTE = 1_000_000_000
 LEAST_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds for a provider to answer."""
 _REFUSED = (401, 403)
 
 
 def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
-    """Print what is found, line by line, and tell whether nothing fails."""
+    """Print the findings, line by line; return whether none is a failure."""
     well = True
     for finding in examine(offline=offline, env_file=env_file):
         well = well and finding.level != "fail"
@@ -38,7 +38,7 @@ def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
 
 
 def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
-    """Look at one thing after the other; without settings or a database there is less to look at."""
+    """Yield the findings one by one; without settings or a database there are fewer."""
     try:
         settings = load_settings(env_file, serving=False)
     except ConfigError as error:
@@ -73,7 +73,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
 
 
 def _kept(settings: Settings) -> Iterator[Finding]:
-    """Look at the database and what stands on it."""
+    """Check the database and what depends on it."""
     try:
         if settings.postgres is not None:
             from app.doctor.postgres import postgres  # noqa: PLC0415 - the driver takes its time, SQLite needs none
@@ -96,8 +96,8 @@ def _sqlite(settings: Settings) -> Iterator[Finding]:
         mode, size = connection.execute("PRAGMA journal_mode").fetchone()[0], path.stat().st_size
         queued, oldest = connection.execute(QUEUED).fetchone() if revision(settings) else (0, None)
     took = (time.perf_counter() - began) * 1000
-    told = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {took:.0f} ms"
-    yield Finding("ok", "database", told)
+    text = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {took:.0f} ms"
+    yield Finding("ok", "database", text)
     yield Finding("ok", "clock", "this machine's, for the database too")
     yield _owner(settings, queued)
     yield backlog(queued, settings.max_backlog, oldest, time.time())
@@ -120,18 +120,18 @@ def _owner(settings: Settings, queued: int) -> Finding:
         return Finding("warn" if queued else "ok", "engine", f"no server runs on `{settings.data}`", remedy)
     try:
         note = json.loads((settings.data / SERVER_FILE).read_text(encoding="utf-8"))
-        who = f"process {note['pid']} at {note['url']}"
+        owner = f"process {note['pid']} at {note['url']}"
     except (OSError, ValueError, KeyError):
-        who = "a process that does not serve yet"
-    return Finding("ok", "engine", f"`{settings.data}` belongs to {who}")
+        owner = "a process that does not serve yet"
+    return Finding("ok", "engine", f"`{settings.data}` belongs to {owner}")
 
 
 def _disk(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
-    told = f"{free / GIGABYTE:.1f} GB free beside `{path}`"
+    text = f"{free / GIGABYTE:.1f} GB free beside `{path}`"
     if free < LITTLE_FREE:
-        return Finding("fail" if free < LEAST_FREE else "warn", "disk", told, "free some, or move PARLEY_DATA")
-    return Finding("ok", "disk", told)
+        return Finding("fail" if free < LEAST_FREE else "warn", "disk", text, "free some, or move PARLEY_DATA")
+    return Finding("ok", "disk", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ class _Request:
 def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
     wanted = dict(_requests(settings))
     if not wanted:
-        told = "no key is set: `demo` answers, which is a script"
-        yield Finding("warn", "providers", told, "set ANTHROPIC_API_KEY or OPENAI_API_KEY")
+        text = "no key is set: `demo` answers, which is a script"
+        yield Finding("warn", "providers", text, "set ANTHROPIC_API_KEY or OPENAI_API_KEY")
     for name, request in wanted.items():
         if offline:
             yield Finding("ok", name, f"{request.key} is set; not asked")
@@ -171,13 +171,13 @@ def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
 def _asked(name: str, request: _Request) -> Finding:
     host, began = httpx.URL(request.url).host, time.perf_counter()
     try:
-        status = httpx.get(request.url, headers=request.headers, timeout=PATIENCE).status_code
+        status = httpx.get(request.url, headers=request.headers, timeout=TIMEOUT).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         remedy = "check the network, the proxy and the address"
         return Finding("fail", name, f"{host} cannot be reached ({type(error).__name__})", remedy)
-    told = f"{host} answered {status} in {(time.perf_counter() - began) * 1000:.0f} ms"
+    text = f"{host} answered {status} in {(time.perf_counter() - began) * 1000:.0f} ms"
     if status in _REFUSED:
-        return Finding("fail", name, told, f"it does not take {request.key}: set a valid one")
+        return Finding("fail", name, text, f"it does not take {request.key}: set a valid one")
     if status >= httpx.codes.BAD_REQUEST:
-        return Finding("warn", name, told, "it is reached, but does not list its models")
-    return Finding("ok", name, told)
+        return Finding("warn", name, text, "it is reached, but does not list its models")
+    return Finding("ok", name, text)

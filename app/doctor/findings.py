@@ -13,25 +13,25 @@ SELECT count(*) AS queued, min(event.time) FILTER (WHERE NOT EXISTS (
 )) AS oldest
 FROM run JOIN event ON event.session = run.session AND event.seq = run.first_seq WHERE run.status = 'queued'
 """
-"""How many runs wait, and when the oldest came in that waits for somebody to drive it."""
+"""How many runs are queued, and since when the oldest that a worker could drive is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one thing; *remedy* says what to do when it is not well."""
+    """The result of one check; *remedy* says what to do when it is not `ok`."""
 
     level: Level
     about: str
-    told: str
+    text: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        line = f"{self.level:<5} {self.about:<12} {self.told}"
+        line = f"{self.level:<5} {self.about:<12} {self.text}"
         return f"{line}; {self.remedy}" if self.remedy else line
 
 
 def migrations(found: str | None, *, exact: bool) -> Finding:
-    """Tell whether the database is at the newest revision; not *exact*, a later one will do."""
+    """Check that the database is at the newest revision; without *exact* a later one is accepted."""
     wanted = newest()
     if found == wanted:
         return Finding("ok", "migrations", f"revision {found}, the newest")
@@ -44,11 +44,11 @@ def migrations(found: str | None, *, exact: bool) -> Finding:
 
 
 def backlog(queued: int, most: int, oldest: int | None, now: float) -> Finding:
-    """Tell how many runs wait, and for how long the oldest of those that could be driven has."""
+    """Report how many runs are queued, and for how long the oldest that could be driven has waited."""
     waits = 0.0 if oldest is None else max(0.0, now - oldest / 1000)
-    told = f"{queued} of at most {most} runs wait" + (f", the oldest for {waits:.0f} s" if oldest is not None else "")
+    text = f"{queued} of at most {most} runs wait" + (f", the oldest for {waits:.0f} s" if oldest is not None else "")
     if queued >= most:
-        return Finding("fail", "backlog", told, "messages are refused with 429: start more workers")
+        return Finding("fail", "backlog", text, "messages are refused with 429: start more workers")
     if waits > 60:  # noqa: PLR2004 - a minute without an answer
-        return Finding("warn", "backlog", told, "start more workers, or look for an agent whose cap is too low")
-    return Finding("ok", "backlog", told)
+        return Finding("warn", "backlog", text, "start more workers, or look for an agent whose cap is too low")
+    return Finding("ok", "backlog", text)

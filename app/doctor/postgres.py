@@ -1,4 +1,4 @@
-"""What the doctor looks at in a Postgres: the server, its clock, who works on it, connections, and notifications."""
+"""The doctor's checks of a Postgres: the server, its clock, workers, connections, and notifications."""
 
 import statistics
 import time
@@ -12,21 +12,21 @@ from agent_core.store.work.workers import PROTOCOL, newer_runs
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.settings import Settings
 from app.storage.migrate import ENGINE_SCHEMA, revision_of
-from app.storage.postgres import PATIENCE, connected, place_of
+from app.storage.postgres import CONNECT_TIMEOUT, connected, place_of
 
-DEAD = 10.0
-"""Seconds without a beat after which a worker counts as dead."""
+EXPIRE_AFTER = 10.0
+"""Seconds without a heartbeat after which a worker counts as expired."""
 AHEAD, FAR_AHEAD = 1.0, 10.0
-"""Seconds by which clocks may differ: beyond the first answers seem to come before their questions."""
+"""Seconds by which clocks may differ: beyond the first, answers may seem to precede their questions."""
 SLOW = 0.05
-HEARD = 3.0
+NOTIFY_TIMEOUT = 3.0
 CHANNEL = "parley_doctor"
 _FULL, _ALMOST = 0.95, 0.8
 
 _WORKERS = text("SELECT kind, extract(epoch FROM clock_timestamp()) - beat_at / 1000.0 AS age FROM worker")
 _DRIVERS = text("""
 SELECT count(*) FILTER (WHERE protocol > :known) AS newer, count(*) FILTER (WHERE protocol < :known) AS older
-FROM worker WHERE kind <> 'web' AND extract(epoch FROM clock_timestamp()) - beat_at / 1000.0 < :dead
+FROM worker WHERE kind <> 'web' AND extract(epoch FROM clock_timestamp()) - beat_at / 1000.0 < :expire_after
 """)
 _CONNECTIONS = text("""
 SELECT (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL) AS used,
@@ -38,9 +38,9 @@ _ENGINE = text(
 
 
 def postgres(settings: Settings, url: str) -> Iterator[Finding]:
-    """Look at the Postgres at *url*; raises ConfigError when it cannot be used."""
+    """Check the Postgres at *url*; raises ConfigError when it cannot be used."""
     with connected(url) as connection:
-        connection.execute(text(f"SET LOCAL statement_timeout = '{PATIENCE}s'"))
+        connection.execute(text(f"SET LOCAL statement_timeout = '{CONNECT_TIMEOUT}s'"))
         yield _server(connection, url)
         found = revision_of(connection)
         yield migrations(found, exact=False)
@@ -61,10 +61,10 @@ def _server(connection: Connection, url: str) -> Finding:
         connection.execute(text("SELECT 1"))
         took.append(time.perf_counter() - began)
     latency = statistics.median(took)
-    told = f"Postgres {version} at {place_of(url)}, {latency * 1000:.1f} ms a round trip"
+    line = f"Postgres {version} at {place_of(url)}, {latency * 1000:.1f} ms a round trip"
     if latency > SLOW:
-        return Finding("warn", "database", told, "run Parley nearer to it: a message takes several round trips")
-    return Finding("ok", "database", told)
+        return Finding("warn", "database", line, "run Parley nearer to it: a message takes several round trips")
+    return Finding("ok", "database", line)
 
 
 def _clock(connection: Connection) -> Finding:
@@ -74,11 +74,11 @@ def _clock(connection: Connection) -> Finding:
 
 
 def clock(ahead: float) -> Finding:
-    """Tell by how many seconds this machine's clock is *ahead* of the database's."""
-    told = f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} the database's"
+    """Report by how many seconds this machine's clock is *ahead* of the database's."""
+    line = f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} the database's"
     if abs(ahead) > AHEAD:
-        return Finding("fail" if abs(ahead) > FAR_AHEAD else "warn", "clock", told, "set both by NTP")
-    return Finding("ok", "clock", told)
+        return Finding("fail" if abs(ahead) > FAR_AHEAD else "warn", "clock", line, "set both by NTP")
+    return Finding("ok", "clock", line)
 
 
 def _engine(connection: Connection) -> Finding:
@@ -89,57 +89,57 @@ def _engine(connection: Connection) -> Finding:
 
 def _workers(connection: Connection, settings: Settings) -> Iterator[Finding]:
     ages = [(kind, float(age)) for kind, age in connection.execute(_WORKERS)]
-    live = [(kind, age) for kind, age in ages if age < DEAD]
+    live = [(kind, age) for kind, age in ages if age < EXPIRE_AFTER]
     drive = sum(kind != "web" for kind, _ in live)
     row: Any = connection.execute(text(QUEUED)).one()
-    oldest = f", the oldest beat {max(age for _, age in live):.1f} s ago" if live else ""
-    told = f"{drive} that drive runs, {len(live) - drive} that only serve{oldest}"
+    oldest = f", the oldest heartbeat {max(age for _, age in live):.1f} s ago" if live else ""
+    line = f"{drive} that drive runs, {len(live) - drive} that only serve{oldest}"
     if not drive:
-        level, remedy = ("fail", "messages wait") if row.queued else ("warn", "nobody answers")
-        yield Finding(level, "workers", told, f"{remedy}: start `parley serve` or `parley worker`")
+        level, remedy = ("fail", "messages wait") if row.queued else ("warn", "no run is driven")
+        yield Finding(level, "workers", line, f"{remedy}: start `parley serve` or `parley worker`")
     else:
-        yield Finding("ok", "workers", told)
-    if dead := len(ages) - len(live):
-        remedy = "the others clear them away within seconds" if drive else "a worker clears them away when it starts"
-        yield Finding("warn", "workers", f"{dead} rows of processes that ended without a word", remedy)
+        yield Finding("ok", "workers", line)
+    if expired := len(ages) - len(live):
+        remedy = "the others remove them within seconds" if drive else "a worker removes them when it starts"
+        yield Finding("warn", "workers", f"{expired} rows of processes that ended without deregistering", remedy)
     yield backlog(row.queued, settings.max_backlog, row.oldest, time.time())
 
 
 def _versions(connection: Connection) -> Finding:
-    row: Any = connection.execute(_DRIVERS, {"known": PROTOCOL, "dead": DEAD}).one()
-    told = f"of those that drive runs {row.newer} know more than this version, {row.older} less"
-    waiting = newer_runs(connection, int(DEAD * 1000))
+    row: Any = connection.execute(_DRIVERS, {"known": PROTOCOL, "expire_after": EXPIRE_AFTER}).one()
+    line = f"of those that drive runs {row.newer} know more than this version, {row.older} less"
+    waiting = newer_runs(connection, int(EXPIRE_AFTER * 1000))
     if waiting and not row.newer:
-        told = f"{waiting} runs wait for a newer version than any that drives runs"
-        return Finding("warn", "versions", told, "start that version again, or cancel them")
-    return Finding("ok", "versions", f"{told}; {waiting} runs wait for newer ones")
+        line = f"{waiting} runs wait for a newer version than any that drives runs"
+        return Finding("warn", "versions", line, "start that version again, or cancel them")
+    return Finding("ok", "versions", f"{line}; {waiting} runs wait for newer ones")
 
 
 def _connections(connection: Connection) -> Finding:
     row: Any = connection.execute(_CONNECTIONS).one()
-    told = f"{row.used} of {row.most} in use"
+    line = f"{row.used} of {row.most} in use"
     remedy = "raise max_connections, or lower PARLEY_POOL"
     if row.used >= row.most * _ALMOST:
-        return Finding("fail" if row.used >= row.most * _FULL else "warn", "connections", told, remedy)
-    return Finding("ok", "connections", told)
+        return Finding("fail" if row.used >= row.most * _FULL else "warn", "connections", line, remedy)
+    return Finding("ok", "connections", line)
 
 
 def _notifications(url: str) -> Finding:
-    """Send a notification from one connection to another: a pooler between transactions loses it."""
+    """Send a notification from one connection to another: a pooler in transaction mode loses it."""
     remedy = "have DATABASE_URL name Postgres itself, or a pooler in session mode"
     try:
-        with _connected(url) as hears, _connected(url) as says:
-            hears.execute(f"LISTEN {CHANNEL}")
+        with _connected(url) as receiver, _connected(url) as sender:
+            receiver.execute(f"LISTEN {CHANNEL}")
             began = time.perf_counter()
-            says.execute("SELECT pg_notify(%s, 'hello')", (CHANNEL,))
-            heard = next(hears.notifies(timeout=HEARD, stop_after=1), None)
+            sender.execute("SELECT pg_notify(%s, 'hello')", (CHANNEL,))
+            received = next(receiver.notifies(timeout=NOTIFY_TIMEOUT, stop_after=1), None)
             took = (time.perf_counter() - began) * 1000
     except psycopg.Error as error:
         return Finding("fail", "listen", f"LISTEN and NOTIFY do not work ({type(error).__name__})", remedy)
-    if heard is None:
-        return Finding("fail", "listen", f"a notification did not arrive within {HEARD:.0f} s", remedy)
+    if received is None:
+        return Finding("fail", "listen", f"a notification did not arrive within {NOTIFY_TIMEOUT:.0f} s", remedy)
     return Finding("ok", "listen", f"a notification takes {took:.1f} ms")
 
 
 def _connected(url: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
+    return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT)

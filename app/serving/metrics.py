@@ -1,4 +1,4 @@
-"""Metrics: what this process did, and what is open over all of them, in the text that Prometheus reads."""
+"""Metrics in Prometheus's text format: what this process did, and what is open over all processes."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from agent_core.tally import Tally, histogram
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TIMEOUT = 3.0
-"""Seconds for the database to answer: those who collect metrics wait for ten or so."""
+"""Seconds for the database to answer: Prometheus waits for ten by default."""
 
 
 class Requests:
@@ -36,7 +36,7 @@ class Requests:
 
 
 class Metrics:
-    """Reads the counters of a core and of what stands around it; *streams* tells how many are open."""
+    """Reads the counters of a core and of its HTTP server; *streams* returns how many streams are open."""
 
     def __init__(self, core: Core, requests: Requests | None = None, streams: Callable[[], int] = int) -> None:
         self._core, self._requests, self._streams = core, requests or Requests(), streams
@@ -75,9 +75,11 @@ class Metrics:
         yield _gauges("parley_open_runs", "Runs of all processes that have not ended.", ("status",), runs)
         known = dict.fromkeys(get_args(Kind), 0) if figures.workers else {}  # a kind that is gone must not be missing
         kinds = {(name,): number for name, number in {**known, **figures.workers}.items()}
-        yield _gauges("parley_workers", "Processes that live, by kind; none on SQLite.", ("kind",), kinds)
+        yield _gauges("parley_workers", "Live processes by kind; none on SQLite.", ("kind",), kinds)
         yield _gauge(
-            "parley_oldest_queued_seconds", "How long the oldest waits for somebody to drive it.", figures.waits
+            "parley_oldest_queued_seconds",
+            "How long the oldest queued run has waited for a process to drive it.",
+            figures.waits,
         )
 
 
@@ -85,7 +87,7 @@ def _work(tally: Tally) -> Iterator[Any]:
     yield _counter("parley_messages", "Messages taken in.", (), {(): tally.messages})
     yield _counter("parley_runs_started", "Runs that were begun.", (), {(): tally.started})
     yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), tally.ended)
-    yield _counter("parley_runs_resumed", "Runs that were taken up again.", ("cause",), _keys(tally.resumed))
+    yield _counter("parley_runs_resumed", "Runs that were resumed.", ("cause",), _keys(tally.resumed))
     yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), tally.calls)
 
 

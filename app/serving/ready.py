@@ -1,4 +1,4 @@
-"""Whether this process can do its work now: what `/readyz` tells, with the reason when it cannot."""
+"""Whether this process can do its work now: the answer of `/readyz`, with the reason when it cannot."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,11 +9,11 @@ from agent_core import Core, Database, Unavailable
 from app.serving.readers import Readers
 from app.storage.migrate import newest, revision_of
 
-PATIENCE = 5
+TIMEOUT = 5
 """Seconds for the database to answer."""
 LATE = 7_000
-"""Milliseconds without a beat after which a process is none that drives: the others take its runs soon after."""
-_BEAT = text(
+"""Milliseconds without a heartbeat after which a process is not ready: the others take over its runs soon after."""
+_HEARTBEAT = text(
     "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) - beat_at AS age FROM worker "
     "WHERE id = :worker"
 )
@@ -21,7 +21,7 @@ Look = Callable[[], Awaitable[str | None]]
 
 
 class Ready:
-    """Asks what a process stands on; *readers* are closed when it is told to end, *look* is the database's part."""
+    """Checks what a process depends on; *readers* are closed when it is asked to stop, *look* checks the database."""
 
     def __init__(self, core: Core, readers: Readers, look: Look | None = None) -> None:
         self._core, self._readers = core, readers
@@ -32,12 +32,12 @@ class Ready:
         if self._readers.closed:
             return "The server is stopping."
         if not self._core.is_working:
-            return "Nobody looks after the runs; start the server again."
+            return "The engine has stopped; start the server again."
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await self._look()
         except TimeoutError:
-            return f"The database did not answer within {PATIENCE} seconds."
+            return f"The database did not answer within {TIMEOUT} seconds."
         except Unavailable as error:
             return str(error)
 
@@ -46,27 +46,27 @@ class Ready:
 
 
 class Starting:
-    """Stands for what is not there yet."""
+    """The readiness of a process that is starting."""
 
     async def fault(self) -> str:
         return "The process is starting."
 
 
 def look_at(database: Database, worker: str) -> Look:
-    """Return the look at a Postgres that several processes share: *worker* is this one's name in it."""
+    """Return the check of a Postgres that several processes share: *worker* is this one's name in it."""
     wanted = newest()
 
     def work(connection: Connection) -> tuple[str | None, Row[tuple[int]] | None]:
-        return revision_of(connection), connection.execute(_BEAT, {"worker": worker}).first()
+        return revision_of(connection), connection.execute(_HEARTBEAT, {"worker": worker}).first()
 
     async def look() -> str | None:
-        found, beat = await database.read(work)
+        found, heartbeat = await database.read(work)
         if found is None or found < wanted:
             return f"The database is at revision {found or 'none'}, not {wanted}; run `parley migrate`."
-        if beat is None:
-            return "This process is not among those that live; its beats do not get through."
-        if beat.age > LATE:
-            return f"The last beat of this process got through {beat.age // 1000} seconds ago."
+        if heartbeat is None:
+            return "This process is not registered as alive; its heartbeats do not arrive."
+        if heartbeat.age > LATE:
+            return f"The last heartbeat of this process arrived {heartbeat.age // 1000} seconds ago."
         return None
 
     return look

@@ -15,8 +15,8 @@ from app.serving.readers import Readers
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
 GRACE = 2
-# Seconds of it after which whoever neither reads what is sent nor sends what was begun is hung up on.
-PATIENCE = 1.5
+# Seconds of it after which connections are cut whose client neither reads its answer nor ends its request.
+CUT_AFTER = 1.5
 BACKLOG = 2048
 # Seconds that a connection stays open between requests: longer than proxies (nginx: 60) keep theirs for the next one.
 KEEP_ALIVE = 75
@@ -39,13 +39,13 @@ class Server(Uvicorn):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        timer = asyncio.get_running_loop().call_later(PATIENCE, self._hang_up)
+        timer = asyncio.get_running_loop().call_later(CUT_AFTER, self._cut_connections)
         try:
             await super().shutdown(sockets)
         finally:
             timer.cancel()
 
-    def _hang_up(self) -> None:
+    def _cut_connections(self) -> None:
         for connection in tuple(self.server_state.connections):
             connection.transport.abort()
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for an end in good order, the second ends the process at once."""
+"""Ctrl-C and SIGTERM: the first asks for a clean stop, the second ends the process at once."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Self
 
 TAKEN = (signal.SIGINT, signal.SIGTERM)
-AT_ONCE = "parley: ended at once; what was under way goes on with another process, or at the next start.\n"
+AT_ONCE = "parley: ended at once; unfinished work continues in another process, or at the next start.\n"
 
 
 class Signals:
-    """Who is asked to end. Until somebody says how that is done, the task that made this is cancelled."""
+    """Calls a function at the first signal; until `ask` sets one, that cancels the task that made this."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -38,7 +38,7 @@ class Signals:
                 loop.remove_signal_handler(each)
 
     def take(self, number: signal.Signals) -> None:
-        """Do what a signal asks for; a second one leaves things as they are, as a kill does."""
+        """Handle a signal; a second one ends the process without cleanup, as a kill does."""
         if self._came:
             sys.stderr.write(AT_ONCE)
             sys.stderr.flush()

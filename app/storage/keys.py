@@ -43,7 +43,7 @@ class ApiKey:
     renewal: str | None = None
 
     def fits(self, text: str) -> bool:
-        """Tell whether *text* is the key, in a time that says nothing about it."""
+        """Return whether *text* is the key, in constant time."""
         return hmac.compare_digest(_hash(text), self.digest)
 
 

@@ -1,4 +1,4 @@
-"""Locks that end with their process, however it ends: who owns PARLEY_DATA and the SQLite file, who is known there."""
+"""Locks that end with their process, however it ends: which one owns PARLEY_DATA and the SQLite file."""
 
 import fcntl
 import time
@@ -11,7 +11,7 @@ from agent_core import ConfigError
 from app.settings import SERVER_FILE, SQLITE, Settings
 
 LOCK_FILE = "lock"
-# A command that looks whether somebody owns the folder holds the lock for a moment: an owner tries again.
+# A command that checks for an owner holds the lock for a moment: an owner retries.
 TRIES = 3
 PAUSE = 0.02
 
@@ -20,7 +20,7 @@ PAUSE = 0.02
 def owned(settings: Settings) -> Iterator[None]:
     """Hold the lock while the block runs; raise ConfigError at once when another process has it.
 
-    A note of where a server is, left by one that was killed, is removed: nobody else's word counts here any more.
+    The address noted by a server that was killed is removed: it is not valid any more.
     """
     paths = {settings.data / LOCK_FILE, settings.database.with_name(f"{settings.database.name}.{LOCK_FILE}")}
     with ExitStack() as stack:
@@ -32,7 +32,7 @@ def owned(settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def known(settings: Settings) -> Iterator[bool]:
-    """Tell whether this is the process whose address PARLEY_DATA may hold, for the commands of this machine.
+    """Give whether PARLEY_DATA may hold this process's address, for the commands of this machine.
 
     On Postgres any number of processes run, and the folder holds nothing that they need: the first one is known there,
     and none where nothing can be written.
@@ -49,7 +49,7 @@ def known(settings: Settings) -> Iterator[bool]:
 
 
 def is_owned(settings: Settings) -> bool:
-    """Tell whether a process holds the lock of PARLEY_DATA: only then counts what is noted there of a server."""
+    """Return whether a process holds the lock of PARLEY_DATA: only then is an address noted there valid."""
     try:
         with (settings.data / LOCK_FILE).open(encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -79,7 +79,7 @@ def _locked(path: Path, settings: Settings) -> Iterator[None]:
 
 
 def _taken(file: TextIO) -> bool:
-    """Take the lock, and tell whether it is ours now."""
+    """Try to take the lock; return whether we hold it."""
     for left in reversed(range(TRIES)):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Bring the database to the newest revision, and tell whether it is there."""
+"""Migrate the database to the newest revision, and check that it is there."""
 
 import sqlite3
 from contextlib import closing
@@ -34,7 +34,7 @@ def _migrate(settings: Settings) -> None:
         _migrate_postgres(settings, settings.postgres)
         return
     prepare_data(settings)
-    if settings.database.exists() and not _is_behind(settings):
+    if settings.database.exists() and not _is_outdated(settings):
         return
     with owned(settings):
         _upgrade(f"{SQLITE}{settings.database}")
@@ -87,7 +87,7 @@ def newest() -> str:
     return max(path.name.partition("_")[0] for path in (FOLDER / "versions").glob("[0-9]*.py"))
 
 
-def _is_behind(settings: Settings) -> bool:
+def _is_outdated(settings: Settings) -> bool:
     return (revision(settings) or "") < newest()
 
 
@@ -95,9 +95,9 @@ def _migrate_postgres(settings: Settings, url: str) -> None:
     """Upgrade our tables and the engine's own, so that the processes need no right to make any."""
     from app.storage.postgres import driver_url, plain_failures  # noqa: PLC0415 - as above
 
-    behind = _is_behind(settings)
+    outdated = _is_outdated(settings)
     with plain_failures(url):
-        if behind:
+        if outdated:
             _upgrade(driver_url(url))
         from dbos import DBOS  # noqa: PLC0415 - slow to import, and only this needs it
 

@@ -1,4 +1,4 @@
-"""Postgres as a command looks at it before anything runs: one connection, and whatever is wrong with it in one line."""
+"""Postgres for a command, before anything runs: one connection, and its failures in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from sqlalchemy.pool import NullPool
 
 from agent_core import ConfigError
 
-PATIENCE = 5
+CONNECT_TIMEOUT = 5
 """Seconds to connect."""
 
 
@@ -19,7 +19,7 @@ def connected(url: str) -> Iterator[Connection]:
     """Give a connection in a transaction to the Postgres at *url*; raise ConfigError when it cannot be used."""
     with plain_failures(url):
         engine = create_engine(
-            driver_url(url), poolclass=NullPool, hide_parameters=True, connect_args={"connect_timeout": PATIENCE}
+            driver_url(url), poolclass=NullPool, hide_parameters=True, connect_args={"connect_timeout": CONNECT_TIMEOUT}
         )
         with engine.begin() as connection:
             yield connection
@@ -32,10 +32,10 @@ def plain_failures(url: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise ConfigError(
-            f"DATABASE_URL: the Postgres at {place_of(url)} cannot be used ({_told(error, url)}); {_remedy(error)}."
+            f"DATABASE_URL: the Postgres at {place_of(url)} cannot be used ({_reason(error, url)}); {_remedy(error)}."
         ) from None
     except TimeoutError as error:
-        raise ConfigError(f"DATABASE_URL: {error} Look whether it still does, then run it again.") from None
+        raise ConfigError(f"DATABASE_URL: {error} Check whether it still does, then run it again.") from None
 
 
 def driver_url(url: str) -> str:
@@ -62,7 +62,7 @@ def _remedy(error: DBAPIError) -> str:
             return "check that it runs, and the address, name and password"
 
 
-def _told(error: DBAPIError, url: str) -> str:
+def _reason(error: DBAPIError, url: str) -> str:
     """Return the driver's own words, in one line; where an address puzzles it, it cites what may be the password."""
     words = " ".join(str(error.orig).split())
     found = urlsplit(url)

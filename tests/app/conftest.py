@@ -46,7 +46,7 @@ class Model:
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch) -> None:
-    """Let the keys and settings of whoever runs the tests count for nothing."""
+    """Remove the keys and settings of the machine from the environment."""
     for field in Settings.model_fields.values():
         monkeypatch.delenv(str(field.validation_alias), raising=False)
 

@@ -1,4 +1,4 @@
-"""An application on a real loopback socket, for what streams for as long as somebody reads."""
+"""An application on a real loopback socket, for responses that stream until the reader disconnects."""
 
 import asyncio
 import signal

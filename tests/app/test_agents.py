@@ -27,7 +27,7 @@ def test_the_shipped_agents_can_be_read():
 
 
 def test_files_become_definitions(tmp_path):
-    """YAML files are read in the order of their names; other files are nobody's."""
+    """YAML files are read in the order of their names; other files are ignored."""
     (tmp_path / "b.yaml").write_text("name: bee\ninstructions: Buzz.\n")
     (tmp_path / "a.yml").write_text(
         "name: ant\ninstructions: Walk.\nmodel: demo\nfallback_models: [demo]\n"
@@ -40,7 +40,7 @@ def test_files_become_definitions(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("name: [", "line "),
         ("just words", "Expected `object`"),
@@ -63,14 +63,14 @@ def test_files_become_definitions(tmp_path):
         ("name: a\ninstructions: b\nslack: {mentions: true}", "mentions"),
     ],
 )
-def test_a_wrong_file_is_named_with_its_field(tmp_path, text, told):
+def test_a_wrong_file_is_named_with_its_field(tmp_path, text, message):
     """What cannot be used fails the start with one line: the file and what is wrong in it."""
     (tmp_path / "a.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     line = str(caught.value)
     assert "a.yaml" in line
-    assert told in line
+    assert message in line
     assert "\n" not in line
 
 

@@ -62,7 +62,7 @@ async def operator(make_core, settings, tokens, provider, definition: dict[str, 
 
 
 async def test_the_approval_of_the_page_can_be_followed(make_core, settings, tokens):
-    """Asked, listed, decided, streamed, denied as somebody else, corrected, on record: each example as it is."""
+    """Asked, listed, decided, streamed, denied as another person, corrected, on record: each example as it is."""
     demo = DemoProvider(SystemClock(), rate=0)
     _, client = await operator(make_core, settings, tokens, demo, yaml.safe_load(YAMLS[0]))
     ask, listing, yes, stream, no, correct, audit, *_ = CURLS
@@ -72,9 +72,9 @@ async def test_the_approval_of_the_page_can_be_followed(make_core, settings, tok
         (found,) = (await run(client, listing)).json()["items"]
         assert found["id"] == waits["pending"][0]["approval"]
         assert (await run(client, yes, APPROVAL=found["id"])).json()["status"] == "approved"
-        told = frames((await run(client, stream, RUN=waits["id"])).text)
-        assert told[-1].event == "run.completed"
-        said = next(frame for frame in reversed(told) if frame.event == "message.completed")
+        stream_frames = frames((await run(client, stream, RUN=waits["id"])).text)
+        assert stream_frames[-1].event == "run.completed"
+        said = next(frame for frame in reversed(stream_frames) if frame.event == "message.completed")
         assert "12 * 7 is 84" in said.data["parts"][0]["text"]
         again = (await run(client, ask)).json()["pending"][0]["approval"]
         denied = (await run(client, no, APPROVAL=again)).json()
@@ -102,7 +102,7 @@ async def test_the_client_tool_of_the_page_can_be_followed(make_core, settings, 
 
 @pytest.mark.parametrize("text", YAMLS)
 def test_the_files_are_agents(tmp_path, text):
-    """Whoever copies an agent from the page has one that can be read."""
+    """Each agent on the page can be read as a file."""
     (tmp_path / "agent.yaml").write_text(text)
     assert read_agent(tmp_path / "agent.yaml").name in {"careful", "guide"}
 
@@ -111,9 +111,9 @@ def test_the_tables_are_the_codes():
     """Every field of a policy, every kind of the record, and the bounds are on the page."""
     for field in ApprovalConfig.__struct_fields__:
         assert re.search(rf"^\|.*`{field}`", PAGE, re.MULTILINE), field
-    told = ApprovalConfig()
-    assert f"| `timeout_s` | {told.timeout_s} | seconds until it is over, 1 to {LONGEST:,.0f} (30 days) |" in PAGE
+    defaults = ApprovalConfig()
+    assert f"| `timeout_s` | {defaults.timeout_s} | seconds until it is over, 1 to {LONGEST:,.0f} (30 days) |" in PAGE
     assert f"1 to {MAX_QUORUM};" in PAGE
-    assert f"`[{', '.join(told.responders)}]`" in PAGE
+    assert f"`[{', '.join(defaults.responders)}]`" in PAGE
     record = PAGE[PAGE.index("## The record") :]
     assert all(f"`{kind}`" in record for kind in AuditKind.__args__)

@@ -1,4 +1,4 @@
-"""Where somebody asks, as the rules and webhooks of an agent are told it."""
+"""The channel of a question, as the rules and webhooks of an agent see it."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ PLACES = ("slack", "web", "terminal", "api")
 
 
 def refuses(place: str) -> dict[str, Any]:
-    """Return a rule that lets no run from *place* start, and names it in what the person is told."""
+    """Return a rule that lets no run from *place* start, and names it in the message to the person."""
     conditions = [{"field": "channel", "operator": "EQUALS", "value": place}]
     return {
         "event": "OnRunStart",
@@ -29,7 +29,7 @@ def refuses(place: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def placed(core: Core) -> str:
-    """The id of an agent that tells everybody where they are."""
+    """The id of an agent that names the channel of each question."""
     hooks = tuple(Hook(**refuses(place)) for place in PLACES)
     return (await core.agents.create(Definition(name="placed", instructions="Be brief.", hooks=hooks))).id
 
@@ -48,7 +48,7 @@ async def said_to(
 async def test_a_visitor_is_on_the_web_whatever_they_are_called(
     core: Core, client: httpx.AsyncClient, app: FastAPI, name: str
 ) -> None:
-    """Whoever holds a visitor's token is on a page: in sessions of their own and in those opened for them."""
+    """A visitor's token means the web channel, in the visitor's own sessions and in those opened for them."""
     token = await client.post("/v1/web/visitor-tokens", json={"actor": {"id": name}, "agent": "placed"})
     async with caller(app, token.json()["token"]) as visitor:
         assert await said_to(core, visitor) == "Not from web."
@@ -64,7 +64,7 @@ async def test_an_operators_sessions_come_from_the_api(core: Core, client: httpx
 
 
 async def test_an_address_says_where_a_session_is(core: Core, tokens: Tokens, app: FastAPI, placed: str) -> None:
-    """A channel that gives its sessions an address is known by it, whoever asks there."""
+    """A channel that gives its sessions an address is known by it, for every asker."""
     actor = Actor("ada", "user")
     session = await core.open_session(agent=placed, actor=actor, address="slack:T1:C1:1.0")
     async with caller(app, tokens.visitor(Actor("ada", "visitor"), agent=placed).text) as visitor:

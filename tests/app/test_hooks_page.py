@@ -34,7 +34,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_each_agent_of_the_page_can_be_loaded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Whoever copies an agent from the page has one that starts."""
+    """Each agent on the page can be loaded."""
     from agent_core.hooks.check import check  # noqa: PLC0415 - beside its only use
     from app.compose import CHANNELS  # noqa: PLC0415 - as above
 
@@ -70,9 +70,9 @@ async def test_the_receiver_of_the_page(tmp_path: Path, monkeypatch: pytest.Monk
     async def asked(expression: str, secret: str) -> Any:
         config = {"url": f"http://127.0.0.1:{port}/", "secret": SECRETS.seal(secret, PURPOSE), "on_error": "deny"}
         (named,) = chain([Hook(event="PreToolUse", type="http", config=config)], "PreToolUse")
-        told: dict[str, Any] = {"agent": "a", "session": "s", "run": "r", "channel": "web", "actor": None}
-        told |= {"tool": "calculate", "arguments": {"expression": expression}}
-        return await resolvers.ask(named, Occasion(event="PreToolUse", hook=named.name, **told))
+        fields: dict[str, Any] = {"agent": "a", "session": "s", "run": "r", "channel": "web", "actor": None}
+        fields |= {"tool": "calculate", "arguments": {"expression": expression}}
+        return await resolvers.ask(named, Occasion(event="PreToolUse", hook=named.name, **fields))
 
     try:
         assert await asked("6 * 7", SECRET) == Allow()
@@ -105,7 +105,7 @@ def _rule(field: str) -> Any:
 
 def test_the_numbers_of_the_page():
     """Bounds are as the page says."""
-    for told in (
+    for row in (
         f"(1 to {MAX_CONDITIONS}) must hold",
         f"more than {MAX_VALUES:,}\n  values",
         f"{MIN_SECRET} to {MAX_SECRET} characters",
@@ -113,5 +113,5 @@ def test_the_numbers_of_the_page():
         f"`{MASK}`",
         "20 steps takes texts up to 10 MB, one of 2,000 up to 100 KB",
     ):
-        assert told in PAGE
+        assert row in PAGE
     assert (_WORK // 20, _WORK // 2000) == (10_000_000, 100_000)

@@ -29,7 +29,7 @@ def is_refusal(answer: httpx.Response) -> bool:
 
 
 async def test_a_message_too_many_answers_429(crowded: str, client: httpx.AsyncClient, visitor: httpx.AsyncClient):
-    """An operator's message, a visitor's and a run get a problem with Retry-After, and leave nothing behind."""
+    """An operator's message, a visitor's and a run get a problem with Retry-After, and store nothing."""
     before = (await client.get(f"/v1/sessions/{crowded}/messages")).json()
     assert is_refusal(await client.post(f"/v1/sessions/{crowded}/messages", json=BUSY))
     assert is_refusal(await visitor.post(f"/v1/sessions/{crowded}/messages", json=BUSY))
@@ -51,7 +51,7 @@ async def test_what_is_in_already_is_answered_again(crowded: str, client: httpx.
 
 
 async def test_an_agents_cap_is_a_field_of_its_limits(client: httpx.AsyncClient):
-    """`limits.max_runs` is null until somebody sets it, and is never below one."""
+    """`limits.max_runs` is null until it is set, and is never below one."""
     made = (await client.post("/v1/agents", json={"name": "scout", "instructions": "Be brief."})).json()
     assert made["limits"]["max_runs"] is None
     changed = (await client.patch("/v1/agents/scout", json={"limits": {"max_runs": 4}})).json()

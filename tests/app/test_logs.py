@@ -1,4 +1,4 @@
-"""Logs: what they tell, and what they never hold."""
+"""Logs: what they contain, and what they never contain."""
 
 import asyncio
 import io
@@ -37,7 +37,7 @@ main()
 """
 
 
-class Told(io.StringIO):
+class Captured(io.StringIO):
     """Standard error; `says` waits for some of it."""
 
     def __init__(self) -> None:
@@ -57,18 +57,18 @@ class Told(io.StringIO):
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Captured]:
     """What the process says on standard error with its logs configured."""
-    handlers, level, told = list(logging.root.handlers), logging.root.level, Told()
-    monkeypatch.setattr(sys, "stderr", told)
+    handlers, level, captured = list(logging.root.handlers), logging.root.level, Captured()
+    monkeypatch.setattr(sys, "stderr", captured)
     configure()
-    yield told
+    yield captured
     structlog.reset_defaults()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
 
 
-async def test_a_bug_shows_where_and_not_with_what(make_core, told: Told, capsys: pytest.CaptureFixture[str]):
+async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured, capsys: pytest.CaptureFixture[str]):
     """A provider's bug is a line and a plain trace on standard error, without one variable or word that was said."""
 
     class Careless(ScriptedProvider):
@@ -81,13 +81,13 @@ async def test_a_bug_shows_where_and_not_with_what(make_core, told: Told, capsys
     core: Core = await make_core(Careless([[bug(ValueError("24 are too many"))]]))
     session = await core.open_session(agent="assistant", actor=ANN)
     await core.receive(session.id, Inbound(parts=(Text(f"Hello, {MARKER}"),), actor=ANN))
-    said = await told.says("ValueError: 24 are too many")
+    said = await captured.says("ValueError: 24 are too many")
     assert "[error] run.crashed run=run_" in said
     assert MARKER not in said
     assert capsys.readouterr() == ("", "")
 
 
-async def test_an_sql_error_hides_its_parameters(database_path: Path, told: Told):
+async def test_an_sql_error_hides_its_parameters(database_path: Path, captured: Captured):
     """A statement that fails is shown as it is written, without the values that it was given."""
     database = SqliteDatabase(database_path)
     try:
@@ -96,39 +96,39 @@ async def test_an_sql_error_hides_its_parameters(database_path: Path, told: Told
         structlog.get_logger().exception("write.failed")
     finally:
         await database.close()
-    assert "INSERT INTO no VALUES" in told.getvalue()
-    assert MARKER not in told.getvalue()
+    assert "INSERT INTO no VALUES" in captured.getvalue()
+    assert MARKER not in captured.getvalue()
 
 
-def test_libraries_are_heard_when_they_warn(told: Told):
+def test_warnings_of_libraries_are_logged(captured: Captured):
     """One line per event, ours from INFO on and those of libraries from WARNING on."""
     structlog.get_logger().debug("too.small")
     structlog.get_logger().info("run.lost", run="run_1", why="two\nlines")
     logging.getLogger("httpx").info("HTTP Request: GET …")
     logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
-    first, second = told.getvalue().splitlines()
+    first, second = captured.getvalue().splitlines()
     assert first.endswith(r"Z [info] run.lost run=run_1 why='two\nlines'")
     assert second.endswith("Z [warning] Invalid HTTP request received.")
 
 
-async def test_a_tool_that_is_gone_is_one_warning_at_the_start(database_path: Path, told: Told, tmp_path: Path):
-    """A start goes on without the tool of a stored agent, and says so in one line."""
+async def test_a_tool_that_is_gone_is_one_warning_at_the_start(database_path: Path, captured: Captured, tmp_path: Path):
+    """A process starts without the tool of a stored agent, and says so in one line."""
     settings = Settings(_env_file=None, data=tmp_path, agents=tmp_path)  # type: ignore[call-arg]
     async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
         await core.agents.create(Definition(name="anna", instructions="Hi", tools=("calculate",)))
-        assert told.getvalue() == ""
+        assert captured.getvalue() == ""
     database = SqliteDatabase(database_path)
     changed = text("UPDATE agent_version SET definition = CAST(replace(definition, 'calculate', 'dig') AS BLOB)")
     await database.write(lambda connection: connection.execute(changed))
     await database.close()
     async with running_models(settings, SystemClock()) as models, running_core(settings, models):
-        (line,) = told.getvalue().splitlines()
+        (line,) = captured.getvalue().splitlines()
     assert "[warning] agent.tool_missing agent=anna" in line
     assert "tool=dig" in line
 
 
 def test_a_command_that_crashes_shows_no_variables(tmp_path: Path):
-    """A bug of a command ends in Python's own trace, in which no value stands."""
+    """A bug of a command ends in Python's own trace, which shows no value."""
     (tmp_path / "crash.py").write_text(CRASH)
     command = [sys.executable, "crash.py", "crash"]
     env = {"PYTHONPATH": str(ROOT), "PATH": ""}

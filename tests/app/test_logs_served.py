@@ -16,7 +16,7 @@ SECRETS = {"OPENAI_API_KEY": f"sk-{MARK}-provider", "PARLEY_SECRET_KEY": f"{MARK
 
 
 def play(asked):
-    """Use a tool in vain, think and answer; or fail as the message asks, citing it."""
+    """Use a tool that fails, think and answer; or fail as the message asks, citing it."""
     if "refuse" in asked.text:
         cited = {"error": {"type": "invalid_request_error", "message": f"messages.0: `{asked.text}` cannot be taken"}}
         return [status(400, json.dumps(cited))]
@@ -73,13 +73,13 @@ async def talk(serving: Serving) -> None:
 
 @pytest.mark.parametrize("serving", ["json", "text"], indirect=True)
 async def test_nothing_that_was_said_is_in_what_a_server_writes(serving: Serving):
-    """Neither messages nor arguments, results, failures, metadata or keys; that a run failed is told, with its name."""
+    """No messages, arguments, results, failures, metadata or keys; a run's failure is logged with its kind."""
     await talk(serving)
-    told = await serving.rest()
-    assert "run.failed" in told
-    assert "invalid" in told
-    assert MARK not in serving.printed + told
-    assert serving.key not in told
+    rest = await serving.rest()
+    assert "run.failed" in rest
+    assert "invalid" in rest
+    assert MARK not in serving.printed + rest
+    assert serving.key not in rest
 
 
 async def test_programs_get_one_object_per_line(serving: Serving):

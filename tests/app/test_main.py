@@ -108,7 +108,7 @@ async def test_a_reader_who_is_up_to_date_is_connected_at_once(served: Served):
 
 
 async def test_closing_a_tab_stops_nothing(served: Served, model: Model):
-    """A run whose reader left goes on to its end."""
+    """A run whose reader disconnected runs to its end."""
     model.hold()
     async with served.stream("POST", RUNS, {"input": "Hi", "mode": "stream"}) as stream:
         await stream.until("step.started")
@@ -140,7 +140,7 @@ async def test_leaving_a_wait_cancels_when_that_was_asked_for(served: Served, mo
 
 
 async def test_a_stop_ends_streams_and_waits(served: Served, model: Model):
-    """Ctrl-C ends open streams at once and answers who waits with the run as it is."""
+    """Ctrl-C ends open streams at once and answers a waiting caller with the run as it is."""
     path = await served.session()
     model.hold()
     body = {"input": "Hi", "session": path.rpartition("/")[2]}
@@ -209,11 +209,11 @@ def test_idle_connections_outlast_those_of_a_proxy():
 
 
 async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):
-    """Nobody looks after its runs: the server is told to end and the start's error says so, for a supervisor."""
+    """When its engine stops, the server ends with an error that says so, for a supervisor."""
     ended = asyncio.Event()
     core = Mock(is_working=False)
-    monkeypatch.setattr(main, "LOOK_EVERY", 0.01)
-    with pytest.raises(ConfigError, match="Nobody looks after the runs"):
+    monkeypatch.setattr(main, "CHECK_EVERY", 0.01)
+    with pytest.raises(ConfigError, match="The engine of this process has stopped"):
         async with asyncio.timeout(30), _working(core, ended.set):
             await ended.wait()
 
@@ -221,7 +221,7 @@ async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):
 async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """A worker that was there first takes the key once a server has made it, also after an outage."""
     key, watch = ApiKey(b""), create_watch(Starting())
-    monkeypatch.setattr(main, "LOOK_EVERY", 0)
+    monkeypatch.setattr(main, "CHECK_EVERY", 0)
     monkeypatch.setattr(main, "known_api_key", Mock(side_effect=[None, ConfigError("away"), key]))
     async with asyncio.timeout(30):
         await main._learn(watch, settings)

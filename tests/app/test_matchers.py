@@ -1,4 +1,4 @@
-"""Hooks that guard nothing: what an operator is told of them."""
+"""Hooks that guard nothing: the warnings and errors about them."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(databa
     assert (line["agent"], line["hook"], line["matcher"]) == ("anna", 1, "calculat")
 
 
-def test_a_mistyped_matcher_in_a_file_is_told_with_the_file(tmp_path: Path) -> None:
+def test_a_mistyped_matcher_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
     """No process starts with an agent whose hook names a tool that it lacks."""
     (tmp_path / "careful.yaml").write_text(
         "name: careful\ninstructions: Hi\ntools: [calculate]\n"

@@ -18,7 +18,7 @@ from app.settings import Settings
 
 
 @pytest.fixture
-def told(monkeypatch) -> Iterator[io.StringIO]:
+def logged(monkeypatch) -> Iterator[io.StringIO]:
     """What the logs say."""
     found = io.StringIO()
     monkeypatch.setattr("sys.stderr", found)
@@ -70,14 +70,14 @@ class Broken:
         self.closed = True
 
 
-async def test_a_model_that_cannot_be_prepared_ends_nothing(monkeypatch, told):
-    """The server goes on and says in one line which provider is not ready; at the end it is closed all the same."""
+async def test_a_model_that_cannot_be_prepared_ends_nothing(monkeypatch, logged):
+    """The server keeps running, names the provider that is not ready in one line, and closes it at the end."""
     broken = Broken()
     assert isinstance(broken, Connected)
     monkeypatch.setattr(models, "_connected", lambda settings: [broken])
     async with running_models(given(anthropic_api_key="hush-hush"), SystemClock()) as found:
         await found.prepare()
-    (line,) = told.getvalue().splitlines()
+    (line,) = logged.getvalue().splitlines()
     assert "models.not_ready" in line
     assert "provider=anthropic" in line
     assert "hush" not in line
@@ -85,7 +85,7 @@ async def test_a_model_that_cannot_be_prepared_ends_nothing(monkeypatch, told):
 
 
 async def test_the_table_of_models_is_read_before_the_first_question(database_path, tmp_path, monkeypatch):
-    """A core that is ready need not read the table while somebody waits for an answer."""
+    """A core that is ready does not read the table while a person waits for an answer."""
     read = []
     monkeypatch.setattr(known, "table", lambda: read.append(True) or table())
     settings = given(data=tmp_path, agents=tmp_path)
@@ -96,28 +96,28 @@ async def test_the_table_of_models_is_read_before_the_first_question(database_pa
 @pytest.mark.parametrize(
     ("days", "event"), [(61, None), (60, "model.ending"), (0, "model.ending"), (-1, "model.ended")]
 )
-def test_the_end_of_a_model_is_warned_of(told, days, event):
+def test_the_end_of_a_model_is_warned_of(logged, days, event):
     """From 60 days before the day on which its vendor stops serving it, a model is a warning that names the day."""
     name, ends = next((name, model.ends) for name, model in table().models.items() if model.ends)
     warn_of_model(name, ends - timedelta(days=days), agent="anna")
-    lines = told.getvalue().splitlines()
+    lines = logged.getvalue().splitlines()
     assert len(lines) == (event is not None)
     for line in lines:
         assert all(word in line for word in (event, name, ends.isoformat(), "anna"))
 
 
-def test_an_unlisted_model_of_a_known_provider_is_warned_of(told):
+def test_an_unlisted_model_of_a_known_provider_is_warned_of(logged):
     """One line names the model and who names it; it is a warning, because unlisted models work."""
     warn_of_model("anthropic:claude-sonet-5", date(2026, 1, 1), agent="anna")
-    (line,) = told.getvalue().splitlines()
+    (line,) = logged.getvalue().splitlines()
     assert all(word in line for word in ("warning", "model.unlisted", "anthropic:claude-sonet-5", "agent anna"))
 
 
-def test_known_models_without_an_end_are_not_warned_of(told):
+def test_known_models_without_an_end_are_not_warned_of(logged):
     """Listed models without a last day, and models of a server of one's own, cause no line."""
     for name in ("demo", "openai-compatible:mine", *table().defaults.items()):
         warn_of_model(name if isinstance(name, str) else ":".join(name), date(2100, 1, 1))
-    assert told.getvalue() == ""
+    assert logged.getvalue() == ""
 
 
 def test_all_models_of_an_agent_are_looked_at():

@@ -1,4 +1,4 @@
-"""Real models from end to end: the server as a process, the vendors' SDKs, and the vendors' wires behind a socket."""
+"""Real models from end to end: the server as a process, the vendors' SDKs, and the vendors' wires on a socket."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ ANSWERS = {f"fail {n}-{m}": answer for n, echo in enumerate(ECHOES) for m, answe
 
 
 def play(read: asyncio.Event, asked: Asked) -> list[Any]:
-    """Use a tool and answer once whoever asks reads, or fail as the message asks."""
+    """Use a tool and answer once the asker reads, or fail as the message asks."""
     if asked.text in ANSWERS:
         return ANSWERS[asked.text]
     first = [pause(read), say("Let me see."), call("calculate", expression="6 * 7")]
@@ -151,7 +151,7 @@ async def test_a_person_is_answered_by_the_model(serving: Serving, person: Perso
 
 @pytest.mark.parametrize(("case", "key"), [*keys_of_cases()], indirect=["case"])
 async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell, key: str):
-    """A provider that echoes the key in its error, at once or in mid-stream, finds nobody who repeats it."""
+    """A provider that echoes the key in its error, at once or in mid-stream, is not repeated anywhere."""
     await person.ask("What is 6 * 7?")
     first = 2 * KEYS.index(key)
     for text in (f"fail {n}-{m}" for n in (first, first + 1) for m in (1, 0, 0)):

@@ -151,7 +151,7 @@ def test_what_cannot_work_fails_in_one_line(monkeypatch, name, value, remedy):
 )
 @pytest.mark.parametrize("find", ["serve", "command", "doctor", "list"])
 def test_no_use_of_an_address_shows_its_password(monkeypatch, capsys, url, find):
-    """What is no address of a database is refused by name, with the right form, whoever reads it."""
+    """What is no address of a database is refused by name, with the right form, by every command."""
     monkeypatch.setenv("DATABASE_URL", url)
     match find:
         case "doctor":
@@ -172,7 +172,7 @@ def test_no_use_of_an_address_shows_its_password(monkeypatch, capsys, url, find)
 
 
 def test_a_driver_in_the_address_is_named(monkeypatch):
-    """SQLAlchemy's own form of an address is told what to leave out."""
+    """SQLAlchemy's own form of an address is refused with what to leave out."""
     monkeypatch.setenv("DATABASE_URL", "postgresql+asyncpg://u:S3cr3tPw@h/x")
     with pytest.raises(ConfigError, match=r"write postgresql://.* without the \+"):
         load_settings()
@@ -245,21 +245,21 @@ def test_keys_are_shown_nowhere(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "words"),
     [
         ({}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),
         ({"PARLEY_MODEL": "demo"}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),
         ({"PARLEY_MODEL": "demo", "OPENAI_API_KEY": "hush"}, "unset it, and the model of OPENAI_API_KEY answers"),
     ],
 )
-def test_the_demo_says_how_to_get_a_real_model(monkeypatch, given, told):
+def test_the_demo_says_how_to_get_a_real_model(monkeypatch, given, words):
     """The greeting and the page say that this is a demonstration, and what to do for a model."""
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     settings = load_settings()
     for text in (model_line(settings), notice(settings)):
         assert "demonstration" in text
-        assert told in text
+        assert words in text
 
 
 def test_a_real_model_is_named(monkeypatch):

@@ -33,7 +33,7 @@ def bare(monkeypatch, tmp_path):
     [({TOKEN: "xoxb-1"}, SECRET), ({SECRET: "s"}, TOKEN), ({APP_TOKEN: "xapp-1"}, TOKEN)],
 )
 def test_half_of_the_settings_is_none(bare, given, named):
-    """Who could speak and not hear, or hear and not speak, is told at the start what is missing."""
+    """With settings to send but not to receive, or the reverse, the start names what is missing."""
     for name, value in given.items():
         bare.setenv(name, value)
     with pytest.raises(ConfigError, match=named):
@@ -43,7 +43,7 @@ def test_half_of_the_settings_is_none(bare, given, named):
 
 @pytest.mark.parametrize("name", [TOKEN, SECRET, APP_TOKEN])
 def test_what_is_wrong_is_named_and_not_shown(bare, name):
-    """A token that cannot be one is told of by its setting's name."""
+    """An invalid token is named by its setting, and not shown."""
     bare.setenv(name, "xoxb very-secret")
     with pytest.raises(ConfigError, match=name) as failed:
         load_settings()
@@ -81,22 +81,22 @@ async def standing_in(*, socket_mode: bool) -> AsyncIterator[tuple[SlackStandIn,
     """Give a Slack of this machine, and the settings with which Parley is in it."""
     stand_in = SlackStandIn(app=App(socket_mode=socket_mode), rates=None)
     async with stand_in.serving() as url:
-        heard = {APP_TOKEN: stand_in.app.app_token} if socket_mode else {SECRET: stand_in.app.signing_secret}
-        yield stand_in, {"SLACK_API_URL": f"{url}api/", TOKEN: stand_in.team().bot_token, **heard}
+        receiving = {APP_TOKEN: stand_in.app.app_token} if socket_mode else {SECRET: stand_in.app.signing_secret}
+        yield stand_in, {"SLACK_API_URL": f"{url}api/", TOKEN: stand_in.team().bot_token, **receiving}
 
 
 async def answered(stand_in: SlackStandIn) -> None:
-    """Mention the app and return once its answer stands in the thread."""
+    """Mention the app and return once its answer is in the thread."""
     team = stand_in.team()
-    heard = await team.mentions("UANN", "CGENERAL", "What is 6 * 7?")
-    assert heard.acked
+    mention = await team.mentions("UANN", "CGENERAL", "What is 6 * 7?")
+    assert mention.acked
 
     def there() -> bool:
-        answers = team.answers("CGENERAL", heard.ts)
+        answers = team.answers("CGENERAL", mention.ts)
         return bool(answers) and "42" in answers[-1].text and not answers[-1].streaming
 
     await stand_in.until(there, timeout=30)
-    assert len(team.answers("CGENERAL", heard.ts)) == 1
+    assert len(team.answers("CGENERAL", mention.ts)) == 1
 
 
 async def test_a_server_answers_in_slack(shell: Shell, template: Path):
@@ -105,8 +105,8 @@ async def test_a_server_answers_in_slack(shell: Shell, template: Path):
     async with standing_in(socket_mode=False) as (stand_in, settings), start(shell, **settings) as serving:
         stand_in.deliver_to(serving.url)
         await answered(stand_in)
-        told = await stand_in.team().command("UANN", "CGENERAL", "/parley")
-        assert "your question" in told.deliveries[0].answer["text"]
+        command = await stand_in.team().command("UANN", "CGENERAL", "/parley")
+        assert "your question" in command.deliveries[0].answer["text"]
         async with httpx.AsyncClient(base_url=serving.url) as client:
             assert (await client.post("/slack/events", json={"type": "event_callback"})).status_code == 401
             assert "/slack/" not in (await client.get("/openapi.json")).text
@@ -125,7 +125,7 @@ async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Pat
 
 
 async def test_slack_alone_needs_no_server(shell: Shell, template: Path):
-    """`parley slack` hears, works and answers on its own, and ends at the first Ctrl-C."""
+    """`parley slack` receives, works and answers on its own, and ends at the first Ctrl-C."""
     shell.migrated(template)
     async with standing_in(socket_mode=True) as (stand_in, settings):
         process = await shell.start("slack", **settings)

@@ -118,7 +118,7 @@ async def test_a_site_gets_tokens_for_its_visitors(client: httpx.AsyncClient, to
     ("body", "status"),
     [
         ({"actor": "u1", "agent": "assistant"}, 201),
-        ({"actor": "u1", "agent": "nobody"}, 404),
+        ({"actor": "u1", "agent": "unknown"}, 404),
         ({"actor": "u1"}, 422),
         ({"actor": "u1", "agent": "assistant", "ttl": 0}, 422),
         ({"actor": {"id": "u1", "kind": "agent"}, "agent": "assistant"}, 422),

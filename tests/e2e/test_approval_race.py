@@ -22,7 +22,8 @@ import pytest
 from agent_core import Actor, ApprovalDecided, ApprovalObject, Core, RunCancelled, RunCompleted
 from agent_core.testing import FakeClock
 from app.cli import approvals as cli_approvals
-from app.cli.client import Client, Refused
+from app.cli import printing
+from app.cli.client import Refused, connected
 from app.compose import create_app
 from app.serving.readers import Readers
 from app.settings import Settings
@@ -272,9 +273,8 @@ async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyP
         app = create_app(desk.rig.core, given, tokens=tokens, api_key=key, readers=readers, channels=[routes])
         url = await stack.enter_async_context(served(app, readers))
         desk.rig.stand_in.deliver_to(url)
-        client = Client(Settings(_env_file=None, data=folder, agents=folder, url=url, api_key=KEY))  # type: ignore[call-arg]
-        stack.callback(client._http.close)
-        monkeypatch.setattr(cli_approvals, "connect", lambda: client)
+        remote = Settings(_env_file=None, data=folder, agents=folder, url=url, api_key=KEY)  # type: ignore[call-arg]
+        monkeypatch.setattr(printing, "connect", lambda: connected(remote))
         agent = (await desk.rig.core.agents.get("assistant")).id
         visitors = [tokens.visitor(Actor(name, "visitor"), agent=agent).text for name in ("ada", "eve")]
         callers = [

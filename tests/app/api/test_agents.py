@@ -101,7 +101,7 @@ async def test_agents_of_files_are_read_only(client: httpx.AsyncClient):
 
 
 async def test_lists_come_in_pages(client: httpx.AsyncClient):
-    """A list says where it goes on, and ends with null."""
+    """A page has the cursor of the next one; the last has null."""
     first = (await client.get("/v1/agents?limit=1")).json()
     second = (await client.get(f"/v1/agents?limit=1&cursor={first['next_cursor']}")).json()
     assert [a["name"] for a in first["items"] + second["items"]] == ["assistant", "filed"]
@@ -112,7 +112,7 @@ WHERE = {"name": "where", "kind": "client", "description": "Where?", "parameters
 
 
 async def test_hooks_and_tools_of_others_are_fields_of_an_agent(client: httpx.AsyncClient):
-    """Names and declared tools stand side by side, hooks have their defaults; a change replaces a list whole."""
+    """Names and declared tools are mixed in one list, hooks have their defaults; a change replaces a list whole."""
     asks = {"event": "PreToolUse", "type": "approval", "matcher": "calculate", "config": {"quorum": 2}}
     made = await client.post("/v1/agents", json={**NEW, "tools": ["calculate", WHERE], "hooks": [asks]})
     assert made.status_code == 201, made.text
@@ -175,7 +175,7 @@ async def test_agents_that_cannot_run_are_refused(client: httpx.AsyncClient):
 
 
 async def test_an_agent_has_its_places(client: httpx.AsyncClient):
-    """Where in Slack an agent answers is a field of it; a change within keeps the rest, and defaults are told."""
+    """Where in Slack an agent answers is a field of it; a change within keeps the rest, and defaults are shown."""
     made = await client.post("/v1/agents", json={**NEW, "slack": {"default": ["T1"], "channels": ["C1", "T2/C2"]}})
     assert made.status_code == 201
     assert made.json()["slack"] == {

@@ -19,7 +19,7 @@ OPTIONAL = {"agent", "step", "asked", "digest", "edit", "remember", "on_timeout"
 
 
 async def test_a_yes_over_http_lets_the_call_run(shop: Open):
-    """The approval is listed, shown and decided; the run goes on, and its call runs once."""
+    """The approval is listed, shown and decided; the run continues, and its call runs once."""
     here = await shop()
     run = (await here.operator.post("/v1/agents/assistant/runs", json={"input": "Pay", "actor": "ann"})).json()
     asked = await open_one(here.operator, session=run["session"], run=run["id"])
@@ -54,7 +54,7 @@ async def test_an_approval_is_the_contracts_object(shop: Open):
 
 
 async def test_lists_of_approvals_come_in_pages(shop: Open):
-    """A list holds the oldest first, by status, session and run, and says where it goes on."""
+    """A list holds the oldest first, by status, session and run, and has the cursor of the next page."""
     here = await shop(by_step((call("pay", amount=1), call("pay", amount=2), call("pay", amount=3)), (say("Done."),)))
     ada = await here.visitor()
     session, run = await asked(ada)
@@ -92,7 +92,7 @@ async def test_a_wrong_question_for_approvals_is_a_problem(shop: Open):
 
 
 async def test_a_wrong_question_for_the_record_is_a_problem(shop: Open):
-    """It begins behind a number and may be about one approval."""
+    """A wrong number or filter is refused with its code."""
     here = await shop()
     for query in (
         "after=-1",
@@ -111,7 +111,7 @@ async def test_a_wrong_question_for_the_record_is_a_problem(shop: Open):
     assert (answer.status_code, answer.text) == (200, "")
 
 
-async def test_the_record_is_nobodys_id(shop: Open):
+async def test_the_path_of_the_record_is_no_id(shop: Open):
     """Its path takes what it is described with, and says so; it is no approval that could be decided."""
     here = await shop()
     for method in ("POST", "PUT", "DELETE", "PATCH"):
@@ -146,7 +146,7 @@ async def test_an_unknown_approval_is_not_found(shop: Open, id: str):
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_a_late_decision_is_told_the_outcome(shop: Open):
+async def test_a_late_decision_gets_the_outcome(shop: Open):
     """A second decision, the same or another, answers 409 with the outcome in words and as an object."""
     here = await shop()
     await asked(await here.visitor())
@@ -174,8 +174,8 @@ async def test_a_decision_on_an_expired_approval_is_late(shop: Open):
     assert here.till.paid == []
 
 
-async def test_a_quorum_is_told_vote_by_vote(shop: Open):
-    """While a quorum lacks somebody the approval stays open, with its votes; each person counts once."""
+async def test_a_quorum_is_shown_vote_by_vote(shop: Open):
+    """Until its quorum is reached the approval stays open, with its votes; each person counts once."""
     here = await shop(responders=["anyone", "operators"], quorum=2)
     _, run = await asked(await here.visitor())
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
@@ -232,7 +232,7 @@ async def test_what_is_no_decision_is_refused(shop: Open):
     assert here.till.paid == []
 
 
-async def test_every_fault_of_a_correction_is_told(shop: Open):
+async def test_every_fault_of_a_correction_is_reported(shop: Open):
     """What is wrong, missing and unknown answers 422 with each field; a form marks them all at once."""
     parameters = {
         "type": "object",
@@ -249,14 +249,14 @@ async def test_every_fault_of_a_correction_is_told(shop: Open):
     wrong = {"count": "two", "lines": ["a", 2], "odd": True}
     answer = await here.operator.post(f"/v1/approvals/{before['id']}", json={"approved": True, "arguments": wrong})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-    told = {error["path"]: error["message"] for error in answer.json()["errors"]}
-    assert set(told) == {"arguments.to", "arguments.count", "arguments.lines[1]", "arguments.odd"}
-    assert "required" in told["arguments.to"]
-    assert "'two' is not of type 'integer'" in told["arguments.count"]
+    faults = {error["path"]: error["message"] for error in answer.json()["errors"]}
+    assert set(faults) == {"arguments.to", "arguments.count", "arguments.lines[1]", "arguments.odd"}
+    assert "required" in faults["arguments.to"]
+    assert "'two' is not of type 'integer'" in faults["arguments.count"]
     assert await open_one(here.operator) == before
 
 
-async def test_the_record_is_told_in_lines(shop: Open):
+async def test_the_record_is_lines_of_json(shop: Open):
     """Who was asked, who opened it where, who was refused, decided and came late: one line of JSON each, in order."""
     here = await shop(responders=["operators"], show="full")
     ada = await here.visitor()
@@ -300,7 +300,7 @@ async def test_a_long_record_comes_whole(shop: Open, monkeypatch):
 
 
 async def test_one_decides_though_many_press(shop: Open):
-    """Of many decisions at once one is taken and the rest are told its outcome; the call runs once at most."""
+    """Of many decisions at once one is taken and the rest get its outcome; the call runs once at most."""
     here = await shop()
     ada = await here.visitor()
     _, run = await asked(ada)
@@ -318,7 +318,7 @@ async def test_one_decides_though_many_press(shop: Open):
 
 
 async def test_a_key_decides_for_others_with_its_scope_only(shop: Open):
-    """With `approvals:as` the policy is judged for the named person; without it naming somebody answers 403."""
+    """With `approvals:as` the policy is judged for the named person; without it naming a person answers 403."""
     here = await shop(responders=["actor:cfo"])
     await asked(await here.visitor())
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
@@ -340,7 +340,7 @@ async def test_a_key_decides_for_others_with_its_scope_only(shop: Open):
     assert (done["status"], done["decided_by"]) == ("approved", {"id": "cfo", "kind": "user", "name": "Cy"})
 
 
-async def test_an_operator_is_no_operator_in_somebody_elses_name(shop: Open):
+async def test_an_operator_is_no_operator_in_another_persons_name(shop: Open):
     """Where operators are asked, a person whom the key names is refused, and the key itself is not."""
     here = await shop(responders=["operators"])
     await asked(await here.visitor())
@@ -350,7 +350,7 @@ async def test_an_operator_is_no_operator_in_somebody_elses_name(shop: Open):
 
 
 @pytest.mark.parametrize("asker", ["ann", {"id": "ann", "kind": "visitor"}])
-async def test_who_asked_is_the_same_person_under_either_kind(shop: Open, asker):
+async def test_the_asker_is_the_same_person_under_either_kind(shop: Open, asker):
     """Where another than the asker must decide, the asker is refused as user and as visitor alike."""
     here = await shop(responders=["anyone", "not_asker"])
     await here.operator.post("/v1/agents/assistant/runs", json={"input": "Pay", "actor": asker})
@@ -378,7 +378,7 @@ async def test_the_key_is_in_no_answer(shop: Open):
     here = await shop()
     await asked(await here.visitor())
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
-    told = [(await here.operator.post(path, json={"approved": True, "actor": "eve"})).text]
-    told += [(await here.operator.post(path, json={"approved": True})).text for _ in range(2)]
-    told.append((await here.operator.get("/v1/approvals/audit")).text)
-    assert all(KEY not in text for text in told)
+    texts = [(await here.operator.post(path, json={"approved": True, "actor": "eve"})).text]
+    texts += [(await here.operator.post(path, json={"approved": True})).text for _ in range(2)]
+    texts.append((await here.operator.get("/v1/approvals/audit")).text)
+    assert all(KEY not in text for text in texts)

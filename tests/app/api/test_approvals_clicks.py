@@ -73,7 +73,7 @@ POLICIES = (
 
 
 def clicks_on(policy: Policy) -> st.SearchStrategy[tuple[Policy, list[tuple[str, bool]]]]:
-    """Give requests of anybody, every other one of somebody whom *policy* asks, and most of them a yes."""
+    """Give requests of any caller, every other one of a person whom *policy* asks, and most of them a yes."""
     who = st.sampled_from(sorted(FACES)) | st.sampled_from(sorted(policy.who or FACES))
     return st.tuples(st.just(policy), st.lists(st.tuples(who, st.integers(0, 4).map(bool)), max_size=8))
 
@@ -121,7 +121,7 @@ async def counter(shop: Open) -> Counter:
 
 
 def is_paid(policy: Policy, clicks: list[tuple[str, bool]]) -> bool:
-    """Tell whether these clicks let the call run: the first no, or the last yes needed, ends it."""
+    """Return whether these clicks let the call run: the first no, or the last yes needed, ends it."""
     yes: set[str] = set()
     for who, approved in clicks:
         if who in policy.who and not approved:
@@ -139,7 +139,7 @@ def is_paid(policy: Policy, clicks: list[tuple[str, bool]]) -> bool:
 async def test_no_requests_of_outsiders_cause_an_execution(
     counter: Counter, story: tuple[Policy, list[tuple[str, bool]]]
 ) -> None:
-    """Whoever calls, with whatever key and in whosever name, lets a call run only as the policy says."""
+    """Any caller, with any key and in any name, lets a call run only as the policy says."""
     policy, clicks = story
     agent, before = await counter.agent(policy), len(counter.shop.till.paid)
     session, run = await asked(await counter.caller("ada", agent))

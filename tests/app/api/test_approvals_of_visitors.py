@@ -20,7 +20,7 @@ async def approval_of(here: Shop, visitor: httpx.AsyncClient) -> tuple[str, str,
 
 
 async def test_a_visitor_decides_what_the_visitor_asked(shop: Open):
-    """Who is asked sees the exact call, says yes, and the answer goes on in the same stream."""
+    """The asker sees the exact call, approves it, and the answer continues in the same stream."""
     here = await shop()
     ada = await here.visitor()
     session, run, path = await approval_of(here, ada)
@@ -47,8 +47,8 @@ async def test_a_visitor_decides_what_the_visitor_asked(shop: Open):
     ("responders", "show"),
     [(["asker", "operators"], "none"), (["anyone"], "names"), (["actor:ada"], "names"), (["asker"], "full")],
 )
-async def test_who_is_asked_sees_what_of(shop: Open, responders, show):
-    """In objects and streams whoever may decide sees the arguments, whatever the agent shows of its tools."""
+async def test_a_decider_sees_the_arguments(shop: Open, responders, show):
+    """In objects and streams a visitor who may decide sees the arguments, whatever the agent shows of its tools."""
     here = await shop(show=show, responders=responders)
     ada = await here.visitor()
     session, run, path = await approval_of(here, ada)
@@ -56,18 +56,18 @@ async def test_who_is_asked_sees_what_of(shop: Open, responders, show):
     assert (await open_one(ada))["arguments"] == {"amount": 5}
     await ada.post(path, json={"approved": True})
     await here.core.settled(run.rpartition("/")[2], timeout=10)
-    told = [frame for frame in await events(ada, session) if frame.event.startswith("approval.")]
-    assert [frame.data["arguments"] for frame in told] == [{"amount": 5}] * 2
-    assert told[0].data["may_decide"] is True
-    assert not any({"hook", "deliver_to"} & set(frame.data) for frame in told)
-    assert not any(":" in name for name in told[0].data["responders"])
+    shown = [frame for frame in await events(ada, session) if frame.event.startswith("approval.")]
+    assert [frame.data["arguments"] for frame in shown] == [{"amount": 5}] * 2
+    assert shown[0].data["may_decide"] is True
+    assert not any({"hook", "deliver_to"} & set(frame.data) for frame in shown)
+    assert not any(":" in name for name in shown[0].data["responders"])
 
 
 @pytest.mark.parametrize(
     ("responders", "show"),
     [(["actor:bob"], "none"), (["actor:bob"], "names"), (["slack:U1", "actor:bob"], "full"), (["not_asker"], "names")],
 )
-async def test_who_is_not_asked_sees_and_does_nothing(shop: Open, responders, show):
+async def test_a_visitor_who_may_not_decide_is_refused(shop: Open, responders, show):
     """Without the right to decide a visitor gets 403, and sees arguments only of an agent that shows its tools."""
     here = await shop(show=show, responders=responders)
     ada = await here.visitor()
@@ -85,15 +85,15 @@ async def test_who_is_not_asked_sees_and_does_nothing(shop: Open, responders, sh
         assert bool(SEEN & set(seen.json())) == (show == "full")
     assert (await here.operator.post(path, json={"approved": False, "actor": "bob"})).status_code == 200
     stream = await events(ada, session)
-    told = [frame for frame in stream if frame.event.startswith("approval.")]
-    assert bool(told) == (show != "none")
-    assert all(("arguments" in frame.data) == (show == "full") for frame in told)
+    shown = [frame for frame in stream if frame.event.startswith("approval.")]
+    assert bool(shown) == (show != "none")
+    assert all(("arguments" in frame.data) == (show == "full") for frame in shown)
     later = await ada.get(f"{session}/events?until=idle&after={stream[-2].id}")
     assert show == "full" or '"amount"' not in later.text
     assert here.till.paid == []
 
 
-async def test_a_stream_that_begins_behind_the_question_knows_who_was_asked(shop: Open):
+async def test_a_stream_that_begins_after_the_question_knows_who_was_asked(shop: Open):
     """A reader who comes back between the question and the decision sees the same of it as one who stayed."""
     here = await shop(edit=True)
     ada = await here.visitor()
@@ -125,7 +125,7 @@ async def test_approvals_of_others_are_unknown(shop: Open):
     assert (await open_one(ada))["votes"] == []
 
 
-async def test_nobody_decides_in_anothers_name(shop: Open):
+async def test_no_visitor_decides_in_anothers_name(shop: Open):
     """A visitor who names another actor, kind, or surface is refused; naming oneself changes nothing."""
     here = await shop(responders=["operators", "actor:cfo"])
     ada = await here.visitor()
@@ -169,7 +169,7 @@ async def test_a_person_of_the_embedding_site_is_the_visitor(shop: Open):
     assert (await ada.post(f"/v1/approvals/{found['id']}", json={"approved": True})).status_code == 200
 
 
-async def test_who_asked_is_not_another_as_a_visitor(shop: Open):
+async def test_the_asker_is_the_same_person_as_a_visitor(shop: Open):
     """Where another than the asker must decide, the user who asked is refused as a visitor too."""
     here = await shop(responders=["anyone", "not_asker"])
     body = {"agent": "assistant", "actor": "ada"}
@@ -228,24 +228,24 @@ async def test_a_stream_that_hides_the_call_records_nothing(shop: Open):
 
 
 async def test_a_page_executes_its_own_calls(shop: Open):
-    """The visitor's page is told the calls and their arguments, sends the outputs, and the answer goes on."""
+    """The visitor's page gets the calls and their arguments, sends the outputs, and the answer continues."""
     here = await shop(LOOKS, declared=(WHERE,))
     ada = await here.visitor()
     session, run = await asked(ada)
     assert (await ada.get(session)).json()["status"] == "requires_action"
-    told = [frame.data for frame in await events(ada, session) if frame.event == "tool.pending"]
-    assert [(each["tool"], each["arguments"]) for each in told] == [
+    pending = [frame.data for frame in await events(ada, session) if frame.event == "tool.pending"]
+    assert [(each["tool"], each["arguments"]) for each in pending] == [
         ("where", {"what": "home"}),
         ("where", {"what": "work"}),
     ]
-    first, second = (each["call"] for each in told)
+    first, second = (each["call"] for each in pending)
     partly = (
         await ada.post(f"{run}/tool-outputs", json={"outputs": [{"call": second, "output": {"at": [1, 2]}}]})
     ).json()
     assert (partly["status"], [call["call"] for call in partly["pending"]]) == ("requires_action", [first])
     assert partly["pending"][0]["arguments"] == {"what": "home"}
     assert not {"usage", "cost"} & set(partly)
-    body = {"outputs": [{"call": first, "error": "Nobody is at home."}]}
+    body = {"outputs": [{"call": first, "error": "The door is closed."}]}
     assert (await ada.post(f"{run}/tool-outputs", json=body)).status_code == 200
     ended = await here.core.settled(run.rpartition("/")[2], timeout=10)
     assert (ended.status, ended.text) == ("completed", "There.")
@@ -257,24 +257,24 @@ async def test_outputs_of_others_runs_are_refused(shop: Open):
     """Another visitor, and a guessed run, get 404; nothing is taken."""
     here = await shop(LOOKS, declared=(WHERE,))
     session, run = await asked(await here.visitor())
-    told = [frame.data["call"] for frame in await events(here.operator, session) if frame.event == "tool.pending"]
+    pending = [frame.data["call"] for frame in await events(here.operator, session) if frame.event == "tool.pending"]
     bob = await here.visitor("bob")
     for place in (run, "/v1/runs/run_none"):
-        answer = await bob.post(f"{place}/tool-outputs", json={"outputs": [{"call": told[0], "output": "here"}]})
+        answer = await bob.post(f"{place}/tool-outputs", json={"outputs": [{"call": pending[0], "output": "here"}]})
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert len((await here.operator.get(run)).json()["pending"]) == 2
 
 
 async def test_an_approved_call_of_the_page_has_the_corrected_arguments(shop: Open):
-    """A client call that people corrected is told to the page as they left it."""
+    """A client call that people corrected reaches the page as they left it."""
     script = by_step((call("where", what="home"),), (say("There."),))
     here = await shop(script, declared=(WHERE,), matcher="where", edit=True)
     ada = await here.visitor()
     session, run, path = await approval_of(here, ada)
     await here.operator.post(path, json={"approved": True, "arguments": {"what": "work"}})
     await here.core.settled(run.rpartition("/")[2], timeout=10)
-    (told,) = [f.data for f in await events(ada, session) if f.event == "tool.pending" and f.data["on"] == "client"]
-    assert told["arguments"] == {"what": "work"}
+    (sent,) = [f.data for f in await events(ada, session) if f.event == "tool.pending" and f.data["on"] == "client"]
+    assert sent["arguments"] == {"what": "work"}
 
 
 async def test_the_arguments_of_an_answer_are_no_visitors(shop: Open):

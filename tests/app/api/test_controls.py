@@ -1,4 +1,4 @@
-"""Controls over HTTP: what is taken, what is refused with its path, and what is shown to nobody."""
+"""Controls over HTTP: what is taken, what is refused with its path, and what is never shown."""
 
 import json
 from typing import Any
@@ -51,7 +51,7 @@ async def test_a_structured_answer_is_in_the_run_and_in_its_end(client: httpx.As
     assert "structured" not in plain["output"]
 
 
-async def test_a_tool_context_is_shown_to_nobody(client: httpx.AsyncClient, core, model):
+async def test_a_tool_context_is_never_shown(client: httpx.AsyncClient, core, model):
     """It is in no answer and no event, and a change of something else keeps it; only the tools are handed it."""
     context = {"controls": {"tool_context": {"token": SECRET}}}
     changed = await client.patch("/v1/agents/assistant", json=context)
@@ -102,7 +102,7 @@ async def test_controls_that_cannot_be_followed_are_refused(client: httpx.AsyncC
 
 
 async def test_a_secret_is_not_repeated_in_a_refusal(client: httpx.AsyncClient):
-    """What is wrong beside a context, or with it, is told without it."""
+    """What is wrong beside a context, or with it, is reported without it."""
     for wrong in ({"max_steps": 0}, {"budget": {}}, {"tool_context": [SECRET]}):
         controls = {"tool_context": {"token": SECRET}, **wrong}
         answer = await client.post(PATH, json={"input": "Hi", "controls": controls})

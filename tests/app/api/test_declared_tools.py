@@ -17,9 +17,9 @@ CALLS = by_step((call("where", what="a" * 200 + "!"),), (say("There."),))
 
 @pytest.fixture
 def elsewhere() -> Iterator[socket.socket]:
-    """A port at which nobody may ask; who did is told by `accept`."""
+    """A port that no request may reach; `accept` returns one that did."""
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(0.2)  # for who asks all the same: nobody answers
+    socket.setdefaulttimeout(0.2)  # a request that comes all the same gets no answer
     try:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)
@@ -84,7 +84,7 @@ async def test_an_answers_schema_that_leads_nowhere_is_refused(client: httpx.Asy
 async def test_a_stored_schema_of_no_use_fails_the_call_alone(
     shop: Open, monkeypatch: pytest.MonkeyPatch, elsewhere: socket.socket, parameters: dict[str, Any]
 ):
-    """What an older version kept is told to the model as a failed call; no other host is asked."""
+    """What an older version kept is a failed call for the model; no other host is asked."""
     monkeypatch.setattr(roster, "schema_problem", lambda _: None)
     port = elsewhere.getsockname()[1]
     given = {name: each.format(port=port) if isinstance(each, str) else each for name, each in parameters.items()}
@@ -97,7 +97,7 @@ async def test_a_stored_schema_of_no_use_fails_the_call_alone(
 
 
 async def test_a_pattern_takes_no_longer_than_the_text(shop: Open):
-    """A pattern that other libraries never end with is looked for at once: the call fails, and the model is told."""
+    """A pattern that other libraries never end with is matched at once: the call fails, with an error for the model."""
     tool = type(WHERE)(
         name="where",
         kind="client",

@@ -17,7 +17,7 @@ async def ended(client: httpx.AsyncClient) -> str:
 
 
 async def test_an_operator_keeps_what_people_think(client: httpx.AsyncClient, app: FastAPI):
-    """It is told with 201 for whoever is named, replaced by the same person's next word, and read in the run."""
+    """It answers 201 for the named person, replaced by the same person's next word, and read in the run."""
     path = await ended(client)
     first = await client.post(f"{path}/feedback", json={"rating": "up", "actor": "ann"})
     assert first.status_code == 201
@@ -27,7 +27,7 @@ async def test_an_operator_keeps_what_people_think(client: httpx.AsyncClient, ap
     assert (given["run"], given["rating"], given["comment"]) == (path.rpartition("/")[2], "down", "Wrong")
     assert given["actor"] == {"id": "ann", "kind": "user", "name": "Ann"}
     run = (await client.get(path)).json()
-    assert {told["actor"]["id"]: told for told in run["feedback"]} == {"ann": given, own["actor"]["id"]: own}
+    assert {each["actor"]["id"]: each for each in run["feedback"]} == {"ann": given, own["actor"]["id"]: own}
     schemas = app.openapi()["components"]["schemas"]
     jsonschema.validate(run, {"$ref": "#/components/schemas/Run", "components": {"schemas": schemas}})
 
@@ -49,16 +49,16 @@ async def test_what_is_no_opinion_is_refused(client: httpx.AsyncClient, body, st
 
 async def test_an_unknown_run_has_no_feedback(client: httpx.AsyncClient):
     """A run that is not there answers 404."""
-    answer = await client.post("/v1/runs/run_nobody/feedback", json={"rating": "up"})
+    answer = await client.post("/v1/runs/run_none/feedback", json={"rating": "up"})
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 async def test_a_visitor_rates_own_answers(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
-    """A visitor speaks for the token's actor, in no other's name, and reads nobody's opinion of the run."""
+    """A visitor speaks for the token's actor, in no other's name, and reads no one's opinion of the run."""
     _, run = await posted(visitor)
     given = await visitor.post(f"/v1/runs/{run}/feedback", json={"rating": "up", "actor": "ada"})
     assert (given.status_code, given.json()["actor"]) == (201, {"id": "ada", "kind": "visitor"})
     other = await visitor.post(f"/v1/runs/{run}/feedback", json={"rating": "down", "actor": "bob"})
     assert (other.status_code, other.json()["code"]) == (403, "forbidden")
     assert "feedback" not in (await visitor.post(f"/v1/runs/{run}/cancel")).json()
-    assert [told["rating"] for told in (await client.get(f"/v1/runs/{run}")).json()["feedback"]] == ["up"]
+    assert [each["rating"] for each in (await client.get(f"/v1/runs/{run}")).json()["feedback"]] == ["up"]

@@ -42,16 +42,16 @@ async def test_another_media_type_is_not_json(client: httpx.AsyncClient):
 
 
 async def test_a_body_has_a_bound(client: httpx.AsyncClient):
-    """More than two megabytes answer 413, with and without a length told beforehand."""
+    """More than two megabytes answer 413, with and without a `Content-Length`."""
 
     async def endless():
         for _ in range(30):
             yield b" " * 100_000
 
-    told = await client.post("/v1/sessions", content=b" " * 2_000_001)
-    untold = await client.post("/v1/sessions", content=endless())
-    assert [told.status_code, untold.status_code] == [413, 413]
-    assert told.json()["code"] == "too_large"
+    sized = await client.post("/v1/sessions", content=b" " * 2_000_001)
+    chunked = await client.post("/v1/sessions", content=endless())
+    assert [sized.status_code, chunked.status_code] == [413, 413]
+    assert sized.json()["code"] == "too_large"
 
 
 NUL = "a\0b"

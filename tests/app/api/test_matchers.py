@@ -12,7 +12,7 @@ def asks(matcher: str) -> dict[str, object]:
 
 
 async def test_a_mistyped_matcher_makes_no_agent(client: httpx.AsyncClient) -> None:
-    """An approval that would ask nobody is a 422 that names the field and the tools; the agent is not there."""
+    """An approval that would never be asked is a 422 that names the field and the tools; the agent is not there."""
     refused = await client.post("/v1/agents", json={**NEW, **asks("calculat")})
     assert refused.status_code == 422
     (fault,) = refused.json()["errors"]

@@ -14,7 +14,7 @@ async def waiting(here: Shop) -> tuple[str, list[str]]:
 
 
 async def test_outputs_let_a_run_go_on(shop: Open):
-    """`wait` answers once the run needs the client; with all outputs, text or any JSON, it goes on to its end."""
+    """`wait` answers once the run needs the client; with all outputs, text or any JSON, it continues to its end."""
     here = await shop(LOOKS, declared=(WHERE,))
     run, (first, second) = await waiting(here)
     found = (await here.operator.get(run)).json()
@@ -26,12 +26,12 @@ async def test_outputs_let_a_run_go_on(shop: Open):
     taken = await here.operator.post(f"{run}/tool-outputs", json={"outputs": outputs})
     assert (taken.status_code, taken.json()["id"]) == (200, found["id"])
     assert (await here.core.settled(found["id"], timeout=10)).status == "completed"
-    told = [frame for frame in frames((await here.operator.get(f"{run}/events")).text) if frame.id]
-    ends = [(f.data["outcome"], f.data["parts"][0]["text"]) for f in told if f.event == "tool.completed"]
+    events = [frame for frame in frames((await here.operator.get(f"{run}/events")).text) if frame.id]
+    ends = [(f.data["outcome"], f.data["parts"][0]["text"]) for f in events if f.event == "tool.completed"]
     assert ends == [("done", "null"), ("failed", "Lost.")]
 
 
-async def test_outputs_that_nobody_waits_for_are_refused(shop: Open):
+async def test_outputs_that_no_run_waits_for_are_refused(shop: Open):
     """Unknown and repeated calls answer 422 with their place, answered ones 409; of such a request nothing is taken."""
     here = await shop(LOOKS, declared=(WHERE,))
     run, (first, second) = await waiting(here)
@@ -86,13 +86,13 @@ async def test_outputs_bring_changes_of_controls(shop: Open):
     outputs = [{"call": first, "output": 1}, {"call": second, "output": 2}]
     taken = await here.operator.post(f"{run}/tool-outputs", json={"outputs": outputs, **changes})
     assert taken.status_code == 200, taken.text
-    told = frames((await here.operator.get(f"{run}/events")).text)
-    changed = next(frame.data for frame in told if frame.event == "controls.changed")
+    events = frames((await here.operator.get(f"{run}/events")).text)
+    changed = next(frame.data for frame in events if frame.event == "controls.changed")
     assert changed["next"] == {"tool_choice": "none", "active_tools": ["look"]}
     assert changed["defaults"] == {"max_output_tokens": 99, "effort": "low", "step_rules": changes["step_rules"]}
-    step = [frame.data["controls"] for frame in told if frame.event == "step.started"][-1]
+    step = [frame.data["controls"] for frame in events if frame.event == "step.started"][-1]
     assert (step["tool_choice"], step["max_output_tokens"]) == ("none", 99)
-    assert not any("s3cret" in str(frame.data) for frame in told)
+    assert not any("s3cret" in str(frame.data) for frame in events)
     assert "s3cret" not in taken.text
 
 
@@ -187,5 +187,5 @@ async def test_an_idle_stream_ends_while_people_are_asked(shop: Open):
     """For `until=idle` a session whose run waits is idle."""
     here = await shop()
     run = (await here.operator.post(PATH, json={"input": "Pay"})).json()
-    told = frames((await here.operator.get(f"/v1/sessions/{run['session']}/events?until=idle")).text)
-    assert told[-1].event == "run.waiting"
+    events = frames((await here.operator.get(f"/v1/sessions/{run['session']}/events?until=idle")).text)
+    assert events[-1].event == "run.waiting"

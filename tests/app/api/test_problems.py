@@ -13,7 +13,7 @@ from agent_core import Core, Unavailable
         ("GET", "/v1/nothing", 404, "not_found"),
         ("GET", "/v1/agents/", 404, "not_found"),
         ("GET", "/v1/sessions/ses_none", 404, "not_found"),
-        ("GET", "/v1/agents/nobody", 404, "not_found"),
+        ("GET", "/v1/agents/unknown", 404, "not_found"),
         ("GET", "/v1/runs/run_none", 404, "not_found"),
         ("POST", "/v1/runs/run_none/cancel", 404, "not_found"),
         ("GET", "/v1/sessions/ses_none/events", 404, "not_found"),

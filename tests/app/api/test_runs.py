@@ -21,7 +21,7 @@ async def test_waiting_gives_the_ended_run(client: httpx.AsyncClient):
 
 
 async def test_waiting_ends_with_the_timeout(client: httpx.AsyncClient, model):
-    """A run that is still at work after `timeout` seconds answers 202 and goes on."""
+    """A run that is still at work after `timeout` seconds answers 202 and continues."""
     model.hold()
     answer = await client.post(PATH, json={"input": "Hi", "timeout": 0})
     assert (answer.status_code, answer.json()["status"]) == (202, "running")

@@ -29,7 +29,7 @@ async def test_a_session_is_opened_for_an_actor(client: httpx.AsyncClient, core:
 async def test_a_session_needs_a_known_agent(client: httpx.AsyncClient):
     """No agent answers 422, an unknown one 404."""
     assert (await client.post("/v1/sessions", json={})).status_code == 422
-    assert (await client.post("/v1/sessions", json={"agent": "nobody"})).status_code == 404
+    assert (await client.post("/v1/sessions", json={"agent": "unknown"})).status_code == 404
 
 
 async def test_metadata_is_small_plain_json(client: httpx.AsyncClient):
@@ -92,7 +92,7 @@ async def test_sessions_are_forked_closed_and_deleted(client: httpx.AsyncClient)
 
 
 async def test_events_begin_where_the_cursor_says(client: httpx.AsyncClient):
-    """No cursor is the beginning; `Last-Event-ID` beats `after`; the newest seq leaves nothing."""
+    """No cursor is the beginning; `Last-Event-ID` takes precedence over `after`; the newest seq leaves nothing."""
     path = f"/v1/sessions/{(await opened(client))['id']}"
     await client.post(f"{path}/messages", json={"text": "Hi"})
 

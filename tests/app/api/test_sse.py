@@ -141,8 +141,8 @@ def test_a_frame_is_made_once_for_all_readers():
     """Operators share one frame of an event, and visitors share it where nothing is left out."""
     event = live("Hi")
     assert frame(event, None) is frame(event, None) is frame(event, "names") is frame(event, "full")
-    beat = Live(session="s", run="r", parent_run=None, time=NOW, body=Heartbeat())
-    assert frame(beat, "none") is frame(beat, None)
+    heartbeat = Live(session="s", run="r", parent_run=None, time=NOW, body=Heartbeat())
+    assert frame(heartbeat, "none") is frame(heartbeat, None)
 
 
 async def test_a_wake_up_leaves_in_one_chunk():
@@ -159,7 +159,7 @@ async def test_a_wake_up_leaves_in_one_chunk():
 
 
 async def test_the_response_ends_with_the_last_event():
-    """Nothing that is tidied up behind a stream holds up its end, which comes once and is no reader's leaving."""
+    """The end of a stream does not wait for its cleanup; it comes once, and does not count as a disconnect."""
     running, held = Running(), list[int]()
 
     def at_end() -> None:
@@ -212,7 +212,7 @@ async def test_a_stream_that_comes_too_late_ends_too():
     assert running.wire.chunks == []
 
 
-async def test_a_failing_source_ends_the_stream_and_is_heard_of():
+async def test_a_failing_source_ends_the_stream_and_is_raised():
     """An error in mid-stream closes the response, and is raised for the log."""
     running = Running()
     running.source.queue.put_nowait(NotFound("session", "ses_1"))

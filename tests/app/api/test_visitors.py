@@ -158,7 +158,7 @@ async def test_streams_leave_out_the_operators(visitor: httpx.AsyncClient, clien
     assert frames((await visitor.get(f"/v1/runs/{run}/events")).text) == [f for f in seen if f.data["run"] == run]
 
 
-async def test_a_failure_is_told_without_what_the_operator_knows(make_core, settings, tokens: Tokens):
+async def test_a_failure_is_shown_without_what_the_operator_knows(make_core, settings, tokens: Tokens):
     """Of a failed run a visitor gets the person's sentence; the operator's detail is in neither event nor object."""
     core = await make_core(ScriptedProvider([[fail("auth", message="Key 7 of db-host is wrong.", retryable=False)]]))
     key = ApiKey(hashlib.sha256(KEY.encode()).digest())

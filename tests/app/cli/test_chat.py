@@ -16,6 +16,7 @@ from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.cli.chat import Lines, Port, answer, converse
+from app.cli.client import Client
 from app.cli.remote import Remote
 from app.compose import create_app
 from app.serving.readers import Readers
@@ -88,14 +89,14 @@ def talk(core: Port, screen: Screen, typist: Typist, session: str) -> asyncio.Ta
 
 
 async def test_a_question_is_answered_once(make_core, screen):
-    """One message gets one answer, and the exit tells that it was completed."""
+    """One message gets one answer, and the exit code says that it completed."""
     core = await make_core(ScriptedProvider([[say("Good ", "morning.")]]))
     assert await answer(core, screen.terminal, SystemClock(), await opened(core), "Hello")
     assert screen.text == "Good morning.\n"
 
 
-async def test_a_failure_is_told_and_counts(make_core, screen):
-    """A run that fails is told in a person's words, and the exit tells it too."""
+async def test_a_failure_is_shown_and_sets_the_exit_code(make_core, screen):
+    """A run that fails is shown in a person's words, and sets the exit code."""
     core = await make_core(ScriptedProvider([[fail("auth", retryable=False, message="Wrong key.")]]))
     assert not await answer(core, screen.terminal, SystemClock(), await opened(core), "Hello")
     assert screen.text == f"! {explanation('auth')}\n"
@@ -136,7 +137,7 @@ async def test_a_conversation_goes_back_and_forth(make_core, screen, typist):
 
 
 async def test_a_stop_keeps_what_was_said(make_core, screen, typist):
-    """`/stop` ends the answer and keeps its beginning; without one it tells what can be done."""
+    """`/stop` ends the answer and keeps its beginning; without one it shows the commands."""
     gate = asyncio.Event()
     core = await make_core(ScriptedProvider([[say("Once upon"), pause(gate)]]))
     talking = talk(core, screen, typist, await opened(core))
@@ -168,7 +169,7 @@ async def test_a_new_conversation_begins_empty(make_core, screen, typist):
 
 
 async def test_a_session_is_resumed_with_its_history(make_core, screen, typist):
-    """A conversation that goes on shows what was said before, questions included."""
+    """A resumed conversation shows what was said before, questions included."""
     core = await make_core(ScriptedProvider([[say("One.")], [say("Two.")]]))
     session = await opened(core)
     await answer(core, Screen().terminal, SystemClock(), session, "first")
@@ -181,7 +182,7 @@ async def test_a_session_is_resumed_with_its_history(make_core, screen, typist):
 
 
 async def test_a_refusal_does_not_end_the_conversation(make_core, screen, typist):
-    """What the core refuses is told in words, and the next line is awaited."""
+    """What the core refuses is shown in words, and the next line is awaited."""
     core = await make_core()
     session = await opened(core)
     await core.close_session(session)
@@ -221,7 +222,7 @@ async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIte
                 app = create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
                 url = await stack.enter_async_context(served(app, readers))
                 http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, trust_env=False)
-                port = Remote(await stack.enter_async_context(http), SystemClock())
+                port = Remote(Client(await stack.enter_async_context(http)), SystemClock())
             till.core, till.session = core, await opened(core)
             talking = talk(port, screen, typist, till.session)
             stack.push_async_callback(ended, talking, typist)
@@ -239,7 +240,7 @@ async def ended(talking: asyncio.Task[None], typist: Typist) -> None:
 
 
 async def test_a_person_at_the_terminal_decides(till, screen, typist):
-    """A question is shown whole; `y` lets the call run, in the person's own name, and the answer goes on."""
+    """A question is shown whole; `y` lets the call run, in the person's own name, and the answer continues."""
     shop = await till()
     assert "? May pay run? (apr_" in screen.text
     assert "    amount: 5\n" in screen.text
@@ -273,8 +274,8 @@ async def test_arguments_are_corrected_at_the_keyboard(till, screen, typist):
     assert shop.paid == [3]
 
 
-async def test_somebody_else_must_decide(till, screen, typist):
-    """Where the asker may not, the person is told so, whatever key the terminal holds."""
+async def test_another_person_must_decide(till, screen, typist):
+    """Where the asker may not, the terminal says so, whatever key the terminal holds."""
     shop = await till(responders=["operators", "not_asker"])
     typist.type("y")
     await screen.shows("! ")
@@ -284,7 +285,7 @@ async def test_somebody_else_must_decide(till, screen, typist):
 
 
 async def test_the_terminals_key_is_an_operators(till, screen, typist):
-    """Where operators are asked and nobody else, whoever holds the key decides."""
+    """Where only operators are asked, the holder of the key decides."""
     shop = await till(responders=["operators"])
     typist.type("y")
     await screen.shows(", done\n")
@@ -303,7 +304,7 @@ async def test_words_during_a_question_are_a_message(till, screen, typist):
 
 
 async def test_a_question_leaves_a_single_answer_unfinished(make_core, screen):
-    """One message whose run waits for people ends with the question on the screen, and the exit tells that."""
+    """One message whose run waits for people ends with the question on the screen, and with exit code 1."""
     tools = Till().tools()
     definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
     core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
@@ -346,11 +347,11 @@ async def test_lines_come_from_a_descriptor_and_from_signals():
         (["What is 6 * 7?"], "", 0, "6 * 7 is 42."),
         ([], "What is 6 * 7?\n\nAnd 2 + 3?\n", 0, "2 + 3 is 5."),
         (["--session", "ses_gone", "Hello"], "", 1, ""),
-        (["--agent", "nobody", "Hello"], "", 1, ""),
+        (["--agent", "unknown", "Hello"], "", 1, ""),
     ],
 )
 def test_the_command_answers_in_a_process_of_its_own(tmp_path, arguments, typed, code, out):
-    """Without a server `parley chat` brings its own core: answers go to standard output, one line tells an error."""
+    """Without a server `parley chat` brings its own core: answers go to standard output, an error is one line."""
     env = {**os.environ, "PARLEY_DATA": str(tmp_path), "PARLEY_DEMO_RATE": "0"}
     found = subprocess.run(
         [sys.executable, "-m", "app", "chat", *arguments],

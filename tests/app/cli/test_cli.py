@@ -67,8 +67,8 @@ async def test_approvals_are_decided_from_the_command_line(serving: Serving):
     assert [line.split()[:3] for line in listed.splitlines()] == [[id, "open", "0/1"], [two, "open", "0/2"]]
     assert 'ann  calculate {"expression": "12 * 7"}' in listed
     assert ([json.loads(line)["id"] for line in lines.splitlines()], none) == ([id, two], "")
-    told = ("`eve` may not decide", "one JSON object", "arguments.expression", "apr_none")
-    assert all(words in line for words, line in zip(told, refused, strict=True))
+    expected = ("`eve` may not decide", "one JSON object", "arguments.expression", "apr_none")
+    assert all(words in line for words, line in zip(expected, refused, strict=True))
     assert await shell.said("approvals", "decide", two, "--approve") == f"{two}  open  1 of 2 said yes\n"
     corrected = ("--arguments", '{"expression": "12 * 8"}', "--as", "bob")
     assert await shell.said("approvals", "decide", id, "--approve", *corrected) == f"{id}  approved\n"
@@ -116,7 +116,7 @@ async def test_a_folder_has_one_server(serving: Serving):
 
 
 async def test_without_a_server_commands_name_the_database(shell: Shell):
-    """Nobody there: one line that names DATABASE_URL, also when a server died and left its file."""
+    """Without a server there is one line that names DATABASE_URL, also when a server died and left its file."""
     assert "DATABASE_URL" in await shell.refused("runs", "list")
     shell.data.mkdir()
     (shell.data / "secret.key").write_text("s" * 32)
@@ -134,5 +134,5 @@ async def test_a_start_that_cannot_work_ends_in_one_line(shell: Shell, tmp_path)
         shell.refused("serve", DATABASE_URL="sqlite:///empty.db", PARLEY_DATA="b"),
         shell.refused("serve", PARLEY_MODEL="acme:m", PARLEY_DATA="c"),
     )
-    for line, told in zip(lines, ("odd.db", "revision none", "PARLEY_MODEL"), strict=True):
-        assert told in line
+    for line, words in zip(lines, ("odd.db", "revision none", "PARLEY_MODEL"), strict=True):
+        assert words in line

@@ -10,9 +10,9 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.cli.client import Refused
+from app.cli.client import Client, Refused, Unreachable
 from app.cli.frames import Frames
-from app.cli.remote import PAUSES, Remote, Unreachable, read_frame, running_server
+from app.cli.remote import PAUSES, Remote, read_frame, running_server
 from app.storage.lock import owned
 
 ANN = Actor("ann", "user", "Ann")
@@ -25,7 +25,7 @@ Answer = httpx.Response | Exception
 
 
 class HurriedClock(FakeClock):
-    """A clock that nobody has to move; *slept* lists the seconds that somebody waited."""
+    """A clock that moves by itself; *waits* lists the seconds slept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Wire:
         self.requests: list[httpx.Request] = []
         self.clock = HurriedClock()
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer), base_url="http://parley.test")
-        self.remote = Remote(http, self.clock)
+        self.remote = Remote(Client(http), self.clock)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
@@ -91,7 +91,7 @@ END = fact(
 
 async def test_a_conversation_over_http_is_the_one_in_process(client):
     """Session, receipt, events and run are those of the core, whichever way they came."""
-    remote = Remote(client, FakeClock())
+    remote = Remote(Client(client), FakeClock())
     session = await remote.open_session(agent="assistant", actor=ANN)
     assert session == await remote.session(session.id)
     assert session.actor == ANN
@@ -107,7 +107,7 @@ async def test_a_conversation_over_http_is_the_one_in_process(client):
 
 async def test_a_lost_answer_is_asked_for_again_with_the_same_key():
     """A post that broke off is repeated, and so is one that a proxy could not deliver."""
-    wire = Wire(httpx.ConnectError("Nobody."), httpx.Response(503), httpx.Response(202, json=POSTED))
+    wire = Wire(httpx.ConnectError("Refused."), httpx.Response(503), httpx.Response(202, json=POSTED))
     receipt = await wire.remote.receive("ses_1", QUESTION)
     assert (receipt.session, receipt.message, receipt.run, receipt.seq) == ("ses_1", "msg_1", "run_1", 3)
     assert {json.loads(request.content)["idempotency_key"] for request in wire.requests} == {"key_1"}
@@ -116,7 +116,7 @@ async def test_a_lost_answer_is_asked_for_again_with_the_same_key():
 
 async def test_a_server_that_stays_away_is_given_up_in_one_line():
     """After the last try the error says which server does not answer."""
-    wire = Wire(*[httpx.ConnectError("Nobody.")] * (len(PAUSES) + 1))
+    wire = Wire(*[httpx.ConnectError("Refused.")] * (len(PAUSES) + 1))
     with pytest.raises(Unreachable, match=r"http://parley\.test does not answer"):
         await wire.remote.receive("ses_1", QUESTION)
 
@@ -138,8 +138,8 @@ async def test_a_problem_becomes_the_servers_own_words():
         await anext(wire.remote.follow("x"))
 
 
-async def test_a_broken_stream_goes_on_where_it_broke():
-    """After a break the client asks for what lies behind the last fact it has, and gets each fact once."""
+async def test_a_broken_stream_resumes_where_it_broke():
+    """After a break the client asks for what comes after the last fact it has, and gets each fact once."""
     first = stream(fact(4, "run.queued"), fact(5, "run.started", epoch=1) + delta("half"), error=BROKEN)
     wire = Wire(first, httpx.Response(502), stream(), stream(delta("whole") + END))
     batches = [batch async for batch in wire.remote.follow_run("run_1", after=3)]
@@ -152,11 +152,11 @@ async def test_a_broken_stream_goes_on_where_it_broke():
 
 
 async def test_a_stream_of_a_session_has_no_end_but_a_lost_server():
-    """The end of a run ends nothing for a session; a server that is gone for good does."""
-    wire = Wire(stream(END), *[httpx.ConnectError("Nobody.")] * len(PAUSES))
+    """The end of a run ends nothing for a session; a server that stays away does."""
+    wire = Wire(stream(END), *[httpx.ConnectError("Refused.")] * len(PAUSES))
     batches = wire.remote.follow("ses_1")
     assert [event.type for event in await anext(batches)] == ["run.completed"]
-    with pytest.raises(Unreachable, match="the answer may go on there"):
+    with pytest.raises(Unreachable, match="the answer may continue there"):
         await anext(batches)
 
 
@@ -180,7 +180,7 @@ def test_frames_of_a_later_version_are_no_trouble():
 
 
 async def test_a_server_is_found_only_where_one_answers(settings):
-    """Neither a missing note of the server nor one that a killed server left behind counts as a server."""
+    """Neither a missing note of the server nor one of a killed server counts as a server."""
     assert await running_server(settings) is None
     (settings.data / "secret.key").write_text("a secret of no less than 32 characters", "utf-8")
     with owned(settings), socket.socket() as taken:

@@ -51,10 +51,10 @@ def postgres_env(postgres_url: str) -> dict[str, str]:
     return env
 
 
-async def beat(
+async def heartbeat(
     url: str, worker: str, *, kind: workers.Kind = "both", age: int = 0, protocol: int = workers.PROTOCOL
 ) -> None:
-    """Have a worker on the Postgres at *url* whose last beat is *age* seconds old."""
+    """Have a worker on the Postgres at *url* whose last heartbeat is *age* seconds old."""
     database = PostgresDatabase(url)
     named = workers.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
 
@@ -91,45 +91,47 @@ def test_unlisted_models_are_warned_of(look: Examine, tmp_path: Path):
     key = {"ANTHROPIC_API_KEY": "k"}
     assert "models" not in look(**key, PARLEY_MODEL="anthropic:claude-sonnet-5-5")
     found = look(**key, PARLEY_MODEL="anthropic:claude-sonet-5")["models"]
-    assert (found.level, "`anthropic:claude-sonet-5`" in found.told) == ("warn", True)
+    assert (found.level, "`anthropic:claude-sonet-5`" in found.text) == ("warn", True)
     (tmp_path / "a.yaml").write_text("name: a\ninstructions: b\nfallback_models: [openai:gpt-7-moon]", "utf-8")
     found = look(**key, PARLEY_MODEL="demo")["models"]
-    assert (found.level, "`openai:gpt-7-moon`" in found.told) == ("warn", True)
+    assert (found.level, "`openai:gpt-7-moon`" in found.text) == ("warn", True)
 
 
 def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     """A migrated Postgres with a worker has nothing that fails, and a notification that arrives."""
-    asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_1"))
+    asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_1"))
     found = look(**postgres_env)
     assert {about: each.level for about, each in found.items()} == {
         **dict.fromkeys(("settings", "database", "migrations", "clock", "engine"), "ok"),
         **dict.fromkeys(("workers", "versions", "backlog", "connections", "listen"), "ok"),
         "providers": "warn",
     }
-    assert "1 that drive runs, 0 that only serve" in found["workers"].told
+    assert "1 that drive runs, 0 that only serve" in found["workers"].text
 
 
-def test_nobody_drives(look: Examine, postgres_env: dict[str, str]):
-    """Only a web process, and a row of one that is dead: nobody answers, and what to start is said."""
-    asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_web", kind="web"))
-    asyncio.run(beat(postgres_env["DATABASE_URL"], "wrk_dead", age=60))
-    told = [str(each) for each in _examined(look, postgres_env) if each.about == "workers"]
-    assert any("0 that drive runs, 1 that only serve" in line and "parley worker" in line for line in told)
-    assert any(line.startswith("warn") and "1 rows of processes that ended without a word" in line for line in told)
+def test_no_worker_drives(look: Examine, postgres_env: dict[str, str]):
+    """With only a web process and an expired worker no run is driven, and the doctor says what to start."""
+    asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_web", kind="web"))
+    asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_expired", age=60))
+    lines = [str(each) for each in _examined(look, postgres_env) if each.about == "workers"]
+    assert any("0 that drive runs, 1 that only serve" in line and "parley worker" in line for line in lines)
+    assert any(
+        line.startswith("warn") and "1 rows of processes that ended without deregistering" in line for line in lines
+    )
 
 
 def test_runs_that_wait_for_a_newer_version(look: Examine, postgres_env: dict[str, str]):
     """After a rollback it is said how many runs wait for the newer version, until a worker of that one lives."""
     url = postgres_env["DATABASE_URL"]
-    asyncio.run(beat(url, "wrk_1"))
+    asyncio.run(heartbeat(url, "wrk_1"))
     asyncio.run(_left_by_a_newer_version(url))
     found = look(**postgres_env)["versions"]
     assert found.level == "warn"
-    assert found.told.startswith("1 runs wait for a newer version")
-    asyncio.run(beat(url, "wrk_2", protocol=workers.PROTOCOL + 1))
+    assert found.text.startswith("1 runs wait for a newer version")
+    asyncio.run(heartbeat(url, "wrk_2", protocol=workers.PROTOCOL + 1))
     found = look(**postgres_env)["versions"]
     assert found.level == "ok"
-    assert found.told == "of those that drive runs 1 know more than this version, 0 less; 1 runs wait for newer ones"
+    assert found.text == "of those that drive runs 1 know more than this version, 0 less; 1 runs wait for newer ones"
 
 
 async def _left_by_a_newer_version(url: str) -> None:
@@ -177,7 +179,7 @@ def test_a_pooler_between_transactions_is_found_out(
 ):
     """Where each statement may go to another connection, notifications are lost: that fails, with the remedy."""
     monkeypatch.setattr(doctor_postgres, "_connected", _pooled)
-    monkeypatch.setattr(doctor_postgres, "HEARD", 0.2)
+    monkeypatch.setattr(doctor_postgres, "NOTIFY_TIMEOUT", 0.2)
     found = look(**postgres_env)
     assert found["listen"].level == "fail"
     assert "DATABASE_URL" in found["listen"].remedy
@@ -212,16 +214,16 @@ def test_few_connections_are_left(look: Examine, postgres_env: dict[str, str], m
 
 
 async def test_a_provider_that_takes_the_key(look: Examine):
-    """A provider that answers with its models is well; without the network nobody asks it."""
+    """A provider that answers with its models is well; with `--offline` it is not asked."""
     async with FakeModels([]) as models:
         env = {"ANTHROPIC_API_KEY": "sk-ant-hush", "ANTHROPIC_BASE_URL": models.url}
         found = await asyncio.to_thread(look, offline=False, **env)
     assert found["anthropic"].level == "ok"
-    assert "not asked" in look(**env)["anthropic"].told
+    assert "not asked" in look(**env)["anthropic"].text
 
 
 async def test_a_provider_that_refuses_the_key(look: Examine, serving: Serving):
-    """A key that is refused fails and names the setting, never the key; so does an address where nobody is."""
+    """A key that is refused fails and names the setting, never the key; so does an address where nothing listens."""
     env = {"OPENAI_API_KEY": "sk-hush", "OPENAI_BASE_URL": f"{serving.url}/v1"}
     found = await asyncio.to_thread(look, offline=False, **env)
     assert (found["openai"].level, "OPENAI_API_KEY" in found["openai"].remedy) == ("fail", True)
@@ -264,10 +266,10 @@ def test_a_later_version_has_been_here():
 def test_a_postgres_under_a_lock_is_given_up(
     look: Examine, postgres_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    """The doctor does not wait for whoever holds a table."""
-    monkeypatch.setattr(doctor_postgres, "PATIENCE", 1)
+    """The doctor does not wait for a lock on a table."""
+    monkeypatch.setattr(doctor_postgres, "CONNECT_TIMEOUT", 1)
     with psycopg.connect(postgres_env["DATABASE_URL"]) as holds:
         holds.execute("LOCK TABLE worker")
         found = look(**postgres_env)
     assert found["database"].level == "fail"
-    assert "statement timeout" in found["database"].told
+    assert "statement timeout" in found["database"].text

@@ -72,7 +72,7 @@ async def test_a_run_is_counted_with_all_that_it_did(client: httpx.AsyncClient, 
     assert not any(name.endswith("_created") for name, _ in found)
 
 
-async def test_what_is_open_is_told_as_it_is(client: httpx.AsyncClient, core: Core, model: Model):
+async def test_open_runs_are_read_from_the_database(client: httpx.AsyncClient, core: Core, model: Model):
     """Running and queued runs, the backlog and its age come from the database as it is now."""
     model.hold()
     session = (await client.post("/v1/sessions", json={"agent": "assistant", "actor": "ada"})).json()["id"]
@@ -101,7 +101,7 @@ async def test_failures_retries_and_money(make_core, client_of):
 
 
 async def test_names_from_outside_share_one_label(make_core, client_of):
-    """A tool that a model made up, a path that is nowhere and a method nobody knows add no series of their own."""
+    """A tool that a model made up, an unknown path and an unknown method add no series of their own."""
 
     def answer(request) -> Answer:
         return [raw_call(f"made_up_{step_of(request)}", "{}")] if step_of(request) < 3 else [say("Sorry.")]
@@ -151,7 +151,7 @@ async def test_a_worker_has_metrics_too(core: Core):
 async def test_metrics_while_the_database_is_away(
     client: httpx.AsyncClient, core: Core, monkeypatch: pytest.MonkeyPatch
 ):
-    """What this process knows by itself is told even then, and that the database is away."""
+    """The process still reports its own figures, and that the database is unavailable."""
 
     async def away() -> None:
         raise Unavailable("The database cannot be reached; try again in a moment.")
@@ -178,7 +178,7 @@ async def test_a_crash_is_counted(app: FastAPI, client: httpx.AsyncClient):
 async def test_a_database_that_hangs_holds_up_no_metrics(
     client: httpx.AsyncClient, core: Core, monkeypatch: pytest.MonkeyPatch
 ):
-    """What does not answer in time counts as away, and the process tells the rest."""
+    """A database that does not answer in time counts as unavailable; the rest is reported."""
     monkeypatch.setattr(core, "figures", asyncio.Event().wait)
     monkeypatch.setattr(app_metrics, "TIMEOUT", 0.01)
     async with asyncio.timeout(30):

@@ -25,7 +25,7 @@ ALIVE = text(
 
 @pytest.fixture
 async def look(new_postgres_url: str) -> AsyncIterator[Look]:
-    """The look of a process that beat just now."""
+    """The check of a process that has just sent a heartbeat."""
     with connected(new_postgres_url) as connection:
         connection.execute(ALIVE)
     database = PostgresDatabase(new_postgres_url)
@@ -42,26 +42,26 @@ async def change(url: str, statement: str) -> None:
 
 
 async def test_a_process_that_lives_on_its_own_revision_is_ready(look: Look, new_postgres_url: str):
-    """Its beats are in the database, whose revision is its own, or that of a newer version beside it."""
+    """Its heartbeats are in the database, whose revision is its own or newer."""
     assert await look() is None
     await change(new_postgres_url, "UPDATE alembic_version SET version_num = '9999'")
     assert await look() is None
 
 
 async def test_an_older_database_is_not_enough(look: Look, new_postgres_url: str):
-    """A revision behind its own makes a process useless, and the reason says what to run."""
+    """At an older revision a process is not ready, and the reason names the command to run."""
     await change(new_postgres_url, "UPDATE alembic_version SET version_num = '0001'")
     assert await look() == f"The database is at revision 0001, not {newest()}; run `parley migrate`."
     await change(new_postgres_url, "DROP TABLE alembic_version")
     assert "revision none" in (await look() or "")
 
 
-async def test_a_process_whose_beats_do_not_get_through_is_not_ready(look: Look, new_postgres_url: str):
-    """Beats that are late or gone mean that others take its runs for theirs."""
+async def test_a_process_whose_heartbeats_do_not_arrive_is_not_ready(look: Look, new_postgres_url: str):
+    """With late or missing heartbeats it is not ready: the others take over its runs."""
     await change(new_postgres_url, "UPDATE worker SET beat_at = beat_at - 60000")
-    assert re.search(r"got through \d\d+ seconds ago", await look() or "")
+    assert re.search(r"arrived \d\d+ seconds ago", await look() or "")
     await change(new_postgres_url, "DELETE FROM worker")
-    assert "beats do not get through" in (await look() or "")
+    assert "heartbeats do not arrive" in (await look() or "")
 
 
 async def test_without_its_database_a_process_is_not_ready(core: Core):
@@ -98,24 +98,24 @@ async def test_a_worker_is_watched_from_its_start_to_its_end(core: Core):
     app = create_watch(Starting())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
 
-        async def told() -> tuple[int, str]:
+        async def readiness() -> tuple[int, str]:
             found = await client.get("/readyz")
             return found.status_code, found.json().get("detail", "ok")
 
-        assert await told() == (503, "The process is starting.")
+        assert await readiness() == (503, "The process is starting.")
         app.state.ready = Ready(core, readers, look)
-        assert await told() == (200, "ok")
+        assert await readiness() == (200, "ok")
         faults.append("away")
-        assert await told() == (503, "The database cannot be reached.")
+        assert await readiness() == (503, "The database cannot be reached.")
         readers.close()
-        assert await told() == (503, "The server is stopping.")
+        assert await readiness() == (503, "The server is stopping.")
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/v1/agents")).status_code == 401
 
 
-async def test_a_core_that_nobody_looks_after_is_not_ready(core: Core):
+async def test_a_core_whose_engine_has_stopped_is_not_ready(core: Core):
     """When the work on the runs has ended the server says so until it is started again."""
     ready = Ready(core, Readers())
     assert await ready.fault() is None
     await core.stop()
-    assert "Nobody looks after the runs" in (await ready.fault() or "")
+    assert "The engine has stopped" in (await ready.fault() or "")

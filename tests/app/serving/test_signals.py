@@ -27,7 +27,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_the_first_signal_asks(number):
-    """A signal calls whoever knows how to end, and changes nothing else."""
+    """The first signal calls the function that stops the process, and nothing else."""
     asked = asyncio.Event()
     with Signals().taken() as signals:
         signals.ask(asked.set)
@@ -36,7 +36,7 @@ async def test_the_first_signal_asks(number):
 
 
 async def test_a_signal_during_the_start_ends_it():
-    """Before anybody knows how to end in good order the start is given up."""
+    """A signal before there is such a function cancels the start."""
 
     async def start() -> None:
         with Signals().taken():
@@ -48,7 +48,7 @@ async def test_a_signal_during_the_start_ends_it():
 
 
 async def test_the_second_signal_ends_the_process_at_once():
-    """Who does not want to wait sends another signal: the process is gone, and says where its work went."""
+    """A second signal ends the process, which says where its work continues."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", STUBBORN), stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
@@ -60,4 +60,4 @@ async def test_the_second_signal_ends_the_process_at_once():
         process.send_signal(signal.SIGTERM)
         _, said = await process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
-    assert b"goes on with another process" in said
+    assert b"continues in another process" in said

@@ -1,4 +1,4 @@
-"""Who owns PARLEY_DATA, and whom the commands of its machine believe to be its server."""
+"""Ownership of PARLEY_DATA, and the server that the commands of its machine find there."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_core import ConfigError
-from app.cli.client import Client, server_url
+from app.cli.client import connected, server_url
 from app.cli.remote import running_server
 from app.settings import Settings
 from app.storage.lock import is_owned, owned
@@ -23,10 +23,10 @@ class Stranger:
     """A program that listens on a port that was a server's, and answers whatever it is asked."""
 
     def __init__(self) -> None:
-        self.heard = b""
+        self.received = b""
 
     async def answer(self, reader: StreamReader, writer: StreamWriter) -> None:
-        self.heard += await reader.readuntil(b"\r\n\r\n")
+        self.received += await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
         await writer.drain()
         writer.close()
@@ -52,12 +52,13 @@ def note(settings: Settings, port: int) -> None:
 
 
 async def test_a_stranger_on_a_stale_port_gets_no_key(stranger: Stranger, keyed: Settings):
-    """While nobody owns the folder neither a command nor a conversation sends anything to the address noted there."""
+    """While no process owns the folder, no command or conversation sends anything to the address noted there."""
     (keyed.data / "lock").touch()
     assert await running_server(keyed) is None
     with pytest.raises(ConfigError, match="No server runs"):
-        await asyncio.to_thread(lambda: Client(keyed).call("GET", "/v1/runs"))
-    assert stranger.heard == b""
+        async with connected(keyed) as client:
+            await client.call("GET", "/v1/runs")
+    assert stranger.received == b""
 
 
 async def test_the_owner_of_the_folder_is_believed(stranger: Stranger, keyed: Settings):
@@ -68,18 +69,18 @@ async def test_the_owner_of_the_folder_is_believed(stranger: Stranger, keyed: Se
         found = await running_server(keyed)
         assert found is not None
         await found.aclose()
-    assert f"authorization: bearer {KEY}" in stranger.heard.decode().lower()
+    assert f"authorization: bearer {KEY}" in stranger.received.decode().lower()
 
 
 def test_an_owner_removes_what_a_killed_server_noted(settings: Settings):
-    """Who takes the folder without serving it, as a chat does, lets nobody believe an older server's note."""
+    """A process that takes the folder without serving, as a chat does, removes an older server's note."""
     note(settings, 9)
     with owned(settings), pytest.raises(ConfigError, match="No server runs"):
         server_url(settings)
     assert not (settings.data / "server.json").exists()
 
 
-def test_looking_makes_nothing_and_hinders_nobody(settings: Settings):
+def test_checking_for_an_owner_has_no_side_effect(settings: Settings):
     """Whether a folder has an owner can be asked of any folder, at any time, by many."""
     nowhere = settings.model_copy(update={"data": settings.data / "none"})
     assert not is_owned(nowhere)
@@ -103,4 +104,4 @@ async def test_a_killed_server_is_no_server(serving: Serving, shell: Shell):
     async with await asyncio.start_server(stranger.answer, "127.0.0.1", port):
         assert "No server runs" in await shell.refused("runs", "list")
         assert "parley:" not in (await shell.run("chat", "What is 12 * 7?"))[2]
-    assert stranger.heard == b""
+    assert stranger.received == b""

@@ -1,4 +1,4 @@
-"""The database's revision: brought up to date, looked at, and told apart from that of another version."""
+"""The database's revision: brought up to date, checked, and compared with that of another version."""
 
 import sqlite3
 from contextlib import closing
@@ -115,8 +115,8 @@ def test_what_a_postgres_refuses_has_its_own_remedy(migrated: Settings, statemen
         connection.execute(text(statement))
 
 
-def test_who_waits_in_vain_for_another_migration_is_told_so():
-    """Somebody else has been migrating for long: one line says so, and nothing of the address."""
+def test_a_migration_that_times_out_on_another_says_so():
+    """While another migration holds the lock too long, one line says so, without the address."""
     with (
         pytest.raises(ConfigError, match="Another process has been migrating") as refused,
         plain_failures("postgresql://u:S3cr3tPw@h/x"),

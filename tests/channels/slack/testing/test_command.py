@@ -7,9 +7,9 @@ import urllib.request
 
 import pytest
 
-from channels.slack.testing.command import main
+from app.cli.commands import app
 
-START = "from channels.slack.testing.command import main; main(['--port', '0', '--socket-mode'])"
+START = "from app.cli.commands import app; app(['slack', 'simulate', '--port', '0', '--socket-mode'])"
 
 
 def test_the_command_serves_until_it_is_told_to_end():
@@ -35,5 +35,7 @@ def test_the_command_serves_until_it_is_told_to_end():
 def test_a_port_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]):
     """The command says what is wrong with its arguments."""
     with pytest.raises(SystemExit):
-        main(["--port", "70000"])
-    assert "a port is a number from 0 to 65535" in capsys.readouterr().err
+        app(["slack", "simulate", "--port", "70000"])
+    refusal = capsys.readouterr().err
+    assert "Invalid value for '--port'" in refusal
+    assert "65535" in refusal
