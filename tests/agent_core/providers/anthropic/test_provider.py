@@ -165,7 +165,7 @@ def test_a_call_without_arguments_has_none(texts, raw):
 
 
 @pytest.mark.parametrize("raw", ['{"q": "a', '{"q" 1}', "[1]", '"text"', "7", "[" * 5_000, '{"q":"\\ud800"}'])
-def test_bad_arguments_are_told_and_replayed_as_none(raw):
+def test_invalid_arguments_are_reported_and_replayed_as_none(raw):
     """Arguments that are cut or no JSON object are not run, and what is sent back is still JSON."""
     found = replayed(call(0, raw), reason="tool_use")
     assert of(ToolEnd, found) == [ToolEnd(0, raw, None)]
@@ -292,7 +292,7 @@ def test_blocks_of_the_server_go_back_verbatim():
     ],
 )
 def test_stop_reasons_have_neutral_names(native_reason, reason):
-    """Each way to stop is told in the neutral word; one that nobody knows is an end."""
+    """Each stop reason is mapped to the neutral one; an unknown one is an end."""
     found = deltas(start(), text(0, "Hi"), stop(native_reason))
     assert found[-1] == Finished(reason, native_reason or "")
 
@@ -306,7 +306,7 @@ def test_stop_reasons_have_neutral_names(native_reason, reason):
     ],
 )
 def test_a_refusal_after_text_withdraws_it(details, said):
-    """A refusal is told with the provider's reason, and nothing of the answer is to be sent back."""
+    """A refusal is reported with the provider's reason, and nothing of the answer is to be sent back."""
     found = deltas(start(), text(0, "First, "), stop("refusal", stop_details=details))
     assert found[-2:] == [Refusal(said), Finished("refused", "refusal")]
     assert of(NativeItem, found) == []
@@ -348,7 +348,7 @@ def test_a_stream_without_its_last_event_is_broken(events):
     assert of(Finished, found) == []
 
 
-def test_what_nobody_knows_is_passed_over():
+def test_unknown_events_are_ignored():
     """Unknown events and deltas, deltas of no block, nulls, and whatever follows the end change nothing."""
     odd: list[dict] = [
         {"type": "ping"},
@@ -367,7 +367,7 @@ def test_what_nobody_knows_is_passed_over():
     assert joined(found) == joined(more)
 
 
-def test_usage_is_what_was_told_last():
+def test_the_last_reported_usage_counts():
     """The counts of the start hold until a later one replaces them; what an answer costs is known at its end."""
     final = {"output_tokens": 50, "input_tokens": 20, "output_tokens_details": {"thinking_tokens": 30}}
     ends = stop("end_turn")
@@ -378,7 +378,7 @@ def test_usage_is_what_was_told_last():
 
 
 def test_unknown_usage_stays_unknown():
-    """A count that no event told is unknown, and a cache write of unknown span is a short one."""
+    """A count that no event reported is unknown, and a cache write of unknown lifetime counts as a short one."""
     only = {"type": "message_start", "message": {"id": "m", "model": "x", "usage": {"input_tokens": 3}}}
     assert of(UsageReport, deltas(only))[0].usage == Usage(3, None, None, None, None, None)
     assert of(UsageReport, deltas(start(cache_creation=None)))[0].usage == Usage(12, None, None, 2_000, 100, 0)

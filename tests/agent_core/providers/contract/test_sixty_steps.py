@@ -121,7 +121,7 @@ async def test_a_session_outlives_every_refusal_of_thinking(scene, text):
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 async def test_a_second_refusal_in_the_same_step_fails_the_run(scene, wire):
-    """A provider that refuses the repaired request too ends the run, and the person is told honestly."""
+    """A provider that refuses the repaired request too ends the run, and the person gets an honest message."""
     stage = await scene(
         wire, lambda asked: thoughtful(asked) if (asked.text, asked.step) != ("One", 2) else [fail(STALE)], tools=TOOLS
     )
@@ -133,7 +133,7 @@ async def test_a_second_refusal_in_the_same_step_fails_the_run(scene, wire):
 
 
 class Forgetful:
-    """A provider whose encoder writes history anew for each request, and each time differently."""
+    """A provider whose encoder writes the history differently for each request."""
 
     def __init__(self, provider: Model) -> None:
         self._provider, self.name, self._n = provider, provider.name, 0
