@@ -45,8 +45,8 @@ async def test_outputs_that_nobody_waits_for_are_refused(make_core: MakeCore) ->
     stage = await set_stage(make_core, TWO, declared=(WHERE,))
     run = await stage.play()
     first, second = (each.call for each in run.pending)
-    with pytest.raises(InvalidInput, match=r"outputs\[1\]\.call.*call_nobody"):
-        await stage.core.submit(run.id, [ToolOutput(call=first), ToolOutput(call="call_nobody")])
+    with pytest.raises(InvalidInput, match=r"outputs\[1\]\.call.*call_unknown"):
+        await stage.core.submit(run.id, [ToolOutput(call=first), ToolOutput(call="call_unknown")])
     with pytest.raises(InvalidInput, match="twice"):
         await stage.core.submit(run.id, [ToolOutput(call=first), ToolOutput(call=first)])
     with pytest.raises(InvalidInput, match="between 1 and"):

@@ -115,7 +115,7 @@ async def test_context_is_added_once(make_core: MakeCore):
     with pytest.raises(IdempotencyMismatch):
         await stage.core.retract(stage.session, "k", by=ANN, key="c1")
     with pytest.raises(NotFound):
-        await stage.core.add_context("ses_nobody", THREAD)
+        await stage.core.add_context("ses_unknown", THREAD)
     await stage.core.close_session(stage.session)
     with pytest.raises(SessionClosed):
         await stage.core.add_context(stage.session, THREAD)

@@ -105,7 +105,7 @@ async def test_law_5_the_epoch_is_raised_with_every_start_and_resume(make_core: 
 async def test_law_5_an_end_clears_the_owner(make_core: MakeCore, how):
     """A run that has ended belongs to nobody and has no deadline, however it ended."""
     may_end = asyncio.Event()
-    script = by_step((call("nobody"),), (call("nobody"),), (call("nobody"),)) if how == "failed" else None
+    script = by_step((call("unknown"),), (call("unknown"),), (call("unknown"),)) if how == "failed" else None
     stage = await set_stage(make_core, script or [(pause(may_end), say("Hi."))])
     run = await stage.send()
     if how == "cancelled":

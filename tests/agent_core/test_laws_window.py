@@ -41,7 +41,7 @@ async def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(make_core:
         (say("answer."),),
         (say("Half an ans"), pause(stopped)),
         (pause(steered), raw_call("look", '{"n": ')),
-        (call("nobody"),),
+        (call("unknown"),),
         (say("And "), fail("network", retry_after=0.0)),
         (say("Seen."),),
         (refuse(),),

@@ -98,4 +98,4 @@ async def test_stop_of_an_idle_session_stops_nothing(make_core: MakeCore):
     assert await stage.core.stop_session(stage.session, by=ANN) == ()
     assert len(await stage.log()) == before
     with pytest.raises(NotFound):
-        await stage.core.stop_session("ses_nobody", by=ANN)
+        await stage.core.stop_session("ses_unknown", by=ANN)

@@ -39,7 +39,7 @@ from tests.conftest import OpenDatabase
 ANN = Actor("ann", "user")
 PATIENCE = 90.0
 Kind = Literal[
-    "say", "think", "look", "looks", "move", "same", "nobody", "broken", "length", "continue", "refuse", "fail",
+    "say", "think", "look", "looks", "move", "same", "unknown", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
 ]  # fmt: skip
 Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "cancel", "restart"]
@@ -287,7 +287,7 @@ def _end(kind: Kind, n: int) -> Sequence[Item]:
         "looks": [call("look", n=n), call("look", n=n, also=1)],
         "move": [call("move", n=n), call("look", n=n)],
         "same": [call("look", n=-1)],
-        "nobody": [call("nobody", n=n)],
+        "unknown": [call("unknown", n=n)],
         "broken": [raw_call("look", '{"n": '), call("look", n=n, also="x")],
         "length": [raw_call("look", '{"n": '), finish("length")],
         "continue": [finish("continue")],

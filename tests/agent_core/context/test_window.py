@@ -222,7 +222,7 @@ def test_a_cut_falls_back_to_the_newest_border():
 
 
 def test_borders_are_messages_of_people():
-    """A window may be cut only where a step took a message that somebody sent, not at a note or a result."""
+    """A window may be cut only where a step took a message that someone sent, not at a note or a result."""
     note = e.ContextAdded(source="note", text="Go on.")
     facts = [*talk(1), *talk_with_note(note)]
     assert [entry.border for entry in window_of(*facts).entries] == [True, False, True, False, False, False]

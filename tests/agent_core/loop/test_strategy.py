@@ -127,7 +127,7 @@ def test_a_run_waits_only_when_nothing_else_is_due():
     ],
 )
 def test_cancel_comes_before_everything(facts):
-    """Once somebody stops a run its next move is its end, whatever it was about to do."""
+    """Once a run was asked to stop its next move is its end, whatever it was about to do."""
     stop = e.RunCancelling(by=ANN, reason="enough")
     assert after(*facts, stop) == Finish(e.RunCancelled(by=ANN, reason="enough"))
 
@@ -256,7 +256,7 @@ def test_max_steps_is_said_when_tools_were_withheld(agent, steps, reason):
 
 
 def test_after_the_last_step_nothing_is_asked():
-    """At the cap a run ends, even with a cut answer or a message that nobody took; that one is then owed."""
+    """At the cap a run ends, even with a cut answer or an input that no step took; it is left for the next run."""
     agent = make_agent(controls=Controls(max_steps=1))
     facts = one_step(received("news"), said(1, Text("…"), stop="length"), closed())
     assert isinstance(after(*facts, agent=agent), Finish)

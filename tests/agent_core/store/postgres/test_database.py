@@ -155,7 +155,7 @@ async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server:
                 with pytest.raises(Unavailable):
                     await database.read(name_of)
                 with pytest.raises(Unavailable):
-                    await database.write(rename("nobody"))
+                    await database.write(rename("unknown"))
         assert await database.read(name_of) == "kept"
         assert await database.write(rename("back")) == "kept"
 

@@ -174,7 +174,7 @@ async def test_an_unknown_cursor_is_refused(make_core: MakeCore):
         with pytest.raises(UnknownCursor, match=str(newest)):
             await anext(events)
     assert (await read(core.follow(session, after=newest, until_idle=True))).tail == []
-    for events in (core.follow("ses_nobody"), core.follow_run("run_nobody")):
+    for events in (core.follow("ses_unknown"), core.follow_run("run_unknown")):
         with pytest.raises(NotFound):
             await anext(events)
     await readers_gone(core)

@@ -171,7 +171,7 @@ async def test_requests_are_remembered(wire):
 
 
 async def test_a_script_that_is_over_says_so(wire):
-    """A model call without an answer is told what is missing."""
+    """A model call without an answer gets an error that names what is missing."""
     async with asking([]) as asker:
         reply = await asker.stream("hi", wire)
     assert (reply.status, "add one" in reply.said) == (400, True)

@@ -114,7 +114,7 @@ async def test_a_whole_answer_says_what_its_stream_says():
     ],
 )
 async def test_each_end_has_its_counterpart(ending, claude_says, gpt_says, chat_says):
-    """Every end that a script can have is told in each vendor's own words."""
+    """Every end that a script can have is sent in each vendor's own format."""
     async with clients(*[[say("Well,"), *ending]] * 3) as (_, claude, gpt):
         message = await claude.messages.create(**CLAUDE)
         response = await gpt.responses.create(**GPT)

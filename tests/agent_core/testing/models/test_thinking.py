@@ -178,7 +178,7 @@ async def test_every_kind_of_thinking_can_be_sent_back(answer):
     ("answer", "place", "status"), [([think("hm"), say("")], 1, 200), ([say(""), think("hm")], 0, 400)]
 )
 async def test_empty_text_must_be_left_out(answer, place, status):
-    """Nobody may send a blank text block back; thinking that stands behind one is bound to it, and lost with it."""
+    """A blank text block may not be sent back; thinking that follows one is bound to it, and lost with it."""
     async with asking(always([*answer, call("now")])) as asker:
         body = await conversation(asker, 1)
         assert "must be non-empty" in (await asker.ask(body)).said
@@ -209,8 +209,8 @@ async def test_reasoning_is_bound_to_its_model():
         body = user("hi", "responses")
         first = await asker.ask(body, "responses")
         output = first.json["output"]
-        told = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "noon"}
-        body["input"] += [*output, told]
+        result = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "noon"}
+        body["input"] += [*output, result]
         assert (await asker.ask(body, "responses")).status == 200
         other = await asker.ask({**body, "model": "gpt-6-luna"}, "responses")
         assert (other.status, other.json["error"]["code"]) == (400, "invalid_encrypted_content")
