@@ -156,7 +156,7 @@ async def test_imported_answers_are_not_the_runs_own(make_core: MakeCore):
 
 
 async def test_own_instructions_last_for_one_run(make_core: MakeCore):
-    """A run may bring instructions: the prefix is frozen anew for it, and back again for the next."""
+    """A run may bring instructions: the prefix is frozen again for it, and again for the next."""
     provider = ScriptedProvider(echo)
     core = await make_core(provider)
     session = await open_session(core)

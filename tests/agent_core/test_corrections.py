@@ -186,7 +186,7 @@ async def test_an_edit_is_taken_once(make_core: MakeCore):
 
 
 async def test_a_message_is_found_by_its_id_too(make_core: MakeCore):
-    """Whoever has no key names the message itself; one that is not there, or is another session's, is not found."""
+    """Without a key the message itself is named; an unknown one, or another session's, is not found."""
     stage = await set_stage(make_core, [(say("One."),)])
     await stage.play("one")
     (received,) = await stage.said(MessageReceived)
@@ -226,8 +226,8 @@ async def test_a_steered_message_that_is_deleted_asks_for_no_step(make_core: Mak
     await checked(stage)
 
 
-async def test_a_deletion_of_what_the_model_has_seen_is_told_by_a_note(make_core: MakeCore):
-    """The open run is told in its next step; the note names who deleted what, and asks for no step of its own."""
+async def test_the_deletion_of_a_message_that_the_model_has_seen_adds_a_note(make_core: MakeCore):
+    """The open run gets the note in its next step; it names who deleted what, and causes no step of its own."""
     stage, gate = await held(make_core, (say("One."),), (say("Two."),))
     first = (await stage.log())[-1].run
     await retract(stage, "k1")

@@ -19,7 +19,7 @@ async def core(make_core: MakeCore) -> Core:
 
 
 def same(receipts: list[Receipt]) -> bool:
-    """Tell whether all receipts speak of one message."""
+    """Return whether all receipts are of one message."""
     return len({(r.session, r.message, r.run, r.seq) for r in receipts}) == 1
 
 

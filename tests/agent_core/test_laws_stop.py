@@ -34,7 +34,7 @@ async def stopped(stage: Stage, run: str) -> str:
 
 
 async def test_law_7_a_closed_reader_stops_nothing(make_core: MakeCore):
-    """A reader who goes away in the middle of an answer stops nothing: the answer is complete for whoever asks."""
+    """A reader who leaves in the middle of an answer stops nothing: later readers get the whole answer."""
     may_end = asyncio.Event()
     stage = await set_stage(make_core, [(say("Half "), pause(may_end), say("and whole."))])
     run = await stage.send()
@@ -142,8 +142,8 @@ async def test_law_7_stop_while_a_write_runs(make_core: MakeCore, idempotent):
     (end,) = await stage.said(ToolCompleted)
     assert end.outcome == "unknown"
     await stage.play("Did it work?")
-    (told,) = results(stage.provider.requests[1])
-    assert (told.outcome, told.parts) == (end.outcome, end.parts)
+    (sent,) = results(stage.provider.requests[1])
+    assert (sent.outcome, sent.parts) == (end.outcome, end.parts)
 
 
 async def test_law_7_stop_between_several_calls(make_core: MakeCore):
@@ -172,7 +172,7 @@ async def test_law_7_stop_between_several_calls(make_core: MakeCore):
 
 
 async def test_law_7_stop_abandons_a_tool_that_ignores_it(make_core: MakeCore):
-    """A tool that goes on after it was told to stop holds nothing up: its call is cancelled and the run ends."""
+    """A tool that ignores its cancellation delays nothing: its call is cancelled and the run ends."""
     may_end, asked_to_stop = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -231,7 +231,7 @@ async def test_law_7_stop_a_queued_run(make_core: MakeCore):
 
 
 async def test_law_7_stop_a_waiting_run(make_core: MakeCore):
-    """Stop of a run that waits for somebody ends it in the request itself, and cancels the call that is open."""
+    """Stop of a run that waits for a person ends it in the request itself, and cancels the call that is open."""
 
     @tool
     async def ask() -> Pending:

@@ -71,7 +71,7 @@ async def test_a_provider_names_the_pause(make_core: MakeCore):
 
 
 async def test_a_model_that_goes_on_failing_fails_the_run(make_core: MakeCore):
-    """After three more tries in vain the run fails as `provider_error`, which a later message may mend."""
+    """After three failed retries the run fails as `provider_error`, and a later message may succeed."""
     clock = FakeClock()
     stage = await set_stage(make_core, [*[(fail(message="Busy."),)] * 4, (say("Here I am."),)], clock=clock)
     run = await stage.send()
@@ -118,7 +118,7 @@ async def test_a_context_overflow_has_its_own_code(make_core: MakeCore):
     "end", [fail(message="Gone."), cut()], ids=["a failure after some text", "a stream that breaks off"]
 )
 async def test_broken_answer_is_restarted(make_core: MakeCore, end):
-    """An answer that breaks off is begun anew as the next attempt, and readers see only the new one."""
+    """An answer that breaks off is restarted as the next attempt, and readers see only the new one."""
     clock, may_end = FakeClock(), asyncio.Event()
     script = [(think("Hm."), say("Half a mess"), end), (say("A whole "), pause(may_end), say("message."))]
     stage = await set_stage(make_core, script, clock=clock)
@@ -266,8 +266,8 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
         done = await swept(stage, clock, run)
     assert done.error
     assert done.error.code == "lost"
-    told = {(each["event"], each["run"]) for each in logs if each["log_level"] != "debug"}
-    assert told == {("run.crashed", run), ("run.failed", run)}
+    logged = {(each["event"], each["run"]) for each in logs if each["log_level"] != "debug"}
+    assert logged == {("run.crashed", run), ("run.failed", run)}
     resumed = [fact for fact in await stage.log() if isinstance(fact.body, RunResumed)]
     assert len(resumed) == MAX_RESUMES
     pauses = [(b.time - a.time) / 1000 for a, b in pairwise(resumed)]

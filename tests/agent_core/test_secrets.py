@@ -1,4 +1,4 @@
-"""Secrets at rest: what is sealed opens with its key and for its purpose, and for nobody else."""
+"""Secrets at rest: what is sealed opens with its key and for its purpose only."""
 
 import pytest
 from hypothesis import given

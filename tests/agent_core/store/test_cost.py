@@ -115,7 +115,7 @@ async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past:
 
 
 async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, past: Past):
-    """Whoever follows a long session from its newest seq reads nothing of its past, and neither does the sweep."""
+    """Following a long session from its newest seq reads nothing of its past, and neither does the sweep."""
     costs = []
     for name in (past.short, past.long):
         ref = (await load(core, name)).session

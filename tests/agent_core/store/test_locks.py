@@ -1,4 +1,4 @@
-"""Whoever writes to a session locks it first and reads behind that: what another process did meanwhile is seen."""
+"""A write to a session locks it first and reads afterwards: what another process did meanwhile is seen."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -244,7 +244,7 @@ async def test_a_snapshot_is_kept_once(core: Core, other: PostgresDatabase):
 
 
 async def test_of_two_agents_with_one_name_one_is_refused(make_core: MakeCore):
-    """When two processes create an agent of one name at once, one is told that it is there."""
+    """When two processes create an agent of one name at once, one gets the error that it exists."""
     cores = [await make_core() for _ in range(2)]
     definition = Definition(name="twin", instructions="")
     done = await asyncio.gather(
@@ -296,7 +296,7 @@ async def test_an_agent_with_a_session_that_just_opened_is_not_deleted(core: Cor
 
 
 async def test_no_session_is_opened_with_an_agent_that_was_just_deleted(core: Core, other: PostgresDatabase):
-    """Whoever opens a session while another process removes its agent is told that there is none."""
+    """Opening a session while another process removes its agent fails with the error that there is none."""
     await core.agents.create(Definition(name="brief", instructions=""))
     async with held(other, lambda connection: catalog.delete(connection, catalog.find(connection, "brief"))):
         opening = asyncio.ensure_future(core.open_session(agent="brief", actor=ANN))

@@ -104,7 +104,7 @@ async def test_readers_come_and_go_while_text_flows(running: Processes):
             group.create_task(come())
     assert (await here.run(receipt.run)).status == "completed"
     await until(lambda: not bus(there)._incoming._watches)
-    assert not there._store.hub._open, "what nobody reads is not kept"
+    assert not there._store.hub._open, "events without a reader are not kept"
 
 
 async def test_a_new_try_clears_what_the_old_one_showed(running: Processes):
@@ -147,13 +147,13 @@ async def test_a_message_that_came_in_elsewhere_is_seen_by_those_who_read_here(r
 
 
 async def test_a_ring_and_an_interrupt_reach_the_others_and_not_oneself(running: Processes):
-    """Whoever asks for a worker, or for a stop, asks the other processes."""
+    """A request for a worker, or for a stop, reaches the other processes."""
     one, two = await running.onlooker(), await running.onlooker()
-    await until(lambda: bus(one)._outgoing.heard)  # who is alone has nobody to ask
+    await until(lambda: bus(one)._outgoing.heard)  # a process alone notifies no other
     bus(one).ring(7)
     bus(one).interrupt(8)
-    assert (await engine(two).rung.get(), await engine(two).interrupted.get()) == (7, 8)
-    assert engine(one).rung.empty()
+    assert (await engine(two).woken.get(), await engine(two).interrupted.get()) == (7, 8)
+    assert engine(one).woken.empty()
     assert engine(one).interrupted.empty()
 
 
@@ -172,7 +172,7 @@ async def test_a_cancel_reaches_the_process_that_drives(running: Processes):
     task.cancel()
 
 
-async def test_nothing_live_is_written_while_nobody_else_is_there(running: Processes):
+async def test_nothing_live_is_written_without_another_process(running: Processes):
     """One process alone writes no live rows; who comes in mid-message gets it whole and then what follows."""
     half, go = asyncio.Event(), asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say(*WORDS), pause(half), say("More. "), pause(go))))
@@ -226,7 +226,7 @@ async def test_two_drivers_in_turn_make_one_stream(running: Processes):
 
 
 async def test_a_newer_version_beside_this_one_does_no_harm(running: Processes):
-    """Words that this version does not know, under a name of any length, are passed over; known ones are heard."""
+    """Unknown notifications, from a process with a name of any length, are skipped; known ones are handled."""
     one, two = await running.onlooker(), await running.onlooker()
     payloads = (
         "9[",
@@ -237,5 +237,5 @@ async def test_a_newer_version_beside_this_one_does_no_harm(running: Processes):
         for payload in payloads:
             await one._store.write(lambda connection, payload=payload: connection.execute(NOTIFY, {"payload": payload}))
         async with asyncio.timeout(SAFETY):
-            assert [await engine(core).rung.get() for core in (one, two)] == [7, 7]
+            assert [await engine(core).woken.get() for core in (one, two)] == [7, 7]
     assert not [line for line in logs if line["event"] == "bus.lost"]

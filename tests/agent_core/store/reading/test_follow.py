@@ -94,8 +94,8 @@ async def test_offsets_count_code_points(make_core: MakeCore):
         task.cancel()
 
 
-async def test_a_new_try_of_a_step_begins_its_message_anew(make_core: MakeCore):
-    """Whoever joins during the second try gets its text only, under the same message and a higher attempt."""
+async def test_a_new_attempt_of_a_step_restarts_its_message(make_core: MakeCore):
+    """A reader who joins during the second attempt gets its text only, under the same message and a higher attempt."""
     go = asyncio.Event()
     tries = iter([(say("Wrong st"), fail(retry_after=0)), (say("Right "), pause(go), say("start."))])
     core = await make_core(ScriptedProvider(lambda _: next(tries)))
@@ -240,7 +240,7 @@ async def test_two_readers_see_the_same(make_core: MakeCore):
         task.cancel()
 
 
-async def test_what_the_log_told_first_is_not_shown_again_when_the_hub_hears_of_it(make_core: MakeCore):
+async def test_facts_read_from_the_log_are_not_repeated_by_the_hub(make_core: MakeCore):
     """A hub that hears late of one answer, and early of the next: the reader has both, and no text behind its end."""
     core = await make_core(ScriptedProvider(lambda _: (say(*EMOJI),)))
     session = await open_session(core)

@@ -59,7 +59,7 @@ class Talk:
         await idle(self.core, self.session)
 
     async def same(self) -> bool:
-        """Tell whether the window in memory is the one that the log gives."""
+        """Return whether the window in memory is the one that the log gives."""
         await until(lambda: not local(self.core)._driven)
         warm = (await self.core._cache.get(self.session)).window
         self.core._cache.forget(self.session)

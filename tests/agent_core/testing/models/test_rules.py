@@ -17,7 +17,7 @@ TOOL = {"name": "now", "input_schema": {"type": "object"}}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "now", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "noon"}
 CALLS = {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "now"}}]}
-RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "noon"}
+NOON = {"role": "tool", "tool_call_id": "call_1", "content": "noon"}
 
 
 def assistant(*blocks):
@@ -191,8 +191,8 @@ async def test_items_have_an_order(fields, said, code):
         ({"messages": [HELLO, {"role": "assistant", "content": None}]}, "expected a string, got null"),
         ({"messages": [HELLO, CALLS]}, "must be followed by tool messages"),
         ({"messages": [HELLO, CALLS, HELLO]}, "did not have response messages: call_1"),
-        ({"messages": [HELLO, RESULT]}, "must be a response to a preceeding message"),
-        ({"messages": [HELLO, CALLS, RESULT, RESULT]}, "must be a response to a preceeding message"),
+        ({"messages": [HELLO, NOON]}, "must be a response to a preceeding message"),
+        ({"messages": [HELLO, CALLS, NOON, NOON]}, "must be a response to a preceeding message"),
         ({"tools": [{"type": "function", "name": "now"}]}, "tools[0].function"),
     ],
 )
@@ -205,7 +205,7 @@ async def test_orderly_conversations_are_answered():
     """Calls with their outputs are in order on both of OpenAI's wires."""
     await accepted({"input": [HELLO, CALL, OUTPUT, {"role": "assistant", "content": "Noon."}, HELLO]}, "responses")
     await accepted({"input": "Hello"}, "responses")
-    await accepted({"messages": [HELLO, CALLS, RESULT, HELLO]}, "chat")
+    await accepted({"messages": [HELLO, CALLS, NOON, HELLO]}, "chat")
 
 
 @pytest.mark.parametrize("wire", WIRES)
