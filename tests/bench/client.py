@@ -51,7 +51,7 @@ class Answer:
         return b"".join(self._kept or ())
 
     def expect(self) -> float:
-        """Wait for a first delta anew, and return the time from which it is waited for."""
+        """Wait for a first delta again, and return the time from which it is waited for."""
         self.first = 0.0
         return time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Attackers with requests: paths, hosts, methods, bodies and headers that nobody should send."""
+"""Attackers with requests: paths, hosts, methods, bodies and headers that no client should send."""
 
 import asyncio
 from collections.abc import AsyncIterator
