@@ -38,7 +38,7 @@ async def _asked(make_core: MakeCore, till: Till, script=PAYS, clock=None, **con
 
 
 async def test_a_yes_lets_the_call_run(make_core: MakeCore) -> None:
-    """After a yes the exact call runs, once, and the run goes on to its answer."""
+    """After a yes the exact call runs, once, and the run continues to its answer."""
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
@@ -76,7 +76,7 @@ async def test_a_late_vote_gets_the_outcome(make_core: MakeCore) -> None:
 
 
 async def test_other_users_may_not_decide(make_core: MakeCore) -> None:
-    """Who is not among the responders is refused, and the question stays open."""
+    """A user who is not among the responders is refused, and the question stays open."""
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
@@ -152,7 +152,7 @@ async def test_a_denial_cannot_be_remembered(make_core: MakeCore) -> None:
 
 
 async def test_a_timeout_denies(make_core: MakeCore) -> None:
-    """After the time is over the call is denied, and the run goes on by itself."""
+    """After the timeout the call is denied, and the run continues by itself."""
     till, clock = Till(), FakeClock()
     stage = await _asked(make_core, till, clock=clock, timeout_s=60)
     (asked,) = await open_approvals(stage)
@@ -236,7 +236,7 @@ async def test_allowing_a_tool_holds_for_the_user_alone(make_core: MakeCore) -> 
     assert (run.status, till.paid) == ("waiting", [5])
 
 
-async def test_the_record_tells_it_all(make_core: MakeCore) -> None:
+async def test_the_audit_record_is_complete(make_core: MakeCore) -> None:
     """Who was asked, where it was shown, who was refused, who decided and who came late is on record."""
     stage = await _asked(make_core, Till())
     (asked,) = await open_approvals(stage)
@@ -257,7 +257,7 @@ async def test_the_record_tells_it_all(make_core: MakeCore) -> None:
     assert len(await stage.core.approvals.audit()) == len(lines)
 
 
-async def test_the_log_tells_the_story_in_order(make_core: MakeCore) -> None:
+async def test_the_log_has_the_events_in_order(make_core: MakeCore) -> None:
     """Ruling, question, wait, decision, resume, start and end stand in the log in this order."""
     stage = await _asked(make_core, Till())
     (asked,) = await open_approvals(stage)
@@ -280,7 +280,7 @@ async def test_the_log_tells_the_story_in_order(make_core: MakeCore) -> None:
     assert [body.stop_reason for body in await stage.said(RunCompleted)] == ["end_turn"]
 
 
-async def test_a_channel_hears_what_is_asked_voted_and_decided(make_core: MakeCore) -> None:
+async def test_a_channel_is_notified_of_requests_votes_and_decisions(make_core: MakeCore) -> None:
     """Local listeners are notified at commit; other processes can read which questions are open, and voted on."""
     notified: list[str] = []
     stage = await set_stage(make_core, PAYS, tools=Till().tools(), hooks=(asks(responders=["anyone"], quorum=2),))

@@ -78,7 +78,7 @@ async def test_context_costs_no_second_commit(make_core: MakeCore):
     assert (seen["BEGIN IMMEDIATE"], seen["COMMIT"]) == (1, 1)
 
 
-async def test_each_call_tells_what_is_new_behind_what_was_read(make_core: MakeCore):
+async def test_each_call_adds_what_is_new_after_what_was_read(make_core: MakeCore):
     """Over several calls with context in between each request begins with the one before, byte by byte."""
     stage = await set_stage(make_core, lambda _: (say("Yes."),))
     for n in range(3):

@@ -105,7 +105,7 @@ async def test_a_message_is_one_transaction_up_to_its_first_step(make_core: Make
     assert types(await log_of(core, session))[-1] == "step.started"
 
 
-async def test_the_run_of_a_message_tells_its_story(make_core: MakeCore):
+async def test_the_run_of_a_message_streams_its_events(make_core: MakeCore):
     """A run's object says who asked, what came of it, and when."""
     clock = FakeClock()
     provider = ScriptedProvider([[call("look", what="x")], [say("Done.")]])

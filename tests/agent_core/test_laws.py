@@ -153,7 +153,7 @@ async def test_law_2_holds_for_each_of_several_writes(make_core: MakeCore):
 
 
 async def test_law_2_a_call_that_had_not_started_runs_once(make_core: MakeCore):
-    """A write behind the one that a crash interrupted had not started: it runs after the restart, once."""
+    """A write after the one that a crash interrupted had not started: it runs after the restart, once."""
     written: list[str] = []
     running, may_end = asyncio.Event(), asyncio.Event()
 

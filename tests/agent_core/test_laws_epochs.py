@@ -210,7 +210,7 @@ async def test_law_5_progress_resets_the_count(make_core: MakeCore):
         return f"{n} is fine"
 
     def script(request: Request) -> Answer:
-        """Hang the first time that a step is asked; the second time, behind a restart, answer."""
+        """Hang the first time that a step is asked; the second time, after a restart, answer."""
         n = step_of(request)
         if n not in hung:
             hung.add(n)

@@ -17,7 +17,7 @@ from tests.conftest import MakeCore
 
 @dataclass
 class Busy:
-    """A session whose first run is in its model call until *may_end*; time stands still."""
+    """A session whose first run is in its model call until *may_end*; time does not advance."""
 
     stage: Stage
     run: str

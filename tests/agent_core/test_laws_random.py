@@ -157,7 +157,7 @@ def _shape(window: Window) -> list[tuple[int, bool, Message]]:
 
 
 def what_was_deleted_unseen_stays_unseen(session: RandomSession) -> None:
-    """No step takes a message behind its deletion, nor a correction of it."""
+    """No step takes a message after its deletion, nor a correction of it."""
     gone: set[int] = set()
     for fact in session.facts:
         if isinstance(fact.body, e.MessageCorrected) and not fact.body.parts:

@@ -49,7 +49,7 @@ async def test_law_7_a_closed_reader_stops_nothing(make_core: MakeCore):
 
 
 async def test_law_7_a_wait_that_is_given_up_stops_nothing(make_core: MakeCore):
-    """Who waits for a run and gives up, or is cut off, stops nothing."""
+    """Waiting for a run and giving up, or losing the connection, stops nothing."""
     may_end = asyncio.Event()
     stage = await set_stage(make_core, [(pause(may_end), say("Hi."))])
     run = await stage.send()
@@ -248,7 +248,7 @@ async def test_law_7_stop_a_waiting_run(make_core: MakeCore):
 
 
 async def test_law_7_the_next_run_starts_after_a_stop(make_core: MakeCore):
-    """Stop ends one run: what was queued behind it is answered next."""
+    """Stop ends one run: what was queued after it is answered next."""
     script = [(say("Half"), pause(asyncio.Event())), (say("Two."),)]
     stage = await set_stage(make_core, script, clock=FakeClock())
     first = await stage.send("one")

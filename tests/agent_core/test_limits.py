@@ -15,7 +15,7 @@ from tests.conftest import MakeCore
 
 
 class Model:
-    """Answers once it is let; tells who is being answered, and how many were at once at most."""
+    """Answers once it is released; counts who is being answered, and the most at once."""
 
     def __init__(self) -> None:
         self.provider = ScriptedProvider(self._answer)
@@ -48,7 +48,7 @@ def model() -> Model:
 
 @pytest.fixture
 def capped(make_core: MakeCore, model: Model) -> Callable[..., object]:
-    """Start a core, on a clock that stands still, whose agent may have some runs at once."""
+    """Start a core, on a clock that does not advance, whose agent may have some runs at once."""
 
     async def start(cap: int | None, **options: object) -> Core:
         definition = {"limits": Limits(max_runs=cap)}

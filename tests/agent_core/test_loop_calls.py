@@ -266,7 +266,7 @@ async def test_doom_loop_is_counted_per_run(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_session_goes_on_after_a_doom_loop(make_core: MakeCore):
+async def test_session_continues_after_a_doom_loop(make_core: MakeCore):
     """A run that failed as a doom loop leaves a session whose next message is answered, with every call closed."""
 
     def script(request: Request) -> Answer:

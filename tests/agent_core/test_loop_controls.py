@@ -140,7 +140,7 @@ async def test_controls_that_the_api_refuses_go_into_a_note(make_core: MakeCore)
     assert "must be a call of `look`" in notes[0]
     assert "call `look` only" in notes[1]
     first = (await stage.said(StepStarted))[1]
-    assert first.controls is None, "the step may do what it might: only how the model hears of it changed"
+    assert first.controls is None, "the step may do what it might: only the way that the model gets it changed"
 
 
 async def test_an_api_that_refuses_everything_fails_the_run(make_core: MakeCore):

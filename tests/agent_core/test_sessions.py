@@ -280,7 +280,7 @@ async def test_a_busy_session_is_forked_at_an_earlier_seq_only(make_core: MakeCo
 
 
 async def test_a_fork_keeps_the_prompt_in_force(core: Core):
-    """A fork behind a run with its own instructions goes back to the session's own, as its parent does."""
+    """A fork after a run with its own instructions goes back to the session's own, as its parent does."""
     parent = await open_session(core)
     await say_and_wait(core, parent, "one", instructions="Be rude.")
     fork = (await core.fork_session(parent)).id

@@ -121,7 +121,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
 
 
 async def test_a_result_that_no_utf8_can_hold_is_mended(make_core: MakeCore):
-    """A lone surrogate in a tool's result becomes a question mark; the run goes on."""
+    """A lone surrogate in a tool's result becomes a question mark; the run continues."""
 
     @tool
     async def odd() -> str:

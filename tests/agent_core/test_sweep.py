@@ -110,7 +110,7 @@ async def test_a_run_without_a_driver_is_claimed_soon(stage: Stage):
 
 
 async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage):
-    """A driven run whose deadline lies behind does not keep the sweep from its pause."""
+    """A driven run whose deadline has passed does not keep the sweep from its pause."""
     core, clock = stage.core, stage.clock
     session = await open_session(core)
     receipt = await send(core, session, "one")

@@ -27,7 +27,7 @@ class Answer:
 
     *first* is the time of the first delta since `expect`, 0 before it; *ends* counts the answers that ended in order,
     and *newest* is the seq of the last fact.
-    *disorder* counts the facts that did not come right behind the one before, *late* the deltas that came with the
+    *disorder* counts the facts that did not come right after the one before, *late* the deltas that came with the
     whole message only.
     *transits* has, for each delta that was stamped, when it came and how many seconds that was after it was sent.
     """

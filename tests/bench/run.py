@@ -172,7 +172,7 @@ class Bench:
         ]
 
     async def stored(self) -> list[Row]:
-        """Measure the first text behind a long conversation, against that of a new one."""
+        """Measure the first text after a long conversation, against that of a new one."""
         scale, first = self._scale, list[float]()
         *_, whole, many = scale.stored
         cases = {f"first text at {count:,} stored messages": ("assistant", count, False) for count in scale.stored}

@@ -84,7 +84,7 @@ async def _at_each_transaction(folder: Path) -> None:
             found = [await fallen(server, scenario, folder) for scenario in SCENARIOS]
     killed, notified = (sum(each) for each in zip(*found, strict=True))
     print(
-        f"at each transaction of {len(found)} scenarios: {killed} processes killed, DBOS notified of {notified} segments"
+        f"{len(found)} scenarios, at each transaction: {killed} processes killed, DBOS notified of {notified} segments"
     )
 
 

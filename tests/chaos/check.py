@@ -74,7 +74,7 @@ def _runs(facts: Sequence[Fact]) -> Iterator[str]:
         if fact.run is None:
             continue
         if fact.run in over:
-            yield f"behind the end of its run: {fact}"
+            yield f"after the end of its run: {fact}"
         if fact.type in {"run.started", "run.resumed"}:
             if fact.data["epoch"] <= epochs.get(fact.run, 0):
                 yield f"an epoch that does not rise: {fact}"

@@ -31,7 +31,7 @@ MAY_END = ("worker.ends_itself", "DATABASE_URL: ")
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What a storm does: *calm* are the seconds before it and behind each part of it.
+    """What a storm does: *calm* are the seconds before it and after each part of it.
 
     *pause* is the mean of the seconds between two kills, *away* each absence of the database, *deploys* the processes
     that are replaced one after the other; of these the *hurried* hand on what they drive instead of ending it. *goals*
@@ -88,7 +88,7 @@ class Story:
         self.events.append(f"{time.time():.3f} {what}")
 
     def handed_on(self, deploy: Deploy) -> list[float]:
-        """Return when others went on with what a process drove that was replaced, in seconds behind its end."""
+        """Return when others went on with what a process drove that was replaced, in seconds after its end."""
         return [each.seconds for log in self.logs.values() for each in takeovers([deploy.loss], log)]
 
 

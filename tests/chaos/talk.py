@@ -1,4 +1,4 @@
-"""A talk: one session, someone who writes to it, and someone who reads it, wherever there is a server."""
+"""A talk: one session, a client that writes to it, and one that reads it, at any of the servers."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ HEADERS = {"Authorization": f"Bearer {KEY}"}
 ANSWERED = 45.0
 # A stream says something at least every 15 s.
 SILENT = 40.0
-# How often a message joins the run that is open, and how often a run is stopped behind some messages.
+# How often a message joins the run that is open, and how often a run is stopped after some messages.
 STEERS, STOPS = 0.2, 0.15
 # How long a reader stays with a server on average, in seconds.
 STAYS = 8.0

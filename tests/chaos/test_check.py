@@ -167,7 +167,7 @@ def test_what_is_wrong_in_a_log_is_found(facts: Log, words: str):
         (changed(13, log=stopped_log, parts=[]), "was to be answered by 't0 #1 w0'"),
     ],
 )
-def test_what_is_wrong_behind_a_stop_is_found(facts: Log, words: str):
+def test_what_is_wrong_after_a_stop_is_found(facts: Log, words: str):
     """A lost stop, and a message that joined a run and is answered by none or by two, are reported."""
     assert words in found_stopped(facts())
 

@@ -95,7 +95,7 @@ class Frames:
         else:
             assert frame.event not in LIVE, f"a live event with an id: {frame}"
             assert frame.seq > self.seq, f"not beyond {self.seq}: {frame}"
-            assert self._gaps or frame.seq == self.seq + 1, f"a gap behind {self.seq}: {frame}"
+            assert self._gaps or frame.seq == self.seq + 1, f"a gap after {self.seq}: {frame}"
             self.seq = frame.seq
         self._fold(frame)
         self.all.append(frame)

@@ -264,7 +264,7 @@ async def behind(beats: int, act: Coroutine[Any, Any, Any]) -> Any:
 
 @asynccontextmanager
 async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
-    """Serve the whole application, Slack and all, around a core whose clock stands still."""
+    """Serve the whole application, Slack and all, around a core whose clock does not advance."""
     clock, readers, tokens = FakeClock(), Readers(), Tokens(Keys(b"a secret of no less than 32 characters").derive)
     async with asking(make_core, clock=clock, **POLICY) as desk, AsyncExitStack() as stack:
         given = Settings(_env_file=None, data=folder, agents=folder)  # type: ignore[call-arg]

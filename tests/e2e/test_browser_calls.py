@@ -116,7 +116,7 @@ async def respond(tab: Tab, output: Any) -> bool:
 
 
 async def test_the_page_executes_its_call(visit: MakeVisit):
-    """The page hears of the call with its arguments, answers, and the run goes on with what it said."""
+    """The page receives the call with its arguments, answers, and the run continues with what it said."""
     person = await visit()
     tab = await person.tab()
     await shop(tab)
@@ -131,7 +131,7 @@ async def test_the_page_executes_its_call(visit: MakeVisit):
     person.check(quiet=False)
 
 
-async def test_a_reload_tells_of_the_call_again(visit: MakeVisit):
+async def test_a_reload_delivers_the_call_again(visit: MakeVisit):
     """After a reload the page receives the open calls again; when the widget restarts within the page it does not."""
     person = await visit()
     tab = await person.tab()
@@ -148,7 +148,7 @@ async def test_a_reload_tells_of_the_call_again(visit: MakeVisit):
 
 
 async def test_of_two_tabs_one_executes_the_call(visit: MakeVisit):
-    """Two tabs hear of a call at the same moment, and both would execute it: one of them is asked, for good."""
+    """Two tabs receive a call at the same moment, and both could execute it: exactly one does."""
     person = await visit()
     tabs = [await person.tab(), await person.tab()]
     for each in tabs:

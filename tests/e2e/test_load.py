@@ -138,7 +138,7 @@ async def test_three_hundred_conversations_at_once(quick_server: Server):
         assert len({run.json()["session"] for run in runs}) == 300
 
 
-async def test_a_reader_who_takes_a_breath_misses_nothing(quick_server: Server):
+async def test_a_reader_who_pauses_misses_nothing(quick_server: Server):
     """A reader who looks away for many answers has every fact when they look again, and the newest text."""
     server = quick_server
     async with server.client() as client:

@@ -58,7 +58,7 @@ def described(server: Server) -> dict[str, Any]:
     spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False).json())
     for path in (EVENTS, "/v1/runs/{id}/events"):
         parameters = spec["paths"][path]["get"]["parameters"]
-        # It beats `after`: a broken `after` beside it is rightly not looked at.
+        # It takes precedence over `after`: a broken `after` beside it is rightly not looked at.
         parameters[:] = [each for each in parameters if each["name"] != "last-event-id"]
     return spec
 

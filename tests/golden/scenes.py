@@ -192,7 +192,7 @@ async def blocked(scene: Scene) -> None:
 
 
 async def client_call(scene: Scene) -> None:
-    """The client executes a call, and the run goes on."""
+    """The client executes a call, and the run continues."""
     await scene.send("one")
     await scene.reader.until(is_a(RunWaiting))
     (waits,) = (await scene.core.run(scene.runs["one"])).pending

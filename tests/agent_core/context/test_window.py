@@ -137,7 +137,7 @@ def test_reasoning_is_replayed():
     ids=["snapshot", "compaction"],
 )
 def test_reasoning_from_before_a_new_prefix_is_dropped(change):
-    """After a new snapshot or a compaction older reasoning is gone for good, newer reasoning is replayed."""
+    """After a new snapshot or a compaction older reasoning is removed permanently, newer reasoning is replayed."""
     facts = [*opened(), started(takes=(1,)), said(1, Reasoning("Old."), Text("Hi."))]
     silent = [*opened(), started(takes=(1,)), said(1, Reasoning("Only."))]
     newer = [received("more"), started(2, takes=(7,)), said(2, Reasoning("New."), Text("Ho."))]

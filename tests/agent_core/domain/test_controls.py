@@ -157,7 +157,7 @@ def test_a_refusal_names_what_may_be_called(given, refused):
 
 
 def test_note_covers_changed_and_lifted_controls():
-    """The model hears of a restriction when it begins, when it changes, and when it is lifted; of no part twice."""
+    """The model gets a note when a restriction begins, changes or is lifted; of no part twice."""
     free, some = Controls(tool_choice="auto"), Controls(tool_choice="auto", active_tools=("look",))
     formed = replace(some, output_schema=SCHEMA)
     both = (UNABLE, UNABLE)

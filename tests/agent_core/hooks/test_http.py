@@ -51,7 +51,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 class Asker:
-    """Asks the webhook of a site as a core does: a sealed secret, the guarded fetch, a clock that stands still."""
+    """Asks the webhook of a site as a core does: a sealed secret, the guarded fetch, a clock that does not advance."""
 
     def __init__(self, site: Site, *, allow: tuple[str, ...] | None = None, secrets: Secrets = SECRETS) -> None:
         self.site, self.clock = site, FakeClock()

@@ -241,7 +241,7 @@ async def test_no_pattern_takes_long(pattern: str):
     assert await holds("MATCHES", pattern, HOSTILE) is False
 
 
-async def test_the_event_loop_goes_on_while_a_pattern_is_searched_for(monkeypatch: pytest.MonkeyPatch):
+async def test_the_event_loop_continues_while_a_pattern_is_searched_for(monkeypatch: pytest.MonkeyPatch):
     """A search is done beside the event loop: what it waits for may come from there."""
     loop, reached = asyncio.get_running_loop(), threading.Event()
 

@@ -67,7 +67,7 @@ async def test_a_secret_is_kept_sealed_and_shown_masked(core: Core):
 
 
 async def test_a_mask_that_is_sent_back_keeps_the_secret(core: Core):
-    """Who reads an agent and sends it back changes nothing; who changes its webhook's order keeps the secret."""
+    """Reading an agent and sending it back changes nothing; changing its webhook's order keeps the secret."""
     made = await core.agents.create(agent(webhook(), webhook("https://other.example/", OTHER, event="PreResponse")))
     same = await core.agents.update("anna", {"hooks": built(*made.definition.hooks)})
     assert same.version == made.version

@@ -278,7 +278,7 @@ async def test_a_site_that_does_not_listen(site):
     over.set()
 
 
-async def test_a_fetch_goes_on_after_errors(fetch, site):
+async def test_a_fetch_continues_after_errors(fetch, site):
     """Errors use up no connections: there are as many left as before."""
     site.answers |= {
         "/cut": last(HEAD + b"Content-Length: 9\r\n\r\nx"),

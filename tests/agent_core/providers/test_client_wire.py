@@ -299,7 +299,7 @@ async def test_letting_go_ends_the_servers_stream(dial):
 
 
 async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
-    """Connections are used again after whole answers, also when the end of the body comes behind the last event."""
+    """Connections are used again after whole answers, also when the end of the body comes after the last event."""
     said = asyncio.Event()
 
     async def late(asked: web.Request) -> web.StreamResponse:
@@ -317,7 +317,7 @@ async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
 
 
 async def test_a_connection_with_more_to_come_is_not_used_again(dial, monkeypatch):
-    """A server that does not end its body behind the last event loses the connection, and the next answer is clean."""
+    """A server that does not end its body after the last event loses the connection, and the next answer is clean."""
     monkeypatch.setattr("agent_core.providers.client._LAST_SECONDS", 0.05)
     gone = asyncio.Event()
 

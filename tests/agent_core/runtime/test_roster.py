@@ -213,7 +213,7 @@ async def test_a_changed_file_is_a_new_version(core: Core):
     assert text_of((await core.messages(session)).items[-1].parts) == "I am one."
 
 
-async def test_an_agent_whose_file_is_gone_goes_on(core: Core):
+async def test_an_agent_whose_file_is_gone_continues(core: Core):
     """Without its file an agent is an ordinary one, and with it a file's again; sessions notice neither."""
     await core.agents.sync_files([named("filed")])
     session = await open_session(core, agent="filed")

@@ -83,7 +83,7 @@ async def desk(core: Core) -> Desk:
 
 
 async def test_facts_of_many_writers_have_no_gap(core: Core):
-    """Under fifty writers in ten sessions each session's seqs are gapless, and its readers hear them in order."""
+    """Under fifty writers in ten sessions each session's seqs are gapless, and its readers receive them in order."""
     desks = [await sit_down(core) for _ in range(SESSIONS)]
     readers = [desk.listen() for desk in desks]
     mine: list[list[Fact]] = [[] for _ in range(WRITERS)]
@@ -119,7 +119,7 @@ async def test_an_append_returns_what_it_wrote(desk: Desk):
 
 
 async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
-    """What happened is always written; what was decided is left out when a message to the run lies behind `after`."""
+    """What happened is always written; what was decided is left out when a message to the run came after `after`."""
     after = await desk.newest()
     joined = await send(desk.core, desk.session, "Wait!", overlap="steer", actor=BOB)
     assert joined.run == desk.run.id
@@ -137,7 +137,7 @@ async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
 
 
 async def test_a_cancel_is_news(desk: Desk):
-    """No end of a run is written behind a cancel that its driver has not seen."""
+    """No end of a run is written after a cancel that its driver has not seen."""
     after = await desk.newest()
     await desk.core._store.cancel(desk.run.id, by=BOB, reason="enough", finish=lambda _: [])
     done = await desk.append([], [END], after=after)
@@ -157,8 +157,8 @@ async def test_facts_of_other_runs_are_no_news(desk: Desk):
 
 
 @pytest.mark.parametrize("back", [0, 1, 3, 5])
-async def test_an_append_returns_every_fact_behind_after(desk: Desk, back: int):
-    """Whatever `after` says, exactly the facts behind it come back, own ones last."""
+async def test_an_append_returns_every_fact_after_the_cursor(desk: Desk, back: int):
+    """Whatever `after` says, exactly the facts after it come back, own ones last."""
     for n in range(5):
         await desk.append([note(str(n))])
     await send(desk.core, desk.session, "Later")

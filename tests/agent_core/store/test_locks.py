@@ -134,7 +134,7 @@ async def test_what_happened_while_it_waited_is_seen(
     act: Callable[[Scene], Awaitable[object]],
     expected: object,
 ):
-    """Who waits for a session that another process is writing to decides by what that one committed."""
+    """A write that waited for another process's write decides by what that one committed."""
     session = await open_session(core)
     receipt = await send(core, session, text)
     if text == "hello":
@@ -154,8 +154,8 @@ async def test_what_happened_while_it_waited_is_seen(
     assert not any(b"still here" in data for data in left)
 
 
-async def test_an_append_that_waited_for_nothing_of_its_own_goes_on(core: Core, other: PostgresDatabase):
-    """An append that waited while another process queued a message is written behind it, without a gap."""
+async def test_an_append_that_waited_for_another_message_continues(core: Core, other: PostgresDatabase):
+    """An append that waited while another process queued a message is written after it, without a gap."""
     session = await open_session(core)
     run = await ref_of(core, (await send(core, session, "silent")).run)
     scene = Scene(core, session, run)

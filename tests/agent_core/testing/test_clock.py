@@ -10,7 +10,7 @@ from agent_core.testing import FakeClock
 
 
 async def test_it_is_a_clock():
-    """A fake clock stands wherever a clock is asked for."""
+    """A fake clock satisfies the protocol of a clock."""
     clock: Clock = FakeClock(start=5000)
     assert clock.now() == 5000
 
@@ -26,7 +26,7 @@ async def test_time_stands_still_until_it_is_moved():
 
 
 async def test_sleepers_wake_in_the_order_of_their_deadlines():
-    """One big jump wakes everybody who is due, the earliest first, equal ones in the order they lay down."""
+    """One big jump wakes everybody who is due, the earliest first, equal ones in the order of their sleeps."""
     clock, woken = FakeClock(), []
 
     async def nap(name, seconds):
@@ -122,7 +122,7 @@ async def test_waiting_for_sleepers_waits_for_enough_of_them():
 
 
 async def test_a_waiter_that_gives_up_is_forgotten():
-    """Cancelling who waits for a sleeper leaves nothing behind."""
+    """Cancelling a wait for sleepers leaves nothing behind."""
     clock = FakeClock()
     waiting = asyncio.create_task(clock.slept())
     await asyncio.sleep(0)

@@ -230,15 +230,15 @@ def test_thinking_without_signature_is_not_sent_back():
     assert [item["type"] for item in native(found)] == ["text"]
 
 
-def test_thinking_behind_a_block_that_is_dropped_is_not_sent_back():
-    """Thinking is bound to all that stands before it: behind blank text, and unsigned thinking, it would be refused."""
+def test_thinking_after_a_block_that_is_dropped_is_not_sent_back():
+    """Thinking is bound to everything before it: after blank text, and unsigned thinking, it would be refused."""
     said = answered(thinking(0, "a"), text(1, " "), thinking(2, "b"), call(3, "{}"), reason="tool_use")
     assert [item.get("thinking") or item["type"] for item in native(said)] == ["a", "tool_use"]
     said = answered(thinking(0, "a", signature=""), text(1, "Hm."), thinking(2, "b"), text(3, "So."))
     assert [item["type"] for item in native(said)] == ["text", "text"]
 
 
-def test_thinking_behind_a_call_goes_with_the_call():
+def test_thinking_after_a_call_goes_with_the_call():
     """A call of an answer that was cut is dropped, and with it the thinking that is bound to it."""
     said = answered(thinking(0, "a"), text(1, "b"), call(2, "{}"), thinking(3, "c"), text(4, "d"), reason="max_tokens")
     assert [item.call for item in of(NativeItem, said)] == [None, None, 2, 2, None]

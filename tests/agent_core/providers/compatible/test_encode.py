@@ -198,7 +198,7 @@ def test_results_follow_in_the_order_of_their_calls():
 
 
 def test_images_in_results_follow_as_a_users_message():
-    """A result is text alone here: its images come behind all results, and the result says so."""
+    """A result is text alone here: its images come after all results, and the result says so."""
     results = (ToolResult("call_1", "done", (PNG, NOTES)), ToolResult("call_2", "done", (Text("Seen"),)))
     first, second, shown = encoded(Message("tool", results))
     assert first["content"].startswith("[File cat.png (image/png, 3 bytes): it follows")

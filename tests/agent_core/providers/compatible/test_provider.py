@@ -276,7 +276,7 @@ ODD = {
     ],
     "null delta": [{"choices": [{"delta": None}]}, w.chunk({"content": None}), w.chunk({"content": "Hi"})],
     "a whole message": [{"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}],
-    "a message behind deltas": [w.chunk({"content": "Hi"}), {"choices": [{"message": {"content": "Hi"}}]}],
+    "a message after deltas": [w.chunk({"content": "Hi"}), {"choices": [{"message": {"content": "Hi"}}]}],
     "content in parts": [w.chunk({"content": [{"type": "text", "text": "H"}, {"type": "odd"}, 3, {"text": "i"}]})],
     "fields of another kind": [{**w.chunk({"content": "Hi", "reasoning": {"odd": 1}, "refusal": []}), "id": 7}],
     "unknown fields": [{**w.chunk({"content": "Hi", "audio": {}, "novelty": [1]}), "system_fingerprint": None}],
@@ -341,7 +341,7 @@ def test_usage_is_parted_and_what_is_unknown_stays_so(given, usage):
 
 
 def test_the_last_usage_counts():
-    """Usage in every chunk is not added up, and a null behind it takes nothing away."""
+    """Usage in every chunk is not added up, and a null after it takes nothing away."""
     said = [w.chunk({"content": "x"}, usage={"prompt_tokens": 9, "completion_tokens": n}) for n in range(1, 4)]
     usage = receive(chunks(*said, w.chunk({}, "stop", usage=None))).usage
     assert usage == Usage(9, 3, None, None, None, None)

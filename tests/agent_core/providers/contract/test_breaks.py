@@ -1,4 +1,4 @@
-"""Connections that stall, break and are let go: the loop hears of it in time, and nothing stays open."""
+"""Connections that stall, break and are closed: the loop gets the failure in time, and nothing stays open."""
 
 import asyncio
 from contextlib import aclosing

@@ -282,7 +282,7 @@ async def test_a_tool_context_is_for_the_tools_alone(scene, wire: Wire, level: s
     assert SECRET not in repr(Controls(tool_context={"token": SECRET}))
 
 
-async def test_a_stop_condition_ends_the_run_behind_its_step(scene, wire: Wire):
+async def test_a_stop_condition_ends_the_run_after_its_step(scene, wire: Wire):
     """The calls of the step are carried out and recorded, the model is not asked again."""
     given = {"tool_choice": "required", "stop_conditions": [{"type": "has_tool_call", "tool": "look"}]}
     stage, seen = await play(scene, wire, "run", given)

@@ -232,7 +232,7 @@ async def test_a_crash_in_the_middle_of_a_tool_loop_replays_the_thinking(scene, 
 
 
 @pytest.mark.parametrize("limit", [6])
-async def test_a_cut_leaves_the_thinking_behind_it_out(scene, wire, limit):
+async def test_a_cut_leaves_the_thinking_after_it_out(scene, wire, limit):
     """When the window is cut, requests stay valid: pairs of calls and results whole, and no thinking from before."""
 
     def script(asked):

@@ -34,7 +34,7 @@ async def test_thinking_that_is_refused_is_classified(dial, wire):
 
 @pytest.mark.parametrize("kind", ENDS)
 async def test_an_error_after_the_answer_has_begun_is_classified(kind, ask):
-    """An error in the stream, behind a status of 200, is of the same kind as one that answers the request."""
+    """An error in the stream, after a status of 200, is of the same kind as one that answers the request."""
     received = await ask([say("Half an ans"), fail(kind)])
     assert received.parts == (("text", "Half an ans"),)
     assert received.failure is not None

@@ -59,7 +59,7 @@ async def test_a_paused_answer_is_sent_back_unchanged(scene):
     assert await stage.said(StepFailed) == []
 
 
-async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene, wire):
+async def test_an_answer_cut_at_the_limit_continues_and_its_calls_do_not_run(scene, wire):
     """An answer that reached its limit is continued; a call in it is not run, whole or not."""
     cut = [think("Hm."), say("One, "), call("look", what="a"), raw_call("look", '{"wh'), finish("length")]
     answers = iter([cut, [say("two.")], [say("You are welcome.")]])
@@ -73,7 +73,7 @@ async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene
 
 
 @pytest.mark.parametrize("failures", [(), ("network",), (STALE,), ("network", STALE)])
-async def test_a_message_during_a_paused_answer_goes_with_the_step_behind_it(scene, failures):
+async def test_a_message_during_a_paused_answer_goes_with_the_step_after_it(scene, failures):
     """Nothing but its continuation may follow a paused answer: what is said meanwhile waits, and is not lost."""
     paused, go_on = asyncio.Event(), asyncio.Event()
     steps = [[think("Hm."), say("Well. "), native(SEARCH), pause(go_on), finish("continue")]]
@@ -138,7 +138,7 @@ async def test_an_empty_answer_is_asked_for_again(scene, wire):
 
 
 async def test_a_message_in_the_middle_of_a_tool_loop_is_read_in_the_next_step(scene, wire):
-    """A steered message goes behind the results of the calls, and the thinking before it stays valid."""
+    """A steered message goes after the results of the calls, and the thinking before it stays valid."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     @tool

@@ -116,7 +116,7 @@ CASES = {
         (("text", "Hi"),),
         "done",
     ),
-    "no blank line behind the last event": (
+    "no blank line after the last event": (
         {
             "anthropic": w.messages(*w.text_block(0, "Hi")).rstrip(),
             "openai": w.responses(*w.text_item(0, "Hi")).rstrip(),
@@ -125,7 +125,7 @@ CASES = {
         (("text", "Hi"),),
         "done",
     ),
-    "words behind the end": (
+    "words after the end": (
         {
             "anthropic": w.messages(*w.text_block(0, "Hi")) + w.sse(*w.text_block(1, "more"), {"type": "message_stop"}),
             "openai": w.responses(*w.text_item(0, "Hi")) + w.sse(*w.text_item(1, "more"), w.responses_end([])),
@@ -235,7 +235,7 @@ async def test_usage_in_every_chunk_is_not_added_up(dial):
     assert (received.usage.input, received.usage.output) == (9, 3)
 
 
-async def test_usage_behind_the_stop_reason_counts(dial):
+async def test_usage_after_the_stop_reason_counts(dial):
     """The chunk without choices that follows the stop reason is read before the answer ends."""
     last = {**w.chunk({}), "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}
     body = w.chat({"content": "Hi"}, done=False) + w.sse(last, named=False) + b"data: [DONE]\n\n"

@@ -64,7 +64,7 @@ async def test_sixty_steps_never_break_the_prefix_of_thinking(scene):
 
 
 async def test_thinking_from_before_a_cut_never_comes_back(scene):
-    """The first request behind a cut has no thinking, and each later one only what came since."""
+    """The first request after a cut has no thinking, and each later one only what came since."""
     stage = await scene(MESSAGES, thoughtful, tools=TOOLS, limits=ROOM)
     for text in ("One", "Two", "Three", "Four"):
         await stage.play(text)
@@ -77,8 +77,8 @@ async def test_thinking_from_before_a_cut_never_comes_back(scene):
 
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
-async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_goes_on(scene, wire):
-    """When a provider refuses earlier thinking it is left out for good, the log says so, and sixty steps go well."""
+async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_continues(scene, wire):
+    """When a provider refuses earlier thinking it is left out permanently, the log says so, and sixty steps go well."""
     refused = []
 
     def script(asked: Asked) -> list[Any]:

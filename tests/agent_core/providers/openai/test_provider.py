@@ -240,7 +240,7 @@ def test_unknown_events_are_passed_over_and_unknown_items_kept():
 
 
 def test_thoughts_go_with_what_they_led_to():
-    """Reasoning is kept with the item behind it: with a call only while that call is kept, and never alone."""
+    """Reasoning is kept with the item after it: with a call only while that call is kept, and never alone."""
     events = [done(0, **reasoning()), done(1, **call("c", "{}")), done(2, **reasoning(id="rs_2"))]
     deltas = fold(created(), *events, completed())
     slot = next(each.slot for each in deltas if isinstance(each, p.ToolStart))
@@ -312,7 +312,7 @@ def test_an_incomplete_response_says_why(reason, end):
     ],
 )
 def test_an_error_in_the_stream_fails_the_call(event, kind):
-    """An error behind HTTP 200 is classified in both of its shapes, and nothing comes after it."""
+    """An error after HTTP 200 is classified in both of its shapes, and nothing comes after it."""
     deltas = fold(created(), delta("output_text", 0, "Hal", content_index=0), event, completed(), end=True)
     failure = deltas[-1]
     assert isinstance(failure, p.Failed)

@@ -53,7 +53,7 @@ async def test_a_reader_at_another_process_sees_every_fact_in_order_and_the_whol
         task.cancel()
 
 
-async def test_from_any_cursor_at_any_moment_the_open_message_comes_whole_and_goes_on(running: Processes):
+async def test_from_any_cursor_at_any_moment_the_open_message_comes_whole_and_continues(running: Processes):
     """Readers who join in mid-message get the facts, each part as one delta from offset 0, then what follows."""
     chance = random.Random(7)  # noqa: S311 - no secret
     steps = [asyncio.Event() for _ in range(12)]
@@ -108,7 +108,7 @@ async def test_readers_come_and_go_while_text_flows(running: Processes):
 
 
 async def test_a_new_try_clears_what_the_old_one_showed(running: Processes):
-    """A try that failed leaves nothing behind: who sees the second one at another process sees its text only."""
+    """A failed attempt leaves no text: a reader of the second one at another process gets its text only."""
     first, second = asyncio.Event(), asyncio.Event()
     tries = iter([(say("Wrong st"), pause(first), fail(retry_after=0)), (say("Right "), pause(second), say("start."))])
     here = await running.driver(ScriptedProvider(lambda _: next(tries)))
@@ -130,7 +130,7 @@ async def test_a_new_try_clears_what_the_old_one_showed(running: Processes):
 
 
 async def test_a_message_that_came_in_elsewhere_is_seen_by_those_who_read_here(running: Processes):
-    """A process that drives a session hears of a message that another one took in."""
+    """A process that drives a session is notified of a message that another one received."""
     go = asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say("Well. "), pause(go))))
     there = await running.onlooker()
@@ -146,7 +146,7 @@ async def test_a_message_that_came_in_elsewhere_is_seen_by_those_who_read_here(r
     task.cancel()
 
 
-async def test_a_ring_and_an_interrupt_reach_the_others_and_not_oneself(running: Processes):
+async def test_a_wake_and_an_interrupt_reach_other_processes_only(running: Processes):
     """A request for a worker, or for a stop, reaches the other processes."""
     one, two = await running.onlooker(), await running.onlooker()
     await until(lambda: bus(one)._outgoing.heard)  # a process alone notifies no other
@@ -173,7 +173,7 @@ async def test_a_cancel_reaches_the_process_that_drives(running: Processes):
 
 
 async def test_nothing_live_is_written_without_another_process(running: Processes):
-    """One process alone writes no live rows; who comes in mid-message gets it whole and then what follows."""
+    """One process alone writes no live rows; a reader who joins in mid-message gets it whole and then what follows."""
     half, go = asyncio.Event(), asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say(*WORDS), pause(half), say("More. "), pause(go))))
     session = await open_session(here)

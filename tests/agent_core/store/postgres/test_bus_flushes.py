@@ -156,7 +156,7 @@ def row(n: int, *bodies: e.LiveBody, step: int = 2) -> Row:
 
 
 def test_a_hole_heals_when_the_rows_are_read_again():
-    """Text behind a hole is held back until the rows are read from the first one on, and then nothing is missing."""
+    """Text after a hole is held back until the rows are read from the first one on, and then nothing is missing."""
     there = Listener()
     there.reads(row(1, delta(0, "ab")), row(3, delta(4, "ef")))
     assert there.seen() == [(0, "ab")]
@@ -189,7 +189,7 @@ def test_text_waits_for_its_step():
     assert there.seen() == ["message.completed", "step.started", (0, "Next")]
 
 
-def test_what_only_a_newer_version_understands_is_passed_over():
+def test_unknown_live_events_of_a_newer_version_are_skipped():
     """A live event of an unknown kind or shape, and a row of an unknown one, cost nothing of what is beside them."""
     there = Listener()
     mixed = (2, [("tool.drawing", 5, {"x": 1}), ("text.delta", 5, {"ink": 7}), ("text.delta", 5, delta(0, "ab"))])
@@ -198,7 +198,7 @@ def test_what_only_a_newer_version_understands_is_passed_over():
     assert there.seen() == [(0, "ab"), (2, "cd")]
 
 
-def test_a_fact_that_only_a_newer_version_knows_is_passed_over():
+def test_an_unknown_fact_of_a_newer_version_is_skipped():
     """Later facts are published, and waiting for the unknown one ends."""
     there = Listener()
     there.incoming.told_of_facts(SESSION, 4)

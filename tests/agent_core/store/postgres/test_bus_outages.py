@@ -99,7 +99,7 @@ async def test_text_that_could_not_be_written_is_sent_again(running: Processes):
 
 
 async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, monkeypatch: pytest.MonkeyPatch):
-    """Who hears of nothing looks now and then, and misses nothing."""
+    """A process without notifications polls, and misses nothing."""
     monkeypatch.setattr(bus, "POLL", 0.05)
     monkeypatch.setattr(bus.PostgresBus, "_hear", lambda *_: None)
     half, go = asyncio.Event(), asyncio.Event()

@@ -161,7 +161,7 @@ async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server:
 
 
 async def test_a_cancelled_caller_leaves_a_whole_transaction(database: PostgresDatabase, other: PostgresDatabase):
-    """A caller who is cancelled while its transaction waits for a lock breaks nothing: it commits, and tells of it."""
+    """Cancelling the caller of a transaction that waits for a lock breaks nothing: it commits, and calls `then`."""
     written: list[str] = []
     async with held(other, rename("first")):
         caller = asyncio.create_task(database.write(rename("second"), written.append))
@@ -190,7 +190,7 @@ async def test_no_more_connections_are_opened_than_the_pool_has(postgres_url: st
 
 
 async def test_an_idle_transaction_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
-    """A transaction that stands still is ended by the database: who waited for its lock goes on, and it is lost."""
+    """An idle transaction is ended by the database and rolled back; the one that waited for its lock continues."""
     async with opened(postgres_url, idle_timeout=0.2) as stopped:
         with pytest.raises(Unavailable):
             async with held(stopped, rename("first")):

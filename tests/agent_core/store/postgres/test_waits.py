@@ -78,7 +78,7 @@ async def test_a_commit_without_an_answer_holds_up_no_other(new_postgres_url: st
 
 
 async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
-    """A reader passes facts on in their order, each once, though it hears of a commit before that of an earlier one."""
+    """A reader passes facts on in their order, each once, although it is notified of a commit before an earlier one."""
     core = await make_core(ScriptedProvider(lambda _: (say("Hi."),)))
     publish, commits = core._store.hub.publish, []
 

@@ -122,7 +122,7 @@ async def test_a_slow_first_byte_is_slow(wire):
 
 
 async def test_a_pause_waits_for_its_event(wire):
-    """What stands before a pause is sent, what stands behind it waits."""
+    """What is before a pause is sent, what follows it waits."""
     event = asyncio.Event()
     async with streaming([[say("a"), pause(event), say("b")]], wire) as response:
         await response.content.readuntil(b'"a"')

@@ -144,7 +144,7 @@ async def test_requests_of_messages_have_their_fields(fields, said):
     ],
 )
 async def test_orderly_messages_are_answered(messages):
-    """Text behind results, a late system message, two messages of a user and a paused answer are all in order."""
+    """Text after results, a late system message, two messages of a user and a paused answer are all in order."""
     await accepted({"messages": messages})
 
 

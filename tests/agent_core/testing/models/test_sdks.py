@@ -145,7 +145,7 @@ async def test_a_script_can_say_what_was_used():
 
 
 async def test_a_servers_own_tool_comes_whole():
-    """A native block is sent as it is, and an answer that was paused behind it can be sent back."""
+    """A native block is sent as it is, and an answer that was paused after it can be sent back."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
     async with clients([native(search), finish("continue")], [say("Found.")]) as (_, claude, _gpt):
         paused = await claude.messages.create(**CLAUDE)

@@ -141,7 +141,7 @@ async def test_what_keeps_the_prefix_is_allowed(change):
     ],
 )
 async def test_what_changes_the_prefix_is_refused(change):
-    """Thinking behind a change, from between, edited, moved, or of another model gets the vendor's 400."""
+    """Thinking after a change, from between, edited, moved, or of another model gets the vendor's 400."""
     async with asking(always(STEP)) as asker:
         body = await conversation(asker)
         change(body)
@@ -152,7 +152,7 @@ async def test_what_changes_the_prefix_is_refused(change):
 
 
 async def test_thinking_that_was_left_out_stays_out():
-    """Once a model has thought behind a cut, the thinking from before it can never come back."""
+    """Once a model has produced thinking after a cut, the thinking from before it can never come back."""
     async with asking(always(STEP)) as asker:
         whole = await conversation(asker, 2)
         cut = copy.deepcopy(whole)
