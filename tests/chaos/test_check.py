@@ -137,7 +137,7 @@ def test_nothing_is_found_where_nothing_is_wrong():
         (without(1), "messages in the log"),
         (behind(Fact(14, "message.received", RUN, 14.0, {"message": "msg_9"})), "messages in the log"),
         (without(13), "runs ended as"),
-        (behind(Fact(14, "run.completed", RUN, 14.0, {})), "behind the end of its run"),
+        (behind(Fact(14, "run.completed", RUN, 14.0, {})), "after the end of its run"),
         (behind(Fact(14, "run.started", "run_2", 14.0, {"epoch": 1})), "runs began as"),
         (changed(10, epoch=1), "does not rise"),
         (changed(9, outcome="failed"), "ended as ['failed']"),
