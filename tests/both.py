@@ -12,7 +12,7 @@ BOTH = (
     "agent_core/test_idempotency.py",
     "agent_core/test_laws.py",
     "agent_core/test_laws_epochs.py",
-    "agent_core/test_laws_wild.py",
+    "agent_core/test_laws_random.py",
     "agent_core/test_laws_window.py",
     "agent_core/test_limits.py",
     "agent_core/test_race.py",

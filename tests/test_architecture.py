@@ -188,7 +188,7 @@ def test_tests_do_not_sleep():
 
 
 def test_nothing_names_where_it_was_made():
-    """No text file holds a package registry's host or an absolute path of somebody's machine."""
+    """No text file holds a package registry's host or an absolute path of a developer's machine."""
     forbidden = re.compile(
         "|".join((
             re.escape("pypi" + ".org"),

@@ -1,4 +1,4 @@
-"""Databases with something between them and whoever uses them, whichever kind they are."""
+"""Databases of either kind behind a wrapper that holds up or fails commits."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Wrapped:
 
 
 class LateDatabase(Wrapped):
-    """Once *hold* is set, the next commit is there for whoever reads, and nobody has been told of it yet."""
+    """Once *hold* is set, the next commit is visible to reads before any subscriber was notified of it."""
 
     def __init__(self, inner: Database) -> None:
         super().__init__(inner)

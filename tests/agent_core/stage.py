@@ -40,7 +40,7 @@ B = TypeVar("B")
 
 
 class Reader:
-    """Somebody who watches a session live; *events* is what they have seen so far."""
+    """A reader who follows a session live; *events* is what they have seen so far."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -74,7 +74,7 @@ POLICIES = (
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """What somebody does with the question."""
+    """What a user does with the question."""
 
     who: str
     approved: bool
@@ -83,7 +83,7 @@ class Click:
 
 
 def clicks_on(policy: Policy) -> st.SearchStrategy[tuple[Policy, list[Click]]]:
-    """Give clicks of anybody, every other one of somebody whom *policy* asks, and most of them a yes."""
+    """Yield clicks of any user, every other one of a user whom *policy* asks, and most of them a yes."""
     click = st.builds(
         Click,
         who=st.sampled_from(sorted(FACES)) | st.sampled_from(sorted(policy.who or FACES)),

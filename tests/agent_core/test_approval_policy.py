@@ -47,12 +47,12 @@ EVERYBODY = (ASKER, NEIGHBOUR, OUTSIDER, MEMBER, IMPOSTOR, OPERATOR)
     ],
 )
 def test_each_word_lets_in_whom_it_says(responders: tuple[str, ...], may: set[Decider]) -> None:
-    """A policy lets in those it names, and nobody else."""
+    """A policy admits those it names, and no others."""
     assert {each for each in EVERYBODY if may_respond(responders, ANN, each)} == may
 
 
-def test_without_an_asker_nobody_is_known_to_be_another() -> None:
-    """A run that nobody asked for has no asker to approve it, and nobody who is not the asker."""
+def test_without_an_asker_not_asker_admits_no_one() -> None:
+    """In a run without an asker neither `asker` nor `not_asker` admits anyone."""
     assert not any(may_respond(("asker",), None, each) for each in EVERYBODY)
     assert not any(may_respond(("not_asker",), None, each) for each in EVERYBODY)
 
@@ -81,14 +81,14 @@ def test_without_an_asker_nobody_is_known_to_be_another() -> None:
         ({"detail": "x" * 5_000}, "detail"),
     ],
 )
-def test_a_policy_that_nobody_could_follow_is_refused(config: dict[str, Any], path: str) -> None:
+def test_an_impossible_policy_is_refused(config: dict[str, Any], path: str) -> None:
     """A policy without anybody, or beyond its bounds, is refused at the door with its path."""
     with pytest.raises(InvalidInput, match=f"config.{path}"):
         check_approval("hooks[0].config", ApprovalConfig(**config), KNOWN)
 
 
 def is_taken(responders: Sequence[str], quorum: int) -> bool:
-    """Tell whether an agent may have such a policy."""
+    """Return whether an agent may have such a policy."""
     try:
         check_approval("config", ApprovalConfig(responders=tuple(responders), quorum=quorum), KNOWN)
     except InvalidInput:

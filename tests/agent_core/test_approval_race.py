@@ -103,18 +103,18 @@ async def race(cores: Sequence[Core], clock: FakeClock, till: Till, dice: random
     return outcome
 
 
-def told(outcomes: Sequence[str]) -> None:
+def check_outcomes(outcomes: Sequence[str]) -> None:
     """Print how the races ended; of many, none ended in one way alone."""
     print(f"{len(outcomes)} races: {dict(Counter(outcomes))}")
     assert set(outcomes) >= ({"approved", "denied"} if ROUNDS >= MANY else set()), outcomes
 
 
 async def test_one_outcome_and_at_most_one_execution(make_core: MakeCore) -> None:
-    """Whoever is first among fifty decisions, the timeout and a cancel wins; everybody else is told so."""
+    """The first among fifty decisions, the timeout and a cancel wins; all others get its outcome."""
     till, clock, dice = Till(), FakeClock(), random.Random(14)  # noqa: S311 - dice, not secrets
     core = await make_core(ScriptedProvider(PAYS), tools=till.tools(), clock=clock, definition={"hooks": HOOKS})
     outcomes = [await race([core], clock, till, dice) for _ in range(ROUNDS)]
-    told(outcomes)
+    check_outcomes(outcomes)
 
 
 @contextmanager
@@ -147,7 +147,7 @@ async def test_one_outcome_over_several_processes(postgres_url: str) -> None:
             outcomes = [await race(fleet.cores, clock, till, dice) for _ in range(ROUNDS)]
     finally:
         await fleet.stop()
-    told(outcomes)
+    check_outcomes(outcomes)
 
 
 @pytest.mark.sqlite

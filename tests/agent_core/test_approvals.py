@@ -38,7 +38,7 @@ async def _asked(make_core: MakeCore, till: Till, script=PAYS, clock=None, **con
 
 
 async def test_a_yes_lets_the_call_run(make_core: MakeCore) -> None:
-    """After a yes the exact call runs, once, and the run goes on to its answer."""
+    """After a yes the exact call runs, once, and the run continues to its answer."""
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
@@ -52,8 +52,8 @@ async def test_a_yes_lets_the_call_run(make_core: MakeCore) -> None:
     assert (run.status, run.text, till.paid) == ("completed", "Done.", [5])
 
 
-async def test_a_no_is_told_to_the_model_with_its_reason(make_core: MakeCore) -> None:
-    """After a no the call does not run, and the model is told why."""
+async def test_the_model_gets_the_reason_of_a_denial(make_core: MakeCore) -> None:
+    """After a denial the call does not run, and the model gets the reason."""
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
@@ -66,8 +66,8 @@ async def test_a_no_is_told_to_the_model_with_its_reason(make_core: MakeCore) ->
     assert await stage.said(ToolStarted) == []
 
 
-async def test_the_second_vote_is_told_the_outcome(make_core: MakeCore) -> None:
-    """Whoever comes late is told what became of the question."""
+async def test_a_late_vote_gets_the_outcome(make_core: MakeCore) -> None:
+    """A vote after the decision gets the outcome."""
     stage = await _asked(make_core, Till())
     (asked,) = await open_approvals(stage)
     await stage.core.approvals.decide(no(asked.id, reason="Not today."))
@@ -75,8 +75,8 @@ async def test_the_second_vote_is_told_the_outcome(make_core: MakeCore) -> None:
         await stage.core.approvals.decide(yes(asked.id))
 
 
-async def test_somebody_else_may_not_decide(make_core: MakeCore) -> None:
-    """Who is not among the responders is refused, and the question stays open."""
+async def test_other_users_may_not_decide(make_core: MakeCore) -> None:
+    """A user who is not among the responders is refused, and the question stays open."""
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
@@ -104,7 +104,7 @@ async def test_a_quorum_needs_so_many_people(make_core: MakeCore) -> None:
     assert till.paid == [5]
 
 
-async def test_who_asked_may_not_approve_where_another_must(make_core: MakeCore) -> None:
+async def test_the_asker_may_not_approve_under_not_asker(make_core: MakeCore) -> None:
     """`not_asker` takes the asker out, alone and beside others."""
     stage = await _asked(make_core, Till(), responders=["anyone", "not_asker"])
     (asked,) = await open_approvals(stage)
@@ -151,8 +151,8 @@ async def test_a_denial_cannot_be_remembered(make_core: MakeCore) -> None:
         assert till.paid == []
 
 
-async def test_nobody_in_time_is_a_no(make_core: MakeCore) -> None:
-    """After the time is over the call is denied, and the run goes on by itself."""
+async def test_a_timeout_denies(make_core: MakeCore) -> None:
+    """After the timeout the call is denied, and the run continues by itself."""
     till, clock = Till(), FakeClock()
     stage = await _asked(make_core, till, clock=clock, timeout_s=60)
     (asked,) = await open_approvals(stage)
@@ -164,7 +164,7 @@ async def test_nobody_in_time_is_a_no(make_core: MakeCore) -> None:
     assert [body.cause for body in await stage.said(RunResumed)] == ["due"]
 
 
-async def test_nobody_in_time_may_fail_the_run(make_core: MakeCore) -> None:
+async def test_a_timeout_may_fail_the_run(make_core: MakeCore) -> None:
     """With `on_timeout: fail` the run fails with a code of its own."""
     till, clock = Till(), FakeClock()
     stage = await _asked(make_core, till, clock=clock, timeout_s=60, on_timeout="fail")
@@ -189,7 +189,7 @@ async def test_a_cancel_takes_the_question_back(make_core: MakeCore) -> None:
 
 
 async def test_some_calls_of_a_step_wait_and_others_run(make_core: MakeCore) -> None:
-    """What needs nobody runs at once; the others run as they are decided, in any order."""
+    """Calls without approval run at once; the others run as they are decided, in any order."""
     till = Till()
     script = by_step(
         (call("pay", amount=1), call("look", what="it"), call("pay", amount=2), call("pay", amount=3)),
@@ -212,7 +212,7 @@ async def test_some_calls_of_a_step_wait_and_others_run(make_core: MakeCore) -> 
 
 
 async def test_a_tool_may_be_allowed_for_the_rest_of_the_conversation(make_core: MakeCore) -> None:
-    """Whoever may decide is not asked again once they allowed the tool for the conversation."""
+    """A user who may decide is not asked again once they allowed the tool for the conversation."""
     till = Till()
     script = by_step((call("pay", amount=5),), (say("Paid."),))
     stage = await _asked(make_core, till, script, remember=True)
@@ -224,7 +224,7 @@ async def test_a_tool_may_be_allowed_for_the_rest_of_the_conversation(make_core:
     assert [body.ruling for body in await stage.said(HookRuled)] == ["hold", "allow"]
 
 
-async def test_who_allowed_it_allowed_it_for_themselves(make_core: MakeCore) -> None:
+async def test_allowing_a_tool_holds_for_the_user_alone(make_core: MakeCore) -> None:
     """What one asker allowed for their own calls does not hold for those of another."""
     till = Till()
     script = by_step((call("pay", amount=5),), (say("Paid."),))
@@ -236,7 +236,7 @@ async def test_who_allowed_it_allowed_it_for_themselves(make_core: MakeCore) -> 
     assert (run.status, till.paid) == ("waiting", [5])
 
 
-async def test_the_record_tells_it_all(make_core: MakeCore) -> None:
+async def test_the_audit_record_is_complete(make_core: MakeCore) -> None:
     """Who was asked, where it was shown, who was refused, who decided and who came late is on record."""
     stage = await _asked(make_core, Till())
     (asked,) = await open_approvals(stage)
@@ -257,7 +257,7 @@ async def test_the_record_tells_it_all(make_core: MakeCore) -> None:
     assert len(await stage.core.approvals.audit()) == len(lines)
 
 
-async def test_the_log_tells_the_story_in_order(make_core: MakeCore) -> None:
+async def test_the_log_has_the_events_in_order(make_core: MakeCore) -> None:
     """Ruling, question, wait, decision, resume, start and end stand in the log in this order."""
     stage = await _asked(make_core, Till())
     (asked,) = await open_approvals(stage)
@@ -280,11 +280,11 @@ async def test_the_log_tells_the_story_in_order(make_core: MakeCore) -> None:
     assert [body.stop_reason for body in await stage.said(RunCompleted)] == ["end_turn"]
 
 
-async def test_a_channel_hears_what_is_asked_voted_and_decided(make_core: MakeCore) -> None:
-    """What is committed here is told at once; who looks from elsewhere sees which questions are open, and voted on."""
-    heard: list[str] = []
+async def test_a_channel_is_notified_of_requests_votes_and_decisions(make_core: MakeCore) -> None:
+    """Local listeners are notified at commit; other processes can read which questions are open, and voted on."""
+    notified: list[str] = []
     stage = await set_stage(make_core, PAYS, tools=Till().tools(), hooks=(asks(responders=["anyone"], quorum=2),))
-    stage.core.approvals.listen(lambda fact: heard.append(fact.type))
+    stage.core.approvals.listen(lambda fact: notified.append(fact.type))
     await stage.play("Pay")
     (asked,) = await open_approvals(stage)
     first = await stage.core.approvals.versions()
@@ -294,7 +294,7 @@ async def test_a_channel_hears_what_is_asked_voted_and_decided(make_core: MakeCo
     assert first != second
     await stage.core.approvals.decide(yes(asked.id, ANN))
     assert await stage.core.approvals.versions() == {}
-    assert heard == ["approval.requested", "approval.voted", "approval.decided"]
+    assert notified == ["approval.requested", "approval.voted", "approval.decided"]
     spec = await stage.core.approvals.tool(asked.id)
     assert spec is not None
     assert (spec.name, spec.effect, list(spec.parameters["properties"])) == ("pay", "write", ["amount"])
@@ -302,8 +302,8 @@ async def test_a_channel_hears_what_is_asked_voted_and_decided(make_core: MakeCo
         await stage.core.approvals.tool("apr_nothing")
 
 
-async def test_who_joins_a_run_has_a_say_in_what_it_wants(make_core: MakeCore) -> None:
-    """Nobody who spoke in a run is somebody else for `not_asker`; the asker is whoever spoke last."""
+async def test_users_who_join_a_run_count_as_its_askers(make_core: MakeCore) -> None:
+    """No user who wrote in a run passes `not_asker`; the asker is the user who wrote last."""
     till, gate = Till(), asyncio.Event()
     script = [(say("Let me "), pause(gate), call("look", what="it")), (call("pay", amount=7),), (say("Done."),)]
     hook = asks(responders=["anyone", "not_asker"])
@@ -328,7 +328,7 @@ async def test_what_people_approve_once_runs_once(make_core: MakeCore) -> None:
 
     @tool
     async def send(amount: int) -> str:
-        """Send money; nobody said that this writes."""
+        """Send money; not declared as a write."""
         return f"Sent {amount}"
 
     stage = await set_stage(make_core, [(say("Hello."),)], tools=[send], hooks=(asks("send"),))

@@ -1,4 +1,4 @@
-"""Tools that the client executes, and tools that nobody does."""
+"""Tools that the client executes, and tools without an executor."""
 
 import pytest
 
@@ -35,18 +35,18 @@ async def test_the_client_executes_its_tools(make_core: MakeCore) -> None:
     assert (run.status, [each.call for each in run.pending]) == ("requires_action", [first])
     await stage.core.submit(run.id, [ToolOutput(call=first, error="No idea.")])
     assert (await stage.done(run.id)).text == "There."
-    told = [(result.outcome, text_of(result.parts)) for result in results(stage.provider.requests[1])]
-    assert told == [("failed", "No idea."), ("done", '{"place":"Bern"}')]
+    sent = [(result.outcome, text_of(result.parts)) for result in results(stage.provider.requests[1])]
+    assert sent == [("failed", "No idea."), ("done", '{"place":"Bern"}')]
     assert len(await stage.said(RunResumed)) == 1
 
 
-async def test_outputs_that_nobody_waits_for_are_refused(make_core: MakeCore) -> None:
+async def test_outputs_of_calls_that_do_not_wait_are_refused(make_core: MakeCore) -> None:
     """Unknown, repeated and answered calls are named, and nothing of such a request is taken."""
     stage = await set_stage(make_core, TWO, declared=(WHERE,))
     run = await stage.play()
     first, second = (each.call for each in run.pending)
-    with pytest.raises(InvalidInput, match=r"outputs\[1\]\.call.*call_nobody"):
-        await stage.core.submit(run.id, [ToolOutput(call=first), ToolOutput(call="call_nobody")])
+    with pytest.raises(InvalidInput, match=r"outputs\[1\]\.call.*call_unknown"):
+        await stage.core.submit(run.id, [ToolOutput(call=first), ToolOutput(call="call_unknown")])
     with pytest.raises(InvalidInput, match="twice"):
         await stage.core.submit(run.id, [ToolOutput(call=first), ToolOutput(call=first)])
     with pytest.raises(InvalidInput, match="between 1 and"):
@@ -91,7 +91,7 @@ async def test_people_may_be_asked_before_a_client_is(make_core: MakeCore) -> No
     assert (await stage.done(run.id)).status == "requires_action"
 
 
-async def test_a_call_that_nobody_executes_is_the_answer(make_core: MakeCore) -> None:
+async def test_a_call_without_an_executor_is_the_answer(make_core: MakeCore) -> None:
     """The arguments of a call without an executor end the run as its structured answer, and the next run goes on."""
     script = by_step((call("report", what="all well"),), (say("Hello."),))
     stage = await set_stage(make_core, script, declared=(REPORT,))
@@ -103,8 +103,8 @@ async def test_a_call_that_nobody_executes_is_the_answer(make_core: MakeCore) ->
     assert [result.outcome for result in results(stage.provider.requests[1])] == ["done"]
 
 
-async def test_an_answer_that_does_not_fit_is_told_to_the_model(make_core: MakeCore) -> None:
-    """Arguments that miss the schema are no answer: the model is told and tries again."""
+async def test_an_invalid_answer_is_returned_to_the_model(make_core: MakeCore) -> None:
+    """Arguments that miss the schema are no answer: the model gets the error and tries again."""
     script = by_step((call("report"),), (call("report", what="all well"),))
     stage = await set_stage(make_core, script, declared=(REPORT,))
     run = await stage.play()
@@ -112,7 +112,7 @@ async def test_an_answer_that_does_not_fit_is_told_to_the_model(make_core: MakeC
 
 
 async def test_a_stop_ends_what_a_client_owes(make_core: MakeCore) -> None:
-    """A cancel closes the calls that wait for a client; what comes later is told so."""
+    """A cancel closes the calls that wait for a client; a later output is refused."""
     stage = await set_stage(make_core, TWO, declared=(WHERE,))
     run = await stage.play()
     assert (await stage.stop(run.id)).status == "cancelled"

@@ -1,4 +1,4 @@
-"""Context: what the model is told beside a message, as quotation, in an order that keeps what it has read."""
+"""Context: what the model gets beside a message, as quotation, in an order that keeps what it has read."""
 
 import asyncio
 from itertools import pairwise
@@ -78,7 +78,7 @@ async def test_context_costs_no_second_commit(make_core: MakeCore):
     assert (seen["BEGIN IMMEDIATE"], seen["COMMIT"]) == (1, 1)
 
 
-async def test_each_call_tells_what_is_new_behind_what_was_read(make_core: MakeCore):
+async def test_each_call_adds_what_is_new_after_what_was_read(make_core: MakeCore):
     """Over several calls with context in between each request begins with the one before, byte by byte."""
     stage = await set_stage(make_core, lambda _: (say("Yes."),))
     for n in range(3):
@@ -115,7 +115,7 @@ async def test_context_is_added_once(make_core: MakeCore):
     with pytest.raises(IdempotencyMismatch):
         await stage.core.retract(stage.session, "k", by=ANN, key="c1")
     with pytest.raises(NotFound):
-        await stage.core.add_context("ses_nobody", THREAD)
+        await stage.core.add_context("ses_unknown", THREAD)
     await stage.core.close_session(stage.session)
     with pytest.raises(SessionClosed):
         await stage.core.add_context(stage.session, THREAD)
@@ -149,7 +149,7 @@ async def test_context_joins_a_run_with_its_message(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_a_fork_keeps_what_was_still_to_be_told(make_core: MakeCore):
+async def test_a_fork_keeps_pending_context(make_core: MakeCore):
     """A copy of a session tells in its next run what the original would have."""
     stage = await set_stage(make_core, lambda _: (say("Yes."),))
     await stage.play("one")
@@ -172,7 +172,7 @@ async def test_a_session_remembers_for_its_channel(make_core: MakeCore):
 
 
 async def test_a_session_is_found_at_its_address(make_core: MakeCore):
-    """Whoever knows an address finds its session, or learns that there is none."""
+    """A session is found by its address; an unknown address has none."""
     stage = await set_stage(make_core, [])
     opened = await stage.core.open_session(agent="assistant", actor=ANN, address="x:T1:C1:1.5")
     assert await stage.core.find_session("x:T1:C1:1.5") == opened

@@ -105,7 +105,7 @@ async def test_a_message_is_one_transaction_up_to_its_first_step(make_core: Make
     assert types(await log_of(core, session))[-1] == "step.started"
 
 
-async def test_the_run_of_a_message_tells_its_story(make_core: MakeCore):
+async def test_the_run_of_a_message_streams_its_events(make_core: MakeCore):
     """A run's object says who asked, what came of it, and when."""
     clock = FakeClock()
     provider = ScriptedProvider([[call("look", what="x")], [say("Done.")]])
@@ -156,7 +156,7 @@ async def test_imported_answers_are_not_the_runs_own(make_core: MakeCore):
 
 
 async def test_own_instructions_last_for_one_run(make_core: MakeCore):
-    """A run may bring instructions: the prefix is frozen anew for it, and back again for the next."""
+    """A run may bring instructions: the prefix is frozen again for it, and again for the next."""
     provider = ScriptedProvider(echo)
     core = await make_core(provider)
     session = await open_session(core)
@@ -222,7 +222,7 @@ async def test_a_runs_own_model_answers_it(make_core: MakeCore):
     assert len((await core.runs()).items) == 3
 
 
-@pytest.mark.parametrize("controls", [Controls(max_steps=0), Controls(max_steps=201), Controls(model="nobody")])
+@pytest.mark.parametrize("controls", [Controls(max_steps=0), Controls(max_steps=201), Controls(model="unknown")])
 async def test_controls_that_cannot_be_followed_leave_no_trace(make_core: MakeCore, controls: Controls):
     """Impossible controls are refused before anything is written."""
     core = await make_core()
@@ -270,7 +270,7 @@ async def test_unknown_and_closed_sessions_take_nothing(make_core: MakeCore):
     """A message to a session that is not there, or closed, is refused and leaves no trace."""
     core = await make_core()
     with pytest.raises(NotFound, match="session"):
-        await send(core, "ses_nobody", "Hello")
+        await send(core, "ses_unknown", "Hello")
     session = await open_session(core)
     await core.close_session(session)
     for overlap in ("queue", "steer", "interrupt", "reject"):
@@ -278,6 +278,6 @@ async def test_unknown_and_closed_sessions_take_nothing(make_core: MakeCore):
             await send(core, session, "Hello", overlap=overlap)
     assert types(await log_of(core, session)) == ["session.opened", "snapshot.frozen"]
     with pytest.raises(NotFound, match="run"):
-        await core.run("run_nobody")
+        await core.run("run_unknown")
     with pytest.raises(NotFound, match="run"):
-        await core.cancel("run_nobody", by=ANN)
+        await core.cancel("run_unknown", by=ANN)

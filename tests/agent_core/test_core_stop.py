@@ -45,10 +45,10 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize(("part", "left"), [(1.0, 0.0), (0.5, 0.5)])
-async def test_runs_and_those_who_are_told_of_their_ends_share_the_grace(
+async def test_runs_and_their_end_hooks_share_the_grace(
     make_core: MakeCore, given: list[float], part: float, left: float
 ):
-    """What runs have taken of the grace is not given a second time to webhooks that are told of ends."""
+    """What runs have taken of the grace is not given a second time to webhooks that are notified of ends."""
     core = await make_core(engine=partial(Slow, part=part), clock=SystemClock())
     await core.stop(grace=GRACE)
     assert 0 <= given[0] <= left * GRACE + 0.01

@@ -110,7 +110,7 @@ async def test_a_steered_message_is_taken_as_it_was_corrected(make_core: MakeCor
 
 
 async def test_a_correction_of_what_the_model_has_seen_is_news(make_core: MakeCore):
-    """A run that has taken a message hears in its next step what it says now, and answers behind that."""
+    """A run that has taken a message hears in its next step what it says now, and answers after that."""
     answering = asyncio.Event()
     stage = await set_stage(make_core, [(say("One"), pause(answering)), (say("Ten."),)])
     run = await send(stage, "one", "k1")
@@ -126,7 +126,7 @@ async def test_a_correction_of_what_the_model_has_seen_is_news(make_core: MakeCo
     await checked(stage)
 
 
-async def test_a_correction_behind_the_end_waits_for_the_next_run(make_core: MakeCore):
+async def test_a_correction_after_the_end_waits_for_the_next_run(make_core: MakeCore):
     """Correcting an answered message starts nothing; the next run tells of it before its own message, once."""
     stage = await set_stage(make_core, [(say("One."),), (say("Two."),), (say("Three."),)])
     first = await send(stage, "one", "k1")
@@ -186,7 +186,7 @@ async def test_an_edit_is_taken_once(make_core: MakeCore):
 
 
 async def test_a_message_is_found_by_its_id_too(make_core: MakeCore):
-    """Whoever has no key names the message itself; one that is not there, or is another session's, is not found."""
+    """Without a key the message itself is named; an unknown one, or another session's, is not found."""
     stage = await set_stage(make_core, [(say("One."),)])
     await stage.play("one")
     (received,) = await stage.said(MessageReceived)
@@ -226,8 +226,8 @@ async def test_a_steered_message_that_is_deleted_asks_for_no_step(make_core: Mak
     await checked(stage)
 
 
-async def test_a_deletion_of_what_the_model_has_seen_is_told_by_a_note(make_core: MakeCore):
-    """The open run is told in its next step; the note names who deleted what, and asks for no step of its own."""
+async def test_the_deletion_of_a_message_that_the_model_has_seen_adds_a_note(make_core: MakeCore):
+    """The open run gets the note in its next step; it names who deleted what, and causes no step of its own."""
     stage, gate = await held(make_core, (say("One."),), (say("Two."),))
     first = (await stage.log())[-1].run
     await retract(stage, "k1")
@@ -238,7 +238,7 @@ async def test_a_deletion_of_what_the_model_has_seen_is_told_by_a_note(make_core
     await checked(stage)
 
 
-async def test_a_deletion_behind_the_end_waits_for_the_next_run(make_core: MakeCore):
+async def test_a_deletion_after_the_end_waits_for_the_next_run(make_core: MakeCore):
     """Deleting an answered message starts nothing; the next run tells of it, and no more of its correction."""
     stage = await set_stage(make_core, [(say("One."),), (say("Two."),)])
     await stage.done(await send(stage, "one", "k1"))
@@ -256,7 +256,7 @@ async def test_a_deletion_behind_the_end_waits_for_the_next_run(make_core: MakeC
     await checked(stage)
 
 
-async def test_an_edit_behind_a_deletion_comes_too_late(make_core: MakeCore):
+async def test_an_edit_after_a_deletion_comes_too_late(make_core: MakeCore):
     """Events that arrive out of order bring no deleted message back."""
     stage, gate = await held(make_core, (say("One."),))
     second = await send(stage, "two", "k2")

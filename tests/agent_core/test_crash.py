@@ -172,7 +172,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a session ended: what was answered, how its runs ended, and how many calls nobody knows of."""
+    """How a session ended: what was answered, how its runs ended, and how many calls have an unknown outcome."""
 
     answers: tuple[str, ...]
     statuses: list[str]
@@ -198,12 +198,12 @@ async def _outcome(core: Core) -> Outcome:
 
 
 def _check(scenario: Scenario, ledger: Ledger, outcome: Outcome, *, crashed: bool) -> None:
-    """A write runs exactly once; after a crash it may be that nobody knows, and then the model was told so."""
+    """A write runs exactly once; after a crash its outcome may be unknown, and then the model was sent that."""
     assert outcome.answers == scenario.answers
     assert outcome.statuses == ["completed"] * len(scenario.messages)
     wanted = "write" in scenario.name
     assert len(ledger.written) <= wanted, "a write tool ran twice"
-    assert len(ledger.written) + outcome.unknown >= wanted, "a write never ran, and nobody was told"
+    assert len(ledger.written) + outcome.unknown >= wanted, "a write never ran, and its outcome is not unknown"
     if not crashed:
         assert (len(ledger.written), outcome.unknown) == (wanted, 0)
 

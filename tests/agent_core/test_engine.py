@@ -1,4 +1,4 @@
-"""The local engine: who is due is driven, once, whoever died and however often; by a clock that the tests move."""
+"""The local engine: due runs are driven, once, however many workers died; by a clock that the tests move."""
 
 import asyncio
 import gc
@@ -185,7 +185,7 @@ async def test_a_stop_waits_no_longer_than_its_grace(make_core: MakeCore):
 
     @tool
     async def cling() -> str:
-        """Hold on, whoever asks to let go."""
+        """Ignore cancellation."""
         begun.set()
         while not let_go.is_set():
             try:
@@ -210,7 +210,7 @@ async def test_a_stop_waits_no_longer_than_its_grace(make_core: MakeCore):
 async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(
     make_core: MakeCore, caplog: pytest.LogCaptureFixture
 ):
-    """A bug of ours ends no worker: the run is tried again, later each time, and given up after five tries in vain."""
+    """A bug of ours ends no worker: the run is retried with backoff, and given up after five failed attempts."""
     clock = FakeClock()
     core = await make_core(ScriptedProvider(lambda _: [bug()]), clock=clock)
     session = await open_session(core)
@@ -229,7 +229,7 @@ async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(
     for pause_s, least in zip(pauses, (0, 0, 1, 5, 30), strict=True):
         assert least <= pause_s <= least + 2.5, pauses
     gc.collect()
-    assert not [record for record in caplog.records if record.name == "asyncio"], "an error that nobody heard of"
+    assert not [record for record in caplog.records if record.name == "asyncio"], "an unhandled error"
 
 
 async def test_progress_ends_the_pauses(make_core: MakeCore):
@@ -259,11 +259,11 @@ async def test_progress_ends_the_pauses(make_core: MakeCore):
 
 
 async def test_a_ring_for_a_run_on_its_way_into_a_wait_is_not_lost(make_core: MakeCore):
-    """A run that is rung while it is still driven is looked at again once it waits."""
+    """A run that is woken while it is still driven is dispatched again once it waits."""
 
     @tool
     async def ask() -> Outcome:
-        """Ask somebody."""
+        """Ask someone."""
         await core._engine.ring(1)
         return Pending("client")
 

@@ -81,7 +81,7 @@ async def test_a_refused_first_run_opens_no_session(core: Core):
         await core.run_agent("assistant", inbound("Hello", **KEY))
     core._backlog._most = None
     with pytest.raises(NotFound):
-        await core.run_agent("nobody", inbound("Hello", **KEY))
+        await core.run_agent("unknown", inbound("Hello", **KEY))
     assert (await core.sessions()).items == ()
     assert not (await core.run_agent("assistant", inbound("Hello", **KEY))).repeated
 

@@ -33,11 +33,11 @@ class Ruler:
     def __init__(self, answer: Callable[[Occasion], Answer | None] = lambda _: None) -> None:
         self.answer = answer
         self.asked: list[Occasion] = []
-        self.told = asyncio.Event()
+        self.called = asyncio.Event()
 
     async def ask(self, named: Named, occasion: Occasion) -> Answer | None:
         self.asked.append(occasion)
-        self.told.set()
+        self.called.set()
         return self.answer(occasion)
 
 
@@ -63,7 +63,7 @@ async def test_a_run_may_be_refused_before_a_model_sees_it(make_core: MakeCore) 
     assert texts(stage.provider.requests[0]) == [("user", "Hello")], "what was refused is in no window"
 
 
-async def test_a_call_may_be_refused_and_the_model_is_told(make_core: MakeCore) -> None:
+async def test_a_denied_call_is_returned_to_the_model(make_core: MakeCore) -> None:
     """A denied call does not run; the model hears why and answers."""
     till = Till()
     stage = await _stage(make_core, Ruler(lambda _: Deny("Too much.")), hook("PreToolUse", matcher="p*"), till=till)
@@ -151,12 +151,12 @@ async def test_what_a_stop_cuts_of_an_answer_under_rules_is_not_kept(make_core: 
     assert "secret" not in str([fact.raw for fact in await stage.log()])
 
 
-async def test_the_end_of_a_run_is_told_after_its_commit(make_core: MakeCore) -> None:
-    """Whoever hooks on the end of runs hears of it, with how it ended, and changes nothing."""
+async def test_end_hooks_are_notified_after_the_commit(make_core: MakeCore) -> None:
+    """Hooks on the end of runs are notified of it, with how it ended, and change nothing."""
     ruler = Ruler(lambda _: Deny("Too late."))
     stage = await _stage(make_core, ruler, hook("OnRunComplete"), script=[(say("Hello."),)])
     run = await stage.play()
-    await asyncio.wait_for(ruler.told.wait(), 20)
+    await asyncio.wait_for(ruler.called.wait(), 20)
     (occasion,) = ruler.asked
     assert (occasion.event, occasion.status, occasion.text, occasion.run) == (
         "OnRunComplete", "completed", "Hello.", run.id,
@@ -220,7 +220,7 @@ async def test_rules_see_what_a_hook_made_of_the_call(make_core: MakeCore) -> No
 
 
 async def test_a_call_that_cannot_run_is_nobodys_question(make_core: MakeCore) -> None:
-    """Nobody is asked about arguments that do not fit, or about tools that are not there."""
+    """No hook is asked about invalid arguments or unknown tools."""
     script = by_step((call("pay", amount="much"), call("nothing")), (say("Done."),))
     ruler = Ruler()
     stage = await _stage(make_core, ruler, hook("PreToolUse"), asks("*"), script=script)

@@ -45,8 +45,8 @@ async def test_an_answer_whose_thinking_was_cut_is_ruled_whole(make_core: MakeCo
     assert [ruled.ruling for ruled in await stage.said(HookRuled)] == [ruling]
 
 
-async def test_without_rules_a_cut_answer_goes_on(make_core: MakeCore) -> None:
-    """An agent whose answers nobody rules on has its cut answers continued and joined, as ever."""
+async def test_without_rules_a_cut_answer_continues(make_core: MakeCore) -> None:
+    """An agent without a hook on answers has its truncated answers continued and joined."""
     script = [(say("The pass"), finish("length")), (say("word is 1234."),)]
     stage = await set_stage(make_core, script, hooks=())
     assert (await stage.play()).text == "The password is 1234."

@@ -19,7 +19,7 @@ async def core(make_core: MakeCore) -> Core:
 
 
 def same(receipts: list[Receipt]) -> bool:
-    """Tell whether all receipts speak of one message."""
+    """Return whether all receipts are of one message."""
     return len({(r.session, r.message, r.run, r.seq) for r in receipts}) == 1
 
 
@@ -128,7 +128,7 @@ async def test_a_runs_key_is_known_whatever_session_it_names(core: Core):
     again = await core.run_agent("assistant", inbound("Hello", **FOR_AGENT))
     assert same([first, again])
     with pytest.raises(NotFound):
-        await core.run_agent("assistant", inbound("Hello"), session="ses_nobody")
+        await core.run_agent("assistant", inbound("Hello"), session="ses_unknown")
 
 
 async def test_a_refused_message_consumes_no_key(make_core: MakeCore):

@@ -95,17 +95,17 @@ async def interrupted(make_core: MakeCore, ledger: Ledger, made: Tool, count: in
 
 
 async def ends(stage: Stage) -> list[tuple[str, str]]:
-    """Return call and outcome of each call, and see that the model was told the same."""
+    """Return call and outcome of each call, and check that the model was sent the same."""
     logged = await stage.said(ToolCompleted)
-    told = {result.call: result for result in results(stage.provider.requests[-1])}
+    sent = {result.call: result for result in results(stage.provider.requests[-1])}
     assert {end.call: (end.outcome, end.parts) for end in logged} == {
-        call: (result.outcome, result.parts) for call, result in told.items()
+        call: (result.outcome, result.parts) for call, result in sent.items()
     }
     return [(end.call, end.outcome) for end in logged]
 
 
 async def test_law_2_an_interrupted_read_runs_again(make_core: MakeCore):
-    """A read that a crash interrupted runs again, and the model is told its result."""
+    """A read that a crash interrupted runs again, and the model gets its result."""
     ledger = Ledger()
     stage = await interrupted(make_core, ledger, ledger.tool(effect="read"))
     ((name, outcome),) = await ends(stage)
@@ -122,13 +122,13 @@ async def test_law_2_an_idempotent_write_runs_again_under_its_call_id(make_core:
 
 
 async def test_law_2_any_other_write_is_not_repeated(make_core: MakeCore):
-    """A write that a crash interrupted is never run again: its outcome is unknown and the model is told so."""
+    """A write that a crash interrupted is never run again: its outcome is unknown, and the model is informed."""
     ledger = Ledger()
     stage = await interrupted(make_core, ledger, ledger.tool(effect="write"))
     ((name, outcome),) = await ends(stage)
     assert (ledger.calls, outcome) == ([name], "unknown")
-    (told,) = results(stage.provider.requests[-1])
-    assert "not known whether this call took effect" in text_of(told.parts)
+    (sent,) = results(stage.provider.requests[-1])
+    assert "not known whether this call took effect" in text_of(sent.parts)
 
 
 @pytest.mark.parametrize(("effect", "outcome"), [("write", "unknown"), ("read", "failed")])
@@ -153,7 +153,7 @@ async def test_law_2_holds_for_each_of_several_writes(make_core: MakeCore):
 
 
 async def test_law_2_a_call_that_had_not_started_runs_once(make_core: MakeCore):
-    """A write behind the one that a crash interrupted had not started: it runs after the restart, once."""
+    """A write after the one that a crash interrupted had not started: it runs after the restart, once."""
     written: list[str] = []
     running, may_end = asyncio.Event(), asyncio.Event()
 

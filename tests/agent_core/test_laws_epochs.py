@@ -103,9 +103,9 @@ async def test_law_5_the_epoch_is_raised_with_every_start_and_resume(make_core: 
 
 @pytest.mark.parametrize("how", ["completed", "failed", "cancelled"])
 async def test_law_5_an_end_clears_the_owner(make_core: MakeCore, how):
-    """A run that has ended belongs to nobody and has no deadline, however it ended."""
+    """A run that has ended has no owner and no deadline, however it ended."""
     may_end = asyncio.Event()
-    script = by_step((call("nobody"),), (call("nobody"),), (call("nobody"),)) if how == "failed" else None
+    script = by_step((call("unknown"),), (call("unknown"),), (call("unknown"),)) if how == "failed" else None
     stage = await set_stage(make_core, script or [(pause(may_end), say("Hi."))])
     run = await stage.send()
     if how == "cancelled":
@@ -117,7 +117,7 @@ async def test_law_5_an_end_clears_the_owner(make_core: MakeCore, how):
 
 
 async def test_law_5_a_wait_clears_the_owner(make_core: MakeCore):
-    """A run that waits belongs to nobody and is held by no task; neither sweep nor restart resumes it."""
+    """A run that waits has no owner and no task; neither sweep nor restart resumes it."""
 
     @tool
     async def ask() -> Pending:
@@ -182,7 +182,7 @@ async def test_law_5_five_failed_resumes_end_the_run(make_core: MakeCore):
 
 
 async def test_law_5_the_pauses_before_a_resume_grow(make_core: MakeCore):
-    """Each resume in vain lengthens the time before the next: a run that kills its worker is not tried at once."""
+    """Each resume without progress lengthens the time before the next: a run that kills its worker backs off."""
     clock, never = FakeClock(), asyncio.Event()
 
     def script(_):
@@ -201,7 +201,7 @@ async def test_law_5_the_pauses_before_a_resume_grow(make_core: MakeCore):
 
 
 async def test_law_5_progress_resets_the_count(make_core: MakeCore):
-    """A step or a call that was completed between two resumes begins the count anew: slow is not lost."""
+    """A step or a call that was completed between two resumes resets the count: slow is not stuck."""
     clock, never, hung = FakeClock(), asyncio.Event(), set[int]()
 
     @tool
@@ -210,7 +210,7 @@ async def test_law_5_progress_resets_the_count(make_core: MakeCore):
         return f"{n} is fine"
 
     def script(request: Request) -> Answer:
-        """Hang the first time that a step is asked; the second time, behind a restart, answer."""
+        """Hang the first time that a step is asked; the second time, after a restart, answer."""
         n = step_of(request)
         if n not in hung:
             hung.add(n)

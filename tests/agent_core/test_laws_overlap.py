@@ -17,7 +17,7 @@ from tests.conftest import MakeCore
 
 @dataclass
 class Busy:
-    """A session whose first run is in its model call until *may_end*; time stands still."""
+    """A session whose first run is in its model call until *may_end*; time does not advance."""
 
     stage: Stage
     run: str
@@ -131,7 +131,7 @@ async def test_law_6_no_message_is_lost(make_core: MakeCore, overlap: Overlap, w
 
 
 async def test_law_6_a_waiting_run_is_left_to_wait(make_core: MakeCore):
-    """A message to a session whose run waits for somebody is queued behind it, or rejected, by its policy."""
+    """A message to a session whose run waits for a person is queued after it, or rejected, by its policy."""
 
     @tool
     async def ask() -> Pending:

@@ -34,7 +34,7 @@ async def stopped(stage: Stage, run: str) -> str:
 
 
 async def test_law_7_a_closed_reader_stops_nothing(make_core: MakeCore):
-    """A reader who goes away in the middle of an answer stops nothing: the answer is complete for whoever asks."""
+    """A reader who leaves in the middle of an answer stops nothing: later readers get the whole answer."""
     may_end = asyncio.Event()
     stage = await set_stage(make_core, [(say("Half "), pause(may_end), say("and whole."))])
     run = await stage.send()
@@ -49,7 +49,7 @@ async def test_law_7_a_closed_reader_stops_nothing(make_core: MakeCore):
 
 
 async def test_law_7_a_wait_that_is_given_up_stops_nothing(make_core: MakeCore):
-    """Who waits for a run and gives up, or is cut off, stops nothing."""
+    """Waiting for a run and giving up, or losing the connection, stops nothing."""
     may_end = asyncio.Event()
     stage = await set_stage(make_core, [(pause(may_end), say("Hi."))])
     run = await stage.send()
@@ -142,8 +142,8 @@ async def test_law_7_stop_while_a_write_runs(make_core: MakeCore, idempotent):
     (end,) = await stage.said(ToolCompleted)
     assert end.outcome == "unknown"
     await stage.play("Did it work?")
-    (told,) = results(stage.provider.requests[1])
-    assert (told.outcome, told.parts) == (end.outcome, end.parts)
+    (sent,) = results(stage.provider.requests[1])
+    assert (sent.outcome, sent.parts) == (end.outcome, end.parts)
 
 
 async def test_law_7_stop_between_several_calls(make_core: MakeCore):
@@ -172,7 +172,7 @@ async def test_law_7_stop_between_several_calls(make_core: MakeCore):
 
 
 async def test_law_7_stop_abandons_a_tool_that_ignores_it(make_core: MakeCore):
-    """A tool that goes on after it was told to stop holds nothing up: its call is cancelled and the run ends."""
+    """A tool that ignores its cancellation delays nothing: its call is cancelled and the run ends."""
     may_end, asked_to_stop = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -231,7 +231,7 @@ async def test_law_7_stop_a_queued_run(make_core: MakeCore):
 
 
 async def test_law_7_stop_a_waiting_run(make_core: MakeCore):
-    """Stop of a run that waits for somebody ends it in the request itself, and cancels the call that is open."""
+    """Stop of a run that waits for a person ends it in the request itself, and cancels the call that is open."""
 
     @tool
     async def ask() -> Pending:
@@ -248,7 +248,7 @@ async def test_law_7_stop_a_waiting_run(make_core: MakeCore):
 
 
 async def test_law_7_the_next_run_starts_after_a_stop(make_core: MakeCore):
-    """Stop ends one run: what was queued behind it is answered next."""
+    """Stop ends one run: what was queued after it is answered next."""
     script = [(say("Half"), pause(asyncio.Event())), (say("Two."),)]
     stage = await set_stage(make_core, script, clock=FakeClock())
     first = await stage.send("one")

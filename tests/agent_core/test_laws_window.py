@@ -1,4 +1,4 @@
-"""Laws 8 and 9 of the design, told as stories: the window only grows, and what it holds is named in the log."""
+"""Laws 8 and 9 of the design, by example: the window only grows, and what it holds is named in the log."""
 
 import asyncio
 from itertools import pairwise
@@ -41,7 +41,7 @@ async def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(make_core:
         (say("answer."),),
         (say("Half an ans"), pause(stopped)),
         (pause(steered), raw_call("look", '{"n": ')),
-        (call("nobody"),),
+        (call("unknown"),),
         (say("And "), fail("network", retry_after=0.0)),
         (say("Seen."),),
         (refuse(),),
@@ -235,6 +235,6 @@ async def test_law_9_nothing_enters_but_what_a_step_names(make_core: MakeCore):
     steps = await takes(stage)
     for request, (_, _, taken) in zip(stage.provider.requests, steps, strict=True):
         named += taken
-        heard = [text.removeprefix("[note] ") for role, text in texts(request) if role == "user"]
-        assert heard == named
+        notes = [text.removeprefix("[note] ") for role, text in texts(request) if role == "user"]
+        assert notes == named
     assert len(await stage.said(MessageCompleted)) == 4

@@ -15,7 +15,7 @@ from tests.conftest import MakeCore
 
 
 class Model:
-    """Answers once it is let; tells who is being answered, and how many were at once at most."""
+    """Answers once it is released; counts who is being answered, and the most at once."""
 
     def __init__(self) -> None:
         self.provider = ScriptedProvider(self._answer)
@@ -48,7 +48,7 @@ def model() -> Model:
 
 @pytest.fixture
 def capped(make_core: MakeCore, model: Model) -> Callable[..., object]:
-    """Start a core, on a clock that stands still, whose agent may have some runs at once."""
+    """Start a core, on a clock that does not advance, whose agent may have some runs at once."""
 
     async def start(cap: int | None, **options: object) -> Core:
         definition = {"limits": Limits(max_runs=cap)}
@@ -88,8 +88,8 @@ async def test_the_oldest_message_is_next_as_soon_as_one_ends(capped, model: Mod
     assert model.most == 1
 
 
-async def test_who_comes_later_does_not_slip_in(capped, model: Model, make_core: MakeCore):
-    """A new message waits behind those that wait already, even where there is room for one."""
+async def test_a_later_message_does_not_overtake_the_queue(capped, model: Model, make_core: MakeCore):
+    """A new message queues after those that wait already, even where there is room for one."""
     core = await capped(1)
     first, second, third = [await open_session(core) for _ in range(3)]
     await send(core, first, "Hello")
@@ -100,7 +100,7 @@ async def test_who_comes_later_does_not_slip_in(capped, model: Model, make_core:
     assert await statuses(core, first, second, third) == ["running", "idle", "idle"]
 
 
-async def test_nobody_is_handed_what_has_no_room(capped, model: Model):
+async def test_the_sweep_returns_no_more_runs_than_there_is_room_for(capped, model: Model):
     """The sweep is given as many queued runs of a capped agent as there is room for, the oldest."""
     core = await capped(2)
     sent = [(await send(core, await open_session(core), "Hello")).run for _ in range(5)]
@@ -129,7 +129,7 @@ async def test_a_raised_cap_holds_for_old_sessions_within_a_second(capped, model
 
 
 async def test_agents_without_a_cap_are_not_counted(make_core: MakeCore, model: Model, monkeypatch: pytest.MonkeyPatch):
-    """A run of an agent without a cap takes no lock and counts nobody."""
+    """A run of an agent without a cap takes no lock and counts no runs."""
     core = await make_core(model.provider)
     for statement in ("_LOCK", "_RUNNING", "_AHEAD"):
         monkeypatch.setattr(limits, statement, None)

@@ -72,7 +72,7 @@ async def test_safe_calls_of_a_step_run_at_the_same_time(make_core: MakeCore):
 
 
 async def test_results_go_to_the_model_in_call_order(make_core: MakeCore):
-    """Whichever call ends first, the model is told the results in the order in which it asked."""
+    """Whichever call ends first, the model gets the results in the order in which it asked."""
     shop = Workshop()
     script = [(call("see", name="a"), call("see", name="b"), call("see", name="c")), (say("Fine."),)]
     stage = await set_stage(make_core, script, tools=shop.tools())
@@ -83,9 +83,9 @@ async def test_results_go_to_the_model_in_call_order(make_core: MakeCore):
     await stage.done(run)
     assert shop.events[3:] == ["c ends", "a ends", "b ends"]
     logged = [text_of(end.parts) for end in await stage.said(ToolCompleted)]
-    told = [text_of(result.parts) for result in results(stage.provider.requests[1])]
+    sent = [text_of(result.parts) for result in results(stage.provider.requests[1])]
     assert logged == ["c is fine", "a is fine", "b is fine"]
-    assert told == ["a is fine", "b is fine", "c is fine"]
+    assert sent == ["a is fine", "b is fine", "c is fine"]
 
 
 async def test_the_end_of_a_sibling_is_in_the_log_at_once(make_core: MakeCore):
@@ -147,7 +147,7 @@ async def test_siblings_are_announced_together(make_core: MakeCore):
 
 
 async def test_failing_call_does_not_stop_its_siblings(make_core: MakeCore):
-    """When one of several parallel calls fails the others go on, and the model is told of each."""
+    """When one of several parallel calls fails the others continue, and the model gets each result."""
     shop = Workshop()
     asked = (call("see", name="a"), call("see", wrong="b"), call("see", name="c"))
     stage = await set_stage(make_core, [asked, (say("Fine."),)], tools=shop.tools())
@@ -155,8 +155,8 @@ async def test_failing_call_does_not_stop_its_siblings(make_core: MakeCore):
     await shop.open("a", "c")
     await shop.open("c")
     await stage.done(run)
-    told = results(stage.provider.requests[1])
-    assert [result.outcome for result in told] == ["done", "failed", "done"]
+    sent = results(stage.provider.requests[1])
+    assert [result.outcome for result in sent] == ["done", "failed", "done"]
 
 
 async def test_a_message_may_join_while_tools_run(make_core: MakeCore):
@@ -256,7 +256,7 @@ async def test_another_call_in_between_resets_the_doom_loop(make_core: MakeCore,
 
 
 async def test_doom_loop_is_counted_per_run(make_core: MakeCore):
-    """A new message begins anew: calls of an earlier run do not count."""
+    """A new message starts over: calls of an earlier run do not count."""
 
     def twice(request: Request) -> Answer:
         return (call("ask"),) if step_of(request) < 2 else (say("No news."),)
@@ -266,7 +266,7 @@ async def test_doom_loop_is_counted_per_run(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_session_goes_on_after_a_doom_loop(make_core: MakeCore):
+async def test_session_continues_after_a_doom_loop(make_core: MakeCore):
     """A run that failed as a doom loop leaves a session whose next message is answered, with every call closed."""
 
     def script(request: Request) -> Answer:

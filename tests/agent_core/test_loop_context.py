@@ -97,7 +97,7 @@ async def test_imported_history_keeps_the_limit_too(make_core: MakeCore, limit: 
 
 
 async def test_reasoning_from_before_a_cut_is_dropped(make_core: MakeCore):
-    """After a cut the answers that stay are replayed without their reasoning, for good."""
+    """After a cut the answers that stay are replayed without their reasoning from then on."""
     stage = await set_stage(make_core, echo, limits=Limits(max_context_messages=6))
     for n in range(4):
         await stage.play(f"m{n}")

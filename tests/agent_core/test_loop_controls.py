@@ -67,7 +67,7 @@ def choices(stage: Stage) -> list[Any]:
 
 
 async def test_a_call_that_the_step_may_not_make_is_refused(make_core: MakeCore):
-    """It never starts, the model is told what it may call, and the run goes on; its siblings run."""
+    """It never starts, the model gets the names that it may call, and the run continues; parallel calls run."""
     script = [(call("write", text="x"), call("look", what="a")), (say("Fine."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
     run = await stage.play(active_tools=("look",))
@@ -115,7 +115,7 @@ async def test_text_in_place_of_a_required_call_is_rejected_once(make_core: Make
 
 
 async def test_second_answer_without_the_required_call_counts(make_core: MakeCore):
-    """A second answer in words is the answer: nobody is asked for ever."""
+    """A second answer in words is the answer: the model is not asked again."""
     stage = await set_stage(make_core, [(say("No."),), (say("Really not."),)], tools=[look])
     run = await stage.play(tool_choice="required")
     assert (run.status, run.stop_reason, run.text) == ("completed", "end_turn", "Really not.")
@@ -123,7 +123,7 @@ async def test_second_answer_without_the_required_call_counts(make_core: MakeCor
 
 
 async def test_controls_that_the_api_refuses_go_into_a_note(make_core: MakeCore):
-    """The call is repeated once with nothing asked of the API, the model is told, and later steps go the same way."""
+    """The call is repeated once with nothing asked of the API, a note tells the model, and later steps do the same."""
     script = [(fail("controls_refused", retryable=False),), (call("look"),), (call("look", what="b"),), (say("Ok."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
     run = await stage.play(active_tools=("look",), step_rules=(StepRule(step=1, tool_choice="required"),))
@@ -140,7 +140,7 @@ async def test_controls_that_the_api_refuses_go_into_a_note(make_core: MakeCore)
     assert "must be a call of `look`" in notes[0]
     assert "call `look` only" in notes[1]
     first = (await stage.said(StepStarted))[1]
-    assert first.controls is None, "the step may do what it might: only how the model hears of it changed"
+    assert first.controls is None, "the step may do what it might: only the way that the model gets it changed"
 
 
 async def test_an_api_that_refuses_everything_fails_the_run(make_core: MakeCore):
@@ -162,7 +162,7 @@ async def test_a_forced_choice_that_is_ignored_after_a_refusal_is_left(make_core
 
 
 async def test_withheld_tools_cost_no_cache_unless_they_are_called(make_core: MakeCore):
-    """Where the choice is billed, the last step is told only; a model that calls all the same is held to it."""
+    """Where the choice is billed, the last step gets a note only; a model that calls all the same is held to it."""
     script = [(call("look"),), (call("look", what="b"),), (say("So far."),)]
     provider = ScriptedProvider(script, able=UNABLE)
     core = await make_core(provider, tools=(look,), definition={})
@@ -189,7 +189,7 @@ async def test_an_answer_that_fits_is_the_structured_one(make_core: MakeCore):
 
 
 async def test_an_answer_that_does_not_fit_is_repaired_once(make_core: MakeCore):
-    """The model is told what is wrong, and its second answer is the run's."""
+    """The model gets the errors, and its second answer is the run's."""
     stage = await set_stage(make_core, [(say('{"n": "seven"}'),), (say('```json\n{"n": 7}\n```'),)])
     run = await stage.play(output_schema=SCHEMA)
     assert (run.structured, run.steps, run.stop_reason) == ({"n": 7}, 2, "end_turn")

@@ -29,7 +29,7 @@ IDLE = 2
 
 
 async def paused(stage: Stage, clock: FakeClock, run: str, failures: int = 1) -> None:
-    """Move time by the pause after so many *failures* and see that the run goes on exactly then."""
+    """Move time by the pause after so many *failures* and see that the run continues exactly then."""
     await asleep(clock, IDLE + 1)
     failed = (await stage.said(StepFailed))[-1]
     seconds = backoff(run, failures, longer=failed.code == "overloaded")
@@ -70,8 +70,8 @@ async def test_a_provider_names_the_pause(make_core: MakeCore):
     assert (await stage.done(run)).text == "Fine."
 
 
-async def test_a_model_that_goes_on_failing_fails_the_run(make_core: MakeCore):
-    """After three more tries in vain the run fails as `provider_error`, which a later message may mend."""
+async def test_a_model_that_keeps_failing_fails_the_run(make_core: MakeCore):
+    """After three failed retries the run fails as `provider_error`, and a later message may succeed."""
     clock = FakeClock()
     stage = await set_stage(make_core, [*[(fail(message="Busy."),)] * 4, (say("Here I am."),)], clock=clock)
     run = await stage.send()
@@ -118,7 +118,7 @@ async def test_a_context_overflow_has_its_own_code(make_core: MakeCore):
     "end", [fail(message="Gone."), cut()], ids=["a failure after some text", "a stream that breaks off"]
 )
 async def test_broken_answer_is_restarted(make_core: MakeCore, end):
-    """An answer that breaks off is begun anew as the next attempt, and readers see only the new one."""
+    """An answer that breaks off is restarted as the next attempt, and readers see only the new one."""
     clock, may_end = FakeClock(), asyncio.Event()
     script = [(think("Hm."), say("Half a mess"), end), (say("A whole "), pause(may_end), say("message."))]
     stage = await set_stage(make_core, script, clock=clock)
@@ -151,7 +151,7 @@ async def test_a_reader_who_joins_in_the_pause_sees_no_half_message(make_core: M
 
 
 async def test_a_lasting_failure_in_an_answer_fails_the_run(make_core: MakeCore):
-    """An answer that breaks off for good fails the run; the half message is not kept."""
+    """An answer that breaks off on every attempt fails the run; the half message is not kept."""
     stage = await set_stage(make_core, [(say("Half a mess"), fail("invalid", retryable=False))])
     run = await stage.play()
     assert (run.status, run.text, run.parts) == ("failed", "", ())
@@ -191,7 +191,7 @@ async def test_calls_of_a_broken_answer_never_run(make_core: MakeCore):
 
 
 async def test_each_step_has_its_own_retries(make_core: MakeCore):
-    """Failures of one step do not shorten the patience with the next."""
+    """Failures of one step do not reduce the retries of the next."""
     clock = FakeClock()
 
     @tool
@@ -266,8 +266,8 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
         done = await swept(stage, clock, run)
     assert done.error
     assert done.error.code == "lost"
-    told = {(each["event"], each["run"]) for each in logs if each["log_level"] != "debug"}
-    assert told == {("run.crashed", run), ("run.failed", run)}
+    logged = {(each["event"], each["run"]) for each in logs if each["log_level"] != "debug"}
+    assert logged == {("run.crashed", run), ("run.failed", run)}
     resumed = [fact for fact in await stage.log() if isinstance(fact.body, RunResumed)]
     assert len(resumed) == MAX_RESUMES
     pauses = [(b.time - a.time) / 1000 for a, b in pairwise(resumed)]

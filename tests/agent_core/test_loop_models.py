@@ -101,7 +101,7 @@ async def test_context_overflow_goes_to_the_fallback(make_core: MakeCore):
 
 
 async def test_fallback_does_not_take_over_a_shown_answer(make_core: MakeCore):
-    """Once a word was shown the same model begins anew: nobody sees two models in one answer."""
+    """Once a word was shown the same model is retried: no answer mixes two models."""
     script = [(say("Half an"), fail(retry_after=60.0)), (say("A whole answer."),)]
     clock = FakeClock()
     stage = await set_stage(make_core, script, clock=clock, stand_ins=STAND_INS)

@@ -166,7 +166,7 @@ async def test_a_run_may_withhold_its_tools_itself(make_core: MakeCore):
 
 
 async def test_an_empty_answer_is_asked_for_once_more(make_core: MakeCore):
-    """A model that says nothing is told so and asked again; its second answer counts."""
+    """A model that says nothing gets a note and is asked again; its second answer counts."""
     stage = await set_stage(make_core, [(think("Hm."),), (say("Here."),)])
     run = await stage.play()
     assert (run.status, run.text, run.steps) == ("completed", "Here.", 2)
@@ -174,7 +174,7 @@ async def test_an_empty_answer_is_asked_for_once_more(make_core: MakeCore):
 
 
 async def test_a_model_that_stays_silent_ends_the_run(make_core: MakeCore):
-    """A model that says nothing twice ends the run with an empty message; nobody waits for words that never come."""
+    """A model that says nothing twice ends the run with an empty message; no one waits for text that never comes."""
     stage = await set_stage(make_core, [(), ()])
     run = await stage.play()
     assert (run.status, run.stop_reason, run.text, run.parts) == ("completed", "end_turn", "", ())
@@ -219,7 +219,7 @@ async def test_a_fourth_cut_ends_the_run(make_core: MakeCore):
 
 
 async def test_calls_under_a_cut_never_run(make_core: MakeCore):
-    """Calls of an answer that was cut are dropped, whole or not, and the model is told so when it goes on."""
+    """Calls of an answer that was cut are dropped, whole or not, and the model is informed when it continues."""
     script = [(say("I look. "), call("look", what=1), finish("length")), (say("I could not."),)]
     stage = await set_stage(make_core, script, tools=[look])
     run = await stage.play()

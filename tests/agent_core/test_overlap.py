@@ -42,7 +42,7 @@ from tests.conftest import MakeCore
 
 
 def asked(request: Request) -> list[str]:
-    """Return the texts of the user messages behind the last answer."""
+    """Return the texts of the user messages after the last answer."""
     texts: list[str] = []
     for entry in request.messages:
         if entry.message.role == "user":
@@ -262,7 +262,7 @@ async def test_an_interrupt_cancels_and_is_answered(stage: Stage):
     assert order == [(first, "run.started"), (first, "run.cancelled"), (second, "run.started")]
 
 
-async def test_an_interrupt_waits_behind_what_was_queued(stage: Stage):
+async def test_an_interrupt_queues_after_earlier_messages(stage: Stage):
     """An interrupt stops the run that works; messages that were queued before it are answered before it."""
     first = await stage.send("one")
     queued = await stage.send("two")

@@ -1,4 +1,4 @@
-"""Secrets at rest: what is sealed opens with its key and for its purpose, and for nobody else."""
+"""Secrets at rest: what is sealed opens with its key and for its purpose only."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def test_what_was_sealed_is_opened(text: str):
 
 
 def test_the_same_is_sealed_to_the_same():
-    """Who seals a secret again changes nothing; another secret, key or purpose looks different."""
+    """Sealing a secret again changes nothing; another secret, key or purpose looks different."""
     sealed = Secrets(KEY).seal("secret", "hook")
     assert sealed == Secrets(KEY).seal("secret", "hook")
     others = (Secrets(KEY).seal("secreT", "hook"), Secrets(OTHER).seal("secret", "hook"))

@@ -84,9 +84,9 @@ async def test_a_new_session_says_who_and_what(core: Core, clock: FakeClock):
     await say_and_wait(core, opened.id, "Hello")
     assert (await core.session(opened.id)).last_activity_at == clock.now()
     with pytest.raises(NotFound, match="agent"):
-        await core.open_session(agent="nobody", actor=ANN)
+        await core.open_session(agent="unknown", actor=ANN)
     with pytest.raises(NotFound, match="session"):
-        await core.session("ses_nobody")
+        await core.session("ses_unknown")
 
 
 async def test_an_address_has_one_session(core: Core):
@@ -134,7 +134,7 @@ async def test_sessions_are_found_by_actor_agent_and_status(busy: Core):
     assert await found(status="running") == {his}
     assert await found(status="idle") == {theirs}
     assert await found(status="closed") == {mine}
-    assert await found(status="waiting") == await found(actor="nobody") == await found(agent="nobody") == set()
+    assert await found(status="waiting") == await found(actor="unknown") == await found(agent="unknown") == set()
     assert (await busy.session(his)).status == "running"
 
 
@@ -159,7 +159,7 @@ async def test_messages_are_read_oldest_first_page_by_page(core: Core):
             items += page.items
         assert tuple(items) == whole.items
     with pytest.raises(NotFound):
-        await core.messages("ses_nobody")
+        await core.messages("ses_unknown")
 
 
 async def test_a_closed_session_takes_no_more(busy: Core):
@@ -178,7 +178,7 @@ async def test_a_closed_session_takes_no_more(busy: Core):
         await send(busy, session, "More")
     assert len((await busy.messages(session)).items) == 3
     with pytest.raises(NotFound):
-        await busy.close_session("ses_nobody")
+        await busy.close_session("ses_unknown")
 
 
 async def test_a_deleted_session_leaves_nothing(core: Core):
@@ -263,7 +263,7 @@ async def test_a_fork_inside_a_run_is_refused(core: Core):
             await core.fork_session(parent, at=at)
     assert len((await core.sessions()).items) == 1 + len(borders)
     with pytest.raises(NotFound):
-        await core.fork_session("ses_nobody")
+        await core.fork_session("ses_unknown")
 
 
 async def test_a_busy_session_is_forked_at_an_earlier_seq_only(make_core: MakeCore):
@@ -280,7 +280,7 @@ async def test_a_busy_session_is_forked_at_an_earlier_seq_only(make_core: MakeCo
 
 
 async def test_a_fork_keeps_the_prompt_in_force(core: Core):
-    """A fork behind a run with its own instructions goes back to the session's own, as its parent does."""
+    """A fork after a run with its own instructions goes back to the session's own, as its parent does."""
     parent = await open_session(core)
     await say_and_wait(core, parent, "one", instructions="Be rude.")
     fork = (await core.fork_session(parent)).id

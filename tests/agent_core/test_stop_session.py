@@ -38,7 +38,7 @@ async def test_stop_ends_all_that_runs_and_waits(make_core: MakeCore):
 
 
 async def test_stop_clears_what_joined_the_run(make_core: MakeCore):
-    """A steered message that no step took opens no next run behind a Stop; one that comes behind it does."""
+    """A steered message that no step took opens no next run after a Stop; one that comes after it does."""
     stage = await set_stage(make_core, [(call("wait"),), (say("Three."),)], tools=[wait])
     run = await stage.send("one")
     await stage.until(is_a(ToolStarted))
@@ -51,13 +51,13 @@ async def test_stop_clears_what_joined_the_run(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_stop_clears_behind_a_plain_cancel(make_core: MakeCore):
+async def test_stop_after_a_plain_cancel_clears_the_queue(make_core: MakeCore):
     """A Stop that follows a cancel of the run still clears what joined it; a third changes nothing."""
     held = asyncio.Event()
 
     @tool
     async def stubborn() -> str:
-        """Do not hear of a cancel at once."""
+        """Ignore the first cancellation."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -78,7 +78,7 @@ async def test_stop_clears_behind_a_plain_cancel(make_core: MakeCore):
 
 
 async def test_stop_makes_room_for_others(make_core: MakeCore):
-    """When the agent may run once at a time, another session's message is answered behind the Stop."""
+    """When the agent may run once at a time, another session's message is answered after the Stop."""
     never = asyncio.Event()
     stage = await set_stage(make_core, [(say("Half"), pause(never)), (say("Yes."),)], limits=Limits(max_runs=1))
     await stage.send("one")
@@ -98,4 +98,4 @@ async def test_stop_of_an_idle_session_stops_nothing(make_core: MakeCore):
     assert await stage.core.stop_session(stage.session, by=ANN) == ()
     assert len(await stage.log()) == before
     with pytest.raises(NotFound):
-        await stage.core.stop_session("ses_nobody", by=ANN)
+        await stage.core.stop_session("ses_unknown", by=ANN)

@@ -75,7 +75,7 @@ async def test_what_had_ended_when_stop_came_is_kept(make_core: MakeCore):
     @tool(effect="write", concurrency_safe=True)
     async def book(room: str) -> str:
         """Book."""
-        if room == "b":  # runs once both have returned, and before anybody has heard of it
+        if room == "b":  # runs once both have returned, and before either result is processed
             asyncio.get_running_loop().call_soon(stage.core._engine.interrupt, 1)
             done.set()
         return f"{room} booked"
@@ -94,7 +94,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
     @tool(effect="write", concurrency_safe=True)
     async def book(room: str) -> str:
         """Book."""
-        if room == "b":  # runs once both have returned, and before anybody has heard of it
+        if room == "b":  # runs once both have returned, and before either result is processed
             asyncio.get_running_loop().call_soon(stage.core._engine.interrupt, 1)
         return f"{room} booked"
 
@@ -121,7 +121,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
 
 
 async def test_a_result_that_no_utf8_can_hold_is_mended(make_core: MakeCore):
-    """A lone surrogate in a tool's result becomes a question mark; the run goes on."""
+    """A lone surrogate in a tool's result becomes a question mark; the run continues."""
 
     @tool
     async def odd() -> str:

@@ -1,4 +1,4 @@
-"""The sweep: it finds what nobody drives, takes nothing that somebody does, and never wears itself out."""
+"""The sweep: it finds runs without a driver, claims none that has one, and its cost stays bounded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -93,7 +93,7 @@ async def test_a_message_on_its_way_to_its_driver_is_not_taken(stage: Stage):
     assert "run.resumed" not in types(facts)
 
 
-async def test_what_nobody_drives_is_taken_soon(stage: Stage):
+async def test_a_run_without_a_driver_is_claimed_soon(stage: Stage):
     """A run of this worker that has no driver is taken at the sweep after the one that first missed it."""
     core = stage.core
     session = await open_session(core)
@@ -110,7 +110,7 @@ async def test_what_nobody_drives_is_taken_soon(stage: Stage):
 
 
 async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage):
-    """A driven run whose deadline lies behind does not keep the sweep from its pause."""
+    """A driven run whose deadline has passed does not keep the sweep from its pause."""
     core, clock = stage.core, stage.clock
     session = await open_session(core)
     receipt = await send(core, session, "one")

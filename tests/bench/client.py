@@ -27,7 +27,7 @@ class Answer:
 
     *first* is the time of the first delta since `expect`, 0 before it; *ends* counts the answers that ended in order,
     and *newest* is the seq of the last fact.
-    *disorder* counts the facts that did not come right behind the one before, *late* the deltas that came with the
+    *disorder* counts the facts that did not come right after the one before, *late* the deltas that came with the
     whole message only.
     *transits* has, for each delta that was stamped, when it came and how many seconds that was after it was sent.
     """
@@ -51,7 +51,7 @@ class Answer:
         return b"".join(self._kept or ())
 
     def expect(self) -> float:
-        """Wait for a first delta anew, and return the time from which it is waited for."""
+        """Wait for a first delta again, and return the time from which it is waited for."""
         self.first = 0.0
         return time.monotonic()
 

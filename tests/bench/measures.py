@@ -239,13 +239,13 @@ def size(database: Path) -> int:
     """Return the bytes of *database* once everything is in its main file."""
     with closing(sqlite3.connect(database)) as connection:
         busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    assert not busy, "Somebody still reads."
+    assert not busy, "A reader is still connected."
     return database.stat().st_size
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The bytes that a server holds when nobody has asked it yet, having answered once, and more per open stream."""
+    """The bytes that a server holds before its first request, after one answer, and more per open stream."""
 
     unasked: float
     idle: float

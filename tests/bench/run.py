@@ -172,12 +172,12 @@ class Bench:
         ]
 
     async def stored(self) -> list[Row]:
-        """Measure the first text behind a long conversation, against that of a new one."""
+        """Measure the first text after a long conversation, against that of a new one."""
         scale, first = self._scale, list[float]()
         *_, whole, many = scale.stored
         cases = {f"first text at {count:,} stored messages": ("assistant", count, False) for count in scale.stored}
         cases[f"first text at {2 * whole:,} stored messages, all in the window"] = ("unbounded", 2 * whole, False)
-        cases[f"first text at {many:,} stored messages, session read anew"] = ("assistant", many, True)
+        cases[f"first text at {many:,} stored messages, session read again"] = ("assistant", many, True)
         found: dict[str, list[float]] = {title: [] for title in cases}
         async with self._parley() as side:
             pasts = {title: await _past(side, agent, count) for title, (agent, count, _) in cases.items()}

@@ -30,7 +30,7 @@ class Scale:
     round, *paced* the rounds of so many streams.
     *burst* is the number of runs that start at once, each in a new session.
     *held* has numbers of streams that are open together while memory is measured; the goal is that of the last.
-    *stored* has numbers of stored messages; the last two are also measured with all in the window, and read anew.
+    *stored* has numbers of stored messages; the last two are also measured with all in the window, and read again.
     """
 
     rounds: int

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: kill, stop and cut off processes, at each transaction and under load; nobody may notice."""
+"""`python -m tests.chaos`: kill, stop and cut off processes, at each transaction and under load; no user may notice."""
 
 import argparse
 import asyncio
@@ -48,7 +48,7 @@ BOUND = 45 * 60.0
 
 
 def main() -> int:
-    """Blow up a storm; the exit code tells whether anything was wrong."""
+    """Run the storm; the exit code is 1 when anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument("--kills", type=int, default=FULL.kills)
@@ -82,8 +82,10 @@ async def _at_each_transaction(folder: Path) -> None:
     async with asyncio.timeout(BOUND):
         with postgres_server() as server:
             found = [await fallen(server, scenario, folder) for scenario in SCENARIOS]
-    killed, told = (sum(each) for each in zip(*found, strict=True))
-    print(f"killed at each transaction of {len(found)} scenarios, DBOS told: {killed} processes, {told} segments")
+    killed, notified = (sum(each) for each in zip(*found, strict=True))
+    print(
+        f"{len(found)} scenarios, at each transaction: {killed} processes killed, DBOS notified of {notified} segments"
+    )
 
 
 async def _storm(weather: Weather, folder: Path) -> int:

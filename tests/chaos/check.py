@@ -19,7 +19,7 @@ def faults(talk: Talk, facts: Sequence[Fact], executions: Sequence[Execution]) -
     yield from _taken(talk, facts)
     yield from _runs(facts)
     yield from _writes(facts, executions)
-    yield from _told(talk, facts)
+    yield from _answers(talk, facts)
     yield from _read(talk, facts)
 
 
@@ -49,7 +49,7 @@ def _stops(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
             yield f"{fact.run} was {'' if fact.run in stopped else 'not '}stopped: {fact}"
     for run, stop in talk.stops.items():
         if stop.status != "completed" and run not in stopped:
-            yield f"{run} was {stop.status} when it was stopped, and nobody heard of that"
+            yield f"{run} was {stop.status} when it was stopped, and the stop had no effect"
 
 
 def _taken(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _runs(facts: Sequence[Fact]) -> Iterator[str]:
         if fact.run is None:
             continue
         if fact.run in over:
-            yield f"behind the end of its run: {fact}"
+            yield f"after the end of its run: {fact}"
         if fact.type in {"run.started", "run.resumed"}:
             if fact.data["epoch"] <= epochs.get(fact.run, 0):
                 yield f"an epoch that does not rise: {fact}"
@@ -86,9 +86,9 @@ def _runs(facts: Sequence[Fact]) -> Iterator[str]:
 
 
 def _writes(facts: Sequence[Fact], executions: Sequence[Execution]) -> Iterator[str]:
-    """Hold that each call has one end, that no write was executed twice, and that each execution is told.
+    """Hold that each call has one end, that no write was executed twice, and that each execution is reported.
 
-    Of a run that was stopped a call may be cancelled, if nothing was written, or have an end that nobody knows.
+    Of a run that was stopped a call may be cancelled, if nothing was written, or have an unknown outcome.
     """
     stopped = {fact.run for fact in _of(facts, "run.cancelled")}
     outcomes: dict[str, list[str]] = defaultdict(list)
@@ -109,24 +109,24 @@ def _writes(facts: Sequence[Fact], executions: Sequence[Execution]) -> Iterator[
             yield f"{name} {call} was executed {times} times and ended as {found}: {asked}"
 
 
-def _told(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
+def _answers(talk: Talk, facts: Sequence[Fact]) -> Iterator[str]:
     """Hold that each run answers what it took last, and repeats how the calls ended that it made for that."""
     asked = {receipt.seq: receipt.question for receipt in talk.receipts}
     for end in _of(facts, "run.completed"):
-        question, told, text = None, list[str](), ""
+        question, results, text = None, list[str](), ""
         for fact in facts:
             if fact.run != end.run:
                 continue
             if fact.type == "step.started":
                 for seq in fact.data["takes"]:
-                    question, told = asked.get(seq, question), []
+                    question, results = asked.get(seq, question), []
             elif fact.type == "tool.completed":
-                told += [f"[{part['text']}]" for part in fact.data["parts"]]
+                results += [f"[{part['text']}]" for part in fact.data["parts"]]
             elif fact.type == "message.completed":
                 text = "".join(part["text"] for part in fact.data["parts"] if part["type"] == "text")
         if question is None:
-            continue  # it is found elsewhere that nobody asked
-        want = " ".join((*question.name, *told, *(f"w{n}" for n in range(question.words))))
+            continue  # another check reports a run without a question
+        want = " ".join((*question.name, *results, *(f"w{n}" for n in range(question.words))))
         if Counter(text.split()) != Counter(want.split()) or text.split()[:2] != list(question.name):
             yield f"{end.run} was to be answered by {want!r}, not by {text!r}"
 

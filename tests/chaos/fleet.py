@@ -1,4 +1,4 @@
-"""The processes of a storm: each may be killed, stopped, told to end, and started again under its name."""
+"""The processes of a storm: each may be killed, paused, terminated, and started again under its name."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ limits: {max_context_messages: 40}
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where processes live: their folder, the database and the model server that they are told of."""
+    """Where processes live: their folder, the database and the model server that they use."""
 
     folder: Path
     database: str

@@ -1,4 +1,4 @@
-"""What a storm is held to in seconds: how soon the dead are taken over, and how soon a stop is heard."""
+"""The goals of a storm in seconds: how soon expired workers are taken over, and how soon a stop takes effect."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from tests.chaos.records import Fact
 from tests.chaos.takeover import Takeover
 
 OVER = {"completed", "failed", "cancelled"}
-VAIN = 1
-"""Resumes in vain before a takeover up to which it counts: whoever was resumed in vain more often waits for it by rule,
-a second and then longer, so that a run that kills its workers does not wear them out."""
+STALLED = 1
+"""Resumes without progress before a takeover up to which it counts: after more of them the next one is delayed by rule,
+a second and then longer, so that a run that kills its workers does not take all of them down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
     """Seconds that the 99th of a hundred takeovers after SIGKILL, and of a hundred stops, stay under.
 
-    A takeover is told from the kill to the resume by another process, of runs that had not been resumed in vain more
-    than once. A stop is told from the answer to whoever asked for it to the end of the run, of runs that went on being
+    A takeover lasts from the kill to the resume by another process, of runs not resumed without progress more
+    than once. A stop lasts from the answer to its request to the end of the run, of runs that continued to be
     driven where they were: not of those whose process was gone, and not while the database was.
     """
 
@@ -27,8 +27,8 @@ class Goals:
 
     def missed(self, takeovers: Sequence[Takeover], stops: Sequence[float]) -> Iterator[str]:
         """Give a line for each goal that was missed, or that nothing was there to be held to."""
-        told = [each.seconds for each in takeovers if each.vain <= VAIN]
-        for what, goal, seconds in (("takeovers", self.takeover, told), ("stops", self.stop, stops)):
+        counted = [each.seconds for each in takeovers if each.stalled <= STALLED]
+        for what, goal, seconds in (("takeovers", self.takeover, counted), ("stops", self.stop, stops)):
             if not seconds:
                 yield f"there were no {what}"
             elif p99(seconds) >= goal:
@@ -43,7 +43,7 @@ class Stop:
     at: float
 
 
-def heard(
+def stop_times(
     stops: Mapping[str, Stop], facts: Sequence[Fact], away: Sequence[tuple[float, float]] = ()
 ) -> Iterator[float]:
     """Give how long each of *stops* took, see `Goals`; the database was *away* from the one time to the other."""

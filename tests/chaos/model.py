@@ -25,7 +25,7 @@ class Script:
         if question.trips and asked.text not in self._tripped:
             self._tripped.add(asked.text)
             return (say(*_head(question), *words[: question.words // 2]), fail("error"))
-        return (say(*_head(question), *(f"[{told}] " for told in results(asked.body)), *words),)
+        return (say(*_head(question), *(f"[{result}] " for result in results(asked.body)), *words),)
 
     def _step(self, question: Question, step: int) -> Answer:
         """Call the tools of *step*; no two calls are the same, and each takes its time."""
@@ -38,14 +38,14 @@ class Script:
 
 
 def results(body: dict[str, Any]) -> Iterator[str]:
-    """Give what the model of a request to Messages was told of the calls since the newest question."""
+    """Yield the results of the calls since the newest question in a request to Messages."""
     messages = body["messages"]
-    asked = max(n for n, each in enumerate(messages) if each["role"] == "user" and not list(_told(each)))
+    asked = max(n for n, each in enumerate(messages) if each["role"] == "user" and not list(_results_of(each)))
     for message in messages[asked:]:
-        yield from _told(message)
+        yield from _results_of(message)
 
 
-def _told(message: dict[str, Any]) -> Iterator[str]:
+def _results_of(message: dict[str, Any]) -> Iterator[str]:
     for block in message["content"] if isinstance(message["content"], list) else ():
         if block["type"] == "tool_result":
             yield " ".join(part["text"] for part in block.get("content", ()))

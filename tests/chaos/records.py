@@ -72,7 +72,7 @@ class Records:
         return {pid: (id, kind) for pid, id, kind in await self._rows("SELECT pid, id, kind FROM worker")}
 
     async def has(self, pid: int) -> bool:
-        """Tell whether the process *pid* has said that it lives."""
+        """Return whether the process *pid* has sent a heartbeat."""
         return pid in await self.workers()
 
     async def running(self) -> int:
@@ -81,7 +81,7 @@ class Records:
         return count
 
     async def still(self, held: Sequence[Held]) -> int:
-        """Return how many of *held* nobody has taken over, and have not ended."""
+        """Return how many of *held* were not taken over and have not ended."""
         rows = await self._rows(
             "SELECT id, epoch FROM run WHERE status = 'running' AND id = ANY(%s)", [each.run for each in held]
         )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 
-from tests.chaos.goals import VAIN, p99
+from tests.chaos.goals import STALLED, p99
 from tests.chaos.records import Fact
 from tests.chaos.storm import Storm, Story
 from tests.chaos.takeover import finished
@@ -36,9 +36,9 @@ def lines(storm: Storm) -> Iterator[str]:
     took = quantiles(storm.net.took, n=100, method="inclusive")
     longest = max(storm.net.took)
     yield f"requests that were answered took p50 {took[49]:.2f} s, p99 {took[98]:.2f} s, longest {longest:.1f} s"
-    yield from _spread("takeover after SIGKILL", [each.seconds for each in story.takeovers if each.vain <= VAIN])
-    rest = [each.seconds for each in story.takeovers if each.vain > VAIN]
-    yield from _spread("the same behind several resumes in vain, which pause by rule and are not in the goal", rest)
+    yield from _spread("takeover after SIGKILL", [each.seconds for each in story.takeovers if each.stalled <= STALLED])
+    rest = [each.seconds for each in story.takeovers if each.stalled > STALLED]
+    yield from _spread("the same after several resumes without progress, which back off and are not in the goal", rest)
     yield from _spread("stop, from its answer to the run's end (no takeover, no outage between)", story.stops)
     yield from (f"zombie {each}" for each in story.zombies)
     yield from (f"database {each}" for each in story.outages)

@@ -12,7 +12,7 @@ import aiohttp
 
 from tests.chaos import check
 from tests.chaos.fleet import Fleet, Home, Kind, Member, models, running
-from tests.chaos.goals import Goals, heard
+from tests.chaos.goals import Goals, stop_times
 from tests.chaos.plan import chance
 from tests.chaos.records import Fact, Records, until
 from tests.chaos.takeover import Loss, Takeover, orphans, takeovers
@@ -23,7 +23,7 @@ from tests.postgres import Server, postgres_server
 # Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
 PATIENCE = 180.0
 TAKEN = 60.0
-# Seconds that those who are in a hurry get for what they drive when they are told to end: less than most runs take.
+# Grace in seconds of the processes that are terminated in a hurry: less than most runs take.
 HURRY = "0.5"
 # What a process says that ends by itself, and may.
 MAY_END = ("worker.ends_itself", "DATABASE_URL: ")
@@ -31,7 +31,7 @@ MAY_END = ("worker.ends_itself", "DATABASE_URL: ")
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What a storm does: *calm* are the seconds before it and behind each part of it.
+    """What a storm does: *calm* are the seconds before it and after each part of it.
 
     *pause* is the mean of the seconds between two kills, *away* each absence of the database, *deploys* the processes
     that are replaced one after the other; of these the *hurried* hand on what they drive instead of ending it. *goals*
@@ -56,7 +56,7 @@ class Weather:
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """A process was replaced: it ended *seconds* after it was told to, and *left* runs stayed in its name."""
+    """A process was replaced: it ended *seconds* after SIGTERM, and *left* runs still had it as owner."""
 
     loss: Loss
     seconds: float
@@ -88,7 +88,7 @@ class Story:
         self.events.append(f"{time.time():.3f} {what}")
 
     def handed_on(self, deploy: Deploy) -> list[float]:
-        """Return when others went on with what a process drove that was replaced, in seconds behind its end."""
+        """Return when others went on with what a process drove that was replaced, in seconds after its end."""
         return [each.seconds for log in self.logs.values() for each in takeovers([deploy.loss], log)]
 
 
@@ -310,7 +310,7 @@ class Storm:
         story = self.story
         for web in self.fleet.webs:
             await self._up(web)
-        story.faults += [f"an answer that nobody may get: {each}" for each in dict.fromkeys(self.net.faults)]
+        story.faults += [f"an answer that must not occur: {each}" for each in dict.fromkeys(self.net.faults)]
         story.logs = await self._records.sessions()
         executions = Ledger(self.fleet.home.ledger).read()
         for talk in self.talks:
@@ -322,17 +322,17 @@ class Storm:
                 log = "\n".join(map(str, facts))
                 story.faults.append(f"{talk.name} {talk.session}:\n  " + "\n  ".join(found) + f"\n{log}")
             story.takeovers += takeovers(story.kills, facts)
-            story.stops += heard(talk.stops, facts, story.away)
+            story.stops += stop_times(talk.stops, facts, story.away)
         self._hold()
 
     def _hold(self) -> None:
-        """Hold what became of the dead, and of those that were told to end, against what is wanted."""
+        """Check what became of the killed and of the terminated processes against the goals."""
         story = self.story
         lost = [*story.kills, *(deploy.loss for deploy in story.deploys)]
         story.faults += orphans(lost, [fact for log in story.logs.values() for fact in log])
         hurried = [deploy for deploy in story.deploys if deploy.hurried]
         if hurried and not any(map(story.handed_on, hurried)):
-            story.faults.append(f"of {len(hurried)} processes that were told to end in a hurry none handed a run on")
+            story.faults.append(f"of {len(hurried)} processes that were terminated in a hurry none handed a run over")
         if self.weather.goals is not None:
             story.faults += self.weather.goals.missed(story.takeovers, story.stops)
 

@@ -19,11 +19,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A run that another process resumed after so many *seconds*; *vain* were the tries before it that led nowhere."""
+    """A run that another process resumed after so many *seconds*; *stalled* resumes before it made no progress."""
 
     run: str
     seconds: float
-    vain: int
+    stalled: int
 
 
 def takeovers(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[Takeover]:
@@ -33,11 +33,11 @@ def takeovers(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[Takeove
             own = [fact for fact in facts if fact.run == held.run]
             resumed = [fact for fact in own if fact.type == "run.resumed" and fact.data["epoch"] > held.epoch]
             if resumed:
-                yield Takeover(held.run, resumed[0].time - loss.at, _vain(own, resumed[0]))
+                yield Takeover(held.run, resumed[0].time - loss.at, _stalled(own, resumed[0]))
 
 
 def orphans(losses: Sequence[Loss], facts: Sequence[Fact]) -> Iterator[str]:
-    """Give the runs that nobody resumed and that did not end, with the process that held them last; of all logs."""
+    """Yield the runs that were not resumed and did not end, with the process that held them last; of all logs."""
     for loss in losses:
         yield from (f"{held.run} of {loss.member} was never taken over" for held in loss.held if not _next(held, facts))
 
@@ -58,11 +58,11 @@ def _next(held: Held, facts: Sequence[Fact]) -> Fact | None:
     return None
 
 
-def _vain(own: Sequence[Fact], resumed: Fact) -> int:
-    """Count how often the run had been resumed since it last got anywhere: the pauses before a resume grow with it."""
-    vain = 0
+def _stalled(own: Sequence[Fact], resumed: Fact) -> int:
+    """Count the resumes of the run since its last progress: the backoff before a resume grows with it."""
+    stalled = 0
     for fact in own:
         if fact.seq >= resumed.seq:
             break
-        vain = 0 if fact.type in PROGRESS else vain + (fact.type == "run.resumed")
-    return vain
+        stalled = 0 if fact.type in PROGRESS else stalled + (fact.type == "run.resumed")
+    return stalled

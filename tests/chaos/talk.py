@@ -1,4 +1,4 @@
-"""A talk: one session, someone who writes to it, and someone who reads it, wherever there is a server."""
+"""A talk: one session, a client that writes to it, and one that reads it, at any of the servers."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ HEADERS = {"Authorization": f"Bearer {KEY}"}
 ANSWERED = 45.0
 # A stream says something at least every 15 s.
 SILENT = 40.0
-# How often a message joins the run that is open, and how often a run is stopped behind some messages.
+# How often a message joins the run that is open, and how often a run is stopped after some messages.
 STEERS, STOPS = 0.2, 0.15
 # How long a reader stays with a server on average, in seconds.
 STAYS = 8.0
@@ -31,7 +31,7 @@ LOST = (aiohttp.ClientError, ConnectionError, OSError)
 
 @dataclass(slots=True)
 class Net:
-    """The servers, and how they answered: *refused* counts by kind, *faults* are answers that nobody may get.
+    """The servers, and how they answered: *refused* counts by kind, *faults* are answers that must not occur.
 
     *trap* is called once, when a message is on its way to the server it names. *took* has the seconds of each answer.
     """
@@ -68,7 +68,7 @@ class Net:
                 self.refused[type(error).__name__] += 1
                 pause = 0.2
             await asyncio.sleep(pause * self.chance.uniform(0.5, 1.5))
-        raise AssertionError(f"{method} {path}: nobody answered for {patience:g} s; {self.refused}")
+        raise AssertionError(f"{method} {path}: no answer for {patience:g} s; {self.refused}")
 
     def _refuse(self, response: aiohttp.ClientResponse, found: Any, what: str) -> None:
         """Count a refusal that may be; remember one that may not."""
@@ -180,7 +180,7 @@ class Talk:
         return [run for receipt in self.receipts if (run := self._taker(receipt)) not in self._ended]
 
     def _taker(self, receipt: Receipt) -> str:
-        return self.seen.taken.get(receipt.seq, "nobody's") if receipt.steered else receipt.run
+        return self.seen.taken.get(receipt.seq, "none") if receipt.steered else receipt.run
 
     async def _write(self) -> None:
         """Write one to three messages at a time, stop a run now and then, and wait until all have ended."""
@@ -194,7 +194,7 @@ class Talk:
                 await self._news.wait()
 
     async def _post(self, question: Question) -> None:
-        """Write until it is taken in; sometimes write the same again, as clients do that have not heard."""
+        """Write until it is taken in; sometimes write the same again, as clients do that got no answer."""
         path, key = f"/v1/sessions/{self.session}/messages", f"{question.talk}-{question.n}"
         overlap = "steer" if self._chance.random() < STEERS else "queue"
         body = {"text": question.text, "idempotency_key": key, "overlap": overlap}

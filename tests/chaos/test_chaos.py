@@ -7,7 +7,7 @@ from tests.chaos.report import lines
 from tests.chaos.storm import brewing
 
 
-async def test_a_worker_dies_and_nobody_notices(tmp_path: Path):
+async def test_a_worker_dies_without_a_trace_for_users(tmp_path: Path):
     """While processes are killed, stopped, replaced and cut off from Postgres every message is answered once."""
     async with brewing(SHORT, tmp_path) as storm:
         story = await storm.blow()

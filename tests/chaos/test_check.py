@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.chaos.check import faults, listed
-from tests.chaos.goals import Goals, Stop, heard
+from tests.chaos.goals import Goals, Stop, stop_times
 from tests.chaos.plan import Question, chance
 from tests.chaos.records import Fact, Held
 from tests.chaos.takeover import Loss, Takeover, orphans, takeovers
@@ -137,7 +137,7 @@ def test_nothing_is_found_where_nothing_is_wrong():
         (without(1), "messages in the log"),
         (behind(Fact(14, "message.received", RUN, 14.0, {"message": "msg_9"})), "messages in the log"),
         (without(13), "runs ended as"),
-        (behind(Fact(14, "run.completed", RUN, 14.0, {})), "behind the end of its run"),
+        (behind(Fact(14, "run.completed", RUN, 14.0, {})), "after the end of its run"),
         (behind(Fact(14, "run.started", "run_2", 14.0, {"epoch": 1})), "runs began as"),
         (changed(10, epoch=1), "does not rise"),
         (changed(9, outcome="failed"), "ended as ['failed']"),
@@ -150,7 +150,7 @@ def test_nothing_is_found_where_nothing_is_wrong():
     ],
 )
 def test_what_is_wrong_in_a_log_is_found(facts: Log, words: str):
-    """Each fault of a log is told in words that name it."""
+    """Each fault of a log is reported by a line that names it."""
     assert words in found(facts())
 
 
@@ -159,7 +159,7 @@ def test_what_is_wrong_in_a_log_is_found(facts: Log, words: str):
     [
         (changed(9, "run.completed", stopped_log), "run_1 was stopped"),
         (changed(14, "run.cancelled", stopped_log), "was not stopped"),
-        (changed(7, "note", stopped_log), "was running when it was stopped, and nobody heard of that"),
+        (changed(7, "note", stopped_log), "was running when it was stopped, and the stop had no effect"),
         (changed(8, log=stopped_log, outcome="failed"), "ended as ['failed']"),
         (changed(12, log=stopped_log, takes=[]), "was taken by []"),
         (changed(12, log=stopped_log, takes=[1, 6]), "was taken by ['run_1', 'run_2']"),
@@ -167,14 +167,14 @@ def test_what_is_wrong_in_a_log_is_found(facts: Log, words: str):
         (changed(13, log=stopped_log, parts=[]), "was to be answered by 't0 #1 w0'"),
     ],
 )
-def test_what_is_wrong_behind_a_stop_is_found(facts: Log, words: str):
-    """A stop that is forgotten, and a message that joined a run and is answered by none or by two, are told."""
+def test_what_is_wrong_after_a_stop_is_found(facts: Log, words: str):
+    """A lost stop, and a message that joined a run and is answered by none or by two, are reported."""
     assert words in found_stopped(facts())
 
 
-def test_a_stop_that_nobody_heard_of_is_found():
-    """A stop that was taken in and left no trace is told."""
-    assert "nobody heard of that" in found(log(), stop="running")
+def test_a_stop_without_effect_is_found():
+    """A stop that was accepted and left no fact is reported."""
+    assert "the stop had no effect" in found(log(), stop="running")
 
 
 def test_two_runs_at_once_are_found():
@@ -204,8 +204,8 @@ def test_a_takeover_is_timed_from_the_loss():
     assert list(takeovers(losses, log())) == [Takeover(RUN, 2.5, 0)]
 
 
-def test_a_run_that_nobody_takes_over_is_found():
-    """What a process held that ended is to be resumed or to end; what does neither is told with its name."""
+def test_a_run_without_a_takeover_is_found():
+    """The runs of a process that ended must be resumed or end; others are reported with its name."""
     loss = Loss(7.5, "worker1", (Held(RUN, 1), Held("run_9", 1)))
     assert list(orphans([loss], log())) == ["run_9 of worker1 was never taken over"]
 
@@ -215,19 +215,19 @@ def test_takeovers_that_are_too_slow_are_found():
     quick, slow = Takeover(RUN, 9.0, 0), Takeover(RUN, 16.0, 1)
     assert list(Goals().missed([quick] * 99, [0.2])) == []
     assert list(Goals().missed([quick] * 9 + [slow], [0.2])) != []
-    assert list(Goals().missed([quick, replace(slow, vain=2)], [0.2])) == []
-    assert list(Goals().missed([replace(slow, vain=2)], [0.2])) == ["there were no takeovers"]
+    assert list(Goals().missed([quick, replace(slow, stalled=2)], [0.2])) == []
+    assert list(Goals().missed([replace(slow, stalled=2)], [0.2])) == ["there were no takeovers"]
 
 
 def test_a_stop_is_timed_from_its_answer():
     """A stop is the time from its answer to the end of the run, where the run was driven and the database there."""
     stops = {RUN: Stop("running", 7.5)}
-    assert list(heard(stops, stopped_log())) == [1.5]
-    assert list(heard(stops, stopped_log(), away=[(2.0, 7.2)])) == []
-    assert list(heard(stops, stopped_log(), away=[(2.0, 6.5), (9.5, 11.0)])) == [1.5]
-    assert list(heard({RUN: Stop("cancelled", 7.5)}, stopped_log())) == []
-    assert list(heard(stops, changed(8, "run.resumed", stopped_log, epoch=2)())) == []
-    assert list(heard(stops, log())) == []
+    assert list(stop_times(stops, stopped_log())) == [1.5]
+    assert list(stop_times(stops, stopped_log(), away=[(2.0, 7.2)])) == []
+    assert list(stop_times(stops, stopped_log(), away=[(2.0, 6.5), (9.5, 11.0)])) == [1.5]
+    assert list(stop_times({RUN: Stop("cancelled", 7.5)}, stopped_log())) == []
+    assert list(stop_times(stops, changed(8, "run.resumed", stopped_log, epoch=2)())) == []
+    assert list(stop_times(stops, log())) == []
     assert list(Goals().missed([Takeover(RUN, 9.0, 0)], [1.5])) != []
 
 

@@ -20,7 +20,7 @@ class Execution:
 
 
 class Ledger:
-    """A file of executions that only grows; a line is written whole or not at all, whoever is killed."""
+    """A file of executions that only grows; a line is written whole or not at all, whichever process is killed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,7 +59,7 @@ def tools(ledger: Ledger) -> tuple[Tool, ...]:
 
     @tool(effect="write", idempotent=True)
     async def pay(key: str, seconds: float, context: CallContext) -> str:
-        """Pay under the call's id: whoever pays again under the same id gets the same receipt."""
+        """Pay under the call's id: paying again under the same id gives the same receipt."""
         ledger.add("pay", context.call)
         await context.clock.sleep(seconds)
         return f"paid {key}"

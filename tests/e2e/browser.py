@@ -63,7 +63,7 @@ class Visit:
         await self._context.close()
 
     def check(self, *, quiet: bool = True) -> None:
-        """Hold the visit against the rules: nobody else was asked for anything, no dialog; *quiet*: no error at all."""
+        """Check the visit: no request to another host, no dialog; *quiet*: no error at all."""
         foreign = [url for url in self.requests if not url.startswith((f"{self._server.url}/", "data:"))]
         assert foreign == []
         assert self.dialogs == []

@@ -81,7 +81,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def visit(browser: Browser, server: Server) -> AsyncIterator[MakeVisit]:
-    """Let somebody visit the server's demo page; no page may ask another host for anything, or open a dialog."""
+    """Open the server's demo page in a browser; no page may send a request to another host, or open a dialog."""
     visits: list[Visit] = []
 
     async def make(**options) -> Visit:

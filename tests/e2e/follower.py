@@ -81,5 +81,5 @@ class Follower:
 
 
 def ends(frame: Frame) -> bool:
-    """Tell whether *frame* is the end of a run."""
+    """Return whether *frame* is the end of a run."""
     return frame.event in {"run.completed", "run.failed", "run.cancelled"}

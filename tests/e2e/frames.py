@@ -95,7 +95,7 @@ class Frames:
         else:
             assert frame.event not in LIVE, f"a live event with an id: {frame}"
             assert frame.seq > self.seq, f"not beyond {self.seq}: {frame}"
-            assert self._gaps or frame.seq == self.seq + 1, f"a gap behind {self.seq}: {frame}"
+            assert self._gaps or frame.seq == self.seq + 1, f"a gap after {self.seq}: {frame}"
             self.seq = frame.seq
         self._fold(frame)
         self.all.append(frame)
@@ -168,7 +168,7 @@ def validator(event: str) -> Draft202012Validator:
 def check_visible(frame: Frame, show: str) -> None:
     """Hold a visitor's *frame* against what the contract says that visitors see."""
     assert frame.event not in HIDDEN, f"a visitor saw {frame}"
-    if frame.event.startswith("approval."):  # whoever is asked sees the call: another test's business
+    if frame.event.startswith("approval."):  # an approver sees the arguments: other tests check that
         assert not {"hook", "deliver_to"} & set(frame.data), f"a visitor saw {frame}"
         return
     if frame.data.get("on") == "client":  # the page itself executes it

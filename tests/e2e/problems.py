@@ -14,14 +14,14 @@ def refused(answer: httpx.Response, status: int, code: str | None = None) -> dic
     """Hold *answer* against the contract's shape of an error; return it."""
     assert answer.status_code == status, f"{answer.status_code}: {answer.text[:300]}"
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert set(told) <= FIELDS | {"errors"}
-    assert set(told) >= FIELDS
-    assert told["status"] == status
-    assert code is None or told["code"] == code, told
-    assert all(set(error) == {"path", "message"} for error in told.get("errors", []))
+    problem = answer.json()
+    assert set(problem) <= FIELDS | {"errors"}
+    assert set(problem) >= FIELDS
+    assert problem["status"] == status
+    assert code is None or problem["code"] == code, problem
+    assert all(set(error) == {"path", "message"} for error in problem.get("errors", []))
     keeps_quiet(answer)
-    return told
+    return problem
 
 
 def keeps_quiet(answer: httpx.Response) -> None:

@@ -17,7 +17,7 @@ import httpx
 import psycopg
 
 ROOT = Path(__file__).parents[2]
-KEY = "an-operators-key-that-nobody-prints"
+KEY = "an-operators-key-that-no-log-has"
 SECRET = "the-secret-from-which-all-other-keys-derive"
 PATIENCE = 20.0
 ENDS_WITHIN = 5.0
@@ -84,7 +84,7 @@ class Server:
     def interrupt(self, number: signal.Signals = signal.SIGINT, *, within: float | None = None) -> int:
         """Send Ctrl-C and return the exit code; raises `TimeoutExpired` after *within* seconds.
 
-        Those are five unless it is told otherwise, and a few more on Postgres.
+        Those are five by default, and a few more on Postgres.
         """
         self.signal(number)
         usual = LEAVES_WITHIN if "DATABASE_URL" in self.environment else ENDS_WITHIN
@@ -139,7 +139,7 @@ class Server:
         return int(found[1]) * 1024
 
     def client(self, key: str | None = KEY, **options) -> httpx.AsyncClient:
-        """Return a client that sends *key*, an operator's unless it is told otherwise."""
+        """Return a client that sends *key*, an operator's by default."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         defaults: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "headers": headers}
         return httpx.AsyncClient(base_url=self.url, **{**defaults, **options})
@@ -207,6 +207,6 @@ def parley(*arguments: str) -> list[str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Decisions through every surface, a timeout and a Stop at the same instant: one outcome, and everybody is told it.
+"""Decisions through every surface, a timeout and a Stop at the same instant: one outcome, which everyone gets.
 
 The page's and an operator's requests come over a socket, the terminal's from the command itself, those of Slack as
 signed clicks and forms through slack-bolt. A round is ten times as dear as one of the race of the core beside it
@@ -67,7 +67,7 @@ WON, REFUSED, UNKNOWN, UNSEEN = "won", "refused", "unknown", "unseen"
 
 @dataclass(frozen=True)
 class Said:
-    """What became of one decision: it `won`, or how the one that did was told of, or why it did not count."""
+    """What became of one decision: it `won`, or it got the outcome, or why it did not count."""
 
     surface: str
     came_to: str
@@ -96,7 +96,7 @@ class Ground:
         return [each for place in PLACES for each in self.desk.elsewhere(place)]
 
     def whispers(self, user: str) -> list[str]:
-        """Return what *user* alone was told."""
+        """Return the ephemeral messages to *user*."""
         channels = [self.team.workspace.channels["CDATA"], self.team.workspace.im("UBEN")]
         return [each.text for channel in channels for each in channel.ephemeral if each.to == user]
 
@@ -152,23 +152,23 @@ class Ground:
         return Said("terminal", status)
 
     async def presses(self, user: str, card: Shown, place: str) -> Said:
-        """Press on a card's yes; what that comes to is found in what *user* is told."""
+        """Press on a card's yes; its result is in the ephemeral messages to *user*."""
         try:
-            heard = await self.team.presses(user, place, card.ts, APPROVE)
+            request = await self.team.presses(user, place, card.ts, APPROVE)
         except NotPossible:  # the card says already what became of it
             return Said("slack", UNSEEN)
-        assert heard.acked, heard.failures
+        assert request.acked, request.failures
         return Said("slack", "pressed", user)
 
     async def submits(self, user: str, values: dict[str, str]) -> Said:
         """Send the form off that *user* has open."""
         (view,) = self.desk.views(user)
-        heard = await self.team.submits(user, view["id"], values)
-        assert heard.acked, heard.failures
-        if not (answer := heard.deliveries[0].answer):
+        request = await self.team.submits(user, view["id"], values)
+        assert request.acked, request.failures
+        if not (answer := request.deliveries[0].answer):
             return Said("slack", WON, user)
         assert answer["response_action"] == "update", answer
-        return Said("slack", told(answer["view"]["blocks"][0]["text"]["text"]), user)
+        return Said("slack", outcome_in(answer["view"]["blocks"][0]["text"]["text"]), user)
 
     def decisions(self, asked: ApprovalObject, dice: random.Random) -> Sequence[tuple[str, Coroutine[Any, Any, Said]]]:
         """Return fifty decisions, and their surfaces."""
@@ -208,24 +208,24 @@ class Ground:
         said = [each for each in await asyncio.gather(*starts) if each is not None]
         found = await self.core.approvals.get(asked.id)
         assert found.status != "open"
-        self.check_told(said, found)
+        self.check_answers(said, found)
         await self.check_run(found, self.desk.till.amounts[paid:])
         await self.desk.rig.stand_in.until(
             lambda: all(SAYS[found.status] in each.text and not each.buttons for each in self.cards()), timeout=PATIENCE
         )
         return found.status, next((vote.surface for vote in found.votes), found.status)
 
-    def check_told(self, said: Sequence[Said], found: ApprovalObject) -> None:
-        """Everybody but the one who won was told the outcome, or that it is not theirs to decide."""
+    def check_answers(self, said: Sequence[Said], found: ApprovalObject) -> None:
+        """Everyone except the winner got the outcome, or that it is not theirs to decide."""
         won = [each for each in said if each.came_to == WON]
         for user, is_asked in (("UBEN", True), ("UCLEO", True), ("UANN", False)):
             presses = sum(each.came_to == "pressed" and each.by == user for each in said)
             whispers = self.whispers(user)
             lost = [words for words in whispers if is_asked or not words.startswith(NOT_YOURS)]
-            assert {told(words) for words in lost} <= {found.status}
+            assert {outcome_in(words) for words in lost} <= {found.status}
             won += [Said("slack", WON, user)] * (presses - len(whispers))
         assert {each.came_to for each in said} <= {WON, REFUSED, UNKNOWN, UNSEEN, "pressed", found.status}
-        assert sum(each.came_to == UNKNOWN for each in said) == 4, "a stranger was told more than that there is nothing"
+        assert sum(each.came_to == UNKNOWN for each in said) == 4, "a stranger got more than a 404"
         if found.status in ("approved", "denied"):
             assert found.decided_by is not None
             ((surface, by),) = [(each.surface, each.by) for each in won]
@@ -250,8 +250,8 @@ class Ground:
         check_log(await stage.log())
 
 
-def told(words: str) -> str:
-    """Return the outcome that somebody who comes late is told."""
+def outcome_in(words: str) -> str:
+    """Return the outcome that the message to a late approver names."""
     (status,) = [each for each, said in SAYS.items() if words.startswith(f"{LATE}{said}")]
     return status
 
@@ -265,7 +265,7 @@ async def behind(beats: int, act: Coroutine[Any, Any, Any]) -> Any:
 
 @asynccontextmanager
 async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
-    """Serve the whole application, Slack and all, around a core whose clock stands still."""
+    """Serve the whole application, Slack and all, around a core whose clock does not advance."""
     clock, readers, tokens = FakeClock(), Readers(), Tokens(Keys(b"a secret of no less than 32 characters").derive)
     async with asking(make_core, clock=clock, **POLICY) as desk, AsyncExitStack() as stack:
         given = Settings(_env_file=None, data=folder, agents=folder)  # type: ignore[call-arg]
@@ -287,7 +287,7 @@ async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyP
 
 
 async def test_one_outcome_whichever_surface_was_first(make_core, tmp_path, monkeypatch):
-    """Of all who decide at once by page, API, terminal and Slack one wins, unless time or a Stop does; all are told."""
+    """Of simultaneous decisions on all surfaces one wins, unless the timeout or a Stop does; all get the outcome."""
     dice = random.Random(16)  # noqa: S311 - dice, not secrets
     async with grounds(make_core, tmp_path, monkeypatch) as ground:
         ends = [await ground.race(dice) for _ in range(ROUNDS)]

@@ -100,8 +100,8 @@ async def test_every_question_outlives_a_killed_server(careful: Server):
     await asyncio.to_thread(careful.restart)
     async with careful.client() as http:
         await asking(WAITING)  # so that the new process has done what the old one had when it was first looked at
-        anew = careful.memory
-        print(f"{WAITING} open: {(after - before) / MB:+.2f} MB, {(anew - before) / MB:+.2f} MB after a restart")
+        restarted = careful.memory
+        print(f"{WAITING} open: {(after - before) / MB:+.2f} MB, {(restarted - before) / MB:+.2f} MB after a restart")
         votes = {each["id"]: each["run"] async for each in still_open(http)}
         assert sorted(votes.values()) == sorted(runs)
         await together(lambda id: decide(http, id, approved=runs[votes[id]] % 2 == 0), votes)
@@ -121,7 +121,7 @@ async def grown(server: Server, agent: dict[str, Any], status: str) -> float:
 
 @pytest.mark.sqlite
 async def test_what_waits_holds_no_more_than_what_is_over(start_shared: StartServer, backend: str):
-    """A server that asked people and waits for them has no more in memory than one whose agent asks nobody."""
+    """A server that asked people and waits for them has no more in memory than one whose agent needs no approval."""
     waiting = await grown(start_shared(rate=0), AGENT, "waiting")
     answered = await grown(start_shared(rate=0), {**AGENT, "hooks": []}, "completed")
     print(f"{WAITING} open: {waiting:+.2f} MB, as many answered: {answered:+.2f} MB")

@@ -1,4 +1,4 @@
-"""Attackers with requests: paths, hosts, methods, bodies and headers that nobody should send."""
+"""Attackers with requests: paths, hosts, methods, bodies and headers that no client should send."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -291,7 +291,7 @@ async def tolerated(server: Server, request: bytes) -> None:
 
 
 async def test_the_cursor_of_a_stream(server: Server):
-    """What is no sequence number of the session is 400 `unknown_cursor`; the header beats the parameter."""
+    """An invalid sequence number is 400 `unknown_cursor`; the header takes precedence over the parameter."""
     async with server.client() as client:
         session = await opened(client)
         for cursor in ("-1", "1.5", "", "x", "0x1", "1e3", "99", "9" * 30, "٣", "1 ", "+1", "\x00"):

@@ -1,4 +1,4 @@
-"""Attackers with tokens: forged, expired, of somebody else; nobody gets what is not theirs."""
+"""Attackers with tokens: forged, expired, of another user; none opens what belongs to others."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ def encoded(value: object) -> str:
 
 
 def forgeries(genuine: str, agent: str) -> dict[str, str]:
-    """Return tokens that somebody could make who holds a genuine one and no key."""
+    """Return tokens that the holder of a genuine one could forge without the key."""
     head, claims, signature = genuine.split(".")
     said = json.loads(base64.urlsafe_b64decode(f"{claims}=="))
     other = Tokens(Keys(b"another secret of another installation").derive).visitor(ADA, agent=agent).text
@@ -77,7 +77,7 @@ async def test_no_forged_token_is_taken(server: Server):
     assert taken.status_code == 200
 
 
-async def test_nobody_gets_in_without_a_key(server: Server):
+async def test_every_path_needs_a_key(server: Server):
     """Below /v1 there is nothing without a key or a token, whether a route exists or not."""
     routes = [("GET", "/v1/sessions"), ("GET", "/v1/nothing"), ("POST", RUNS), ("DELETE", "/v1/agents/x")]
     async with server.client(None) as anyone:
@@ -89,7 +89,7 @@ async def test_nobody_gets_in_without_a_key(server: Server):
             assert (await anyone.get(path)).status_code == 200
 
 
-async def test_a_visitor_knows_of_nobody_else(server: Server):
+async def test_a_visitor_cannot_find_others_sessions(server: Server):
     """Sessions and runs of other visitors, of operators and of other agents are not found, like those that are not."""
     async with server.client() as operator:
         names, full = await agent_showing(operator, "names"), await agent_showing(operator, "full")
@@ -116,15 +116,17 @@ async def reach_nothing(visitor: httpx.AsyncClient, session: str, run: str) -> N
         ("POST", f"/v1/runs/{run}/cancel"),
     ]:
         body = {"text": "Hello"} if path.endswith("messages") and method == "POST" else {}
-        told = refused(await visitor.request(method, path, json=body if method == "POST" else None), 404, "not_found")
+        foreign = refused(
+            await visitor.request(method, path, json=body if method == "POST" else None), 404, "not_found"
+        )
         there = session if "sessions" in path else run
-        stranger = path.replace(there.rpartition("/")[2], "nobody")
+        stranger = path.replace(there.rpartition("/")[2], "unknown")
         asked = await visitor.request(method, stranger, json=body if method == "POST" else None)
-        known = told["detail"].replace(there.rpartition("/")[2], "nobody")
-        assert refused(asked, 404, "not_found")["detail"] == known, "a foreign id can be told from an unknown one"
+        known = foreign["detail"].replace(there.rpartition("/")[2], "unknown")
+        assert refused(asked, 404, "not_found")["detail"] == known, "a foreign id differs from an unknown one"
 
 
-async def test_a_visitor_names_nobody_else(server: Server):
+async def test_a_visitor_cannot_name_another_actor(server: Server):
     """A body that names another agent or actor than the token is refused; the token's own are fine."""
     async with server.client() as operator:
         agent = await agent_showing(operator, "names")
@@ -167,7 +169,7 @@ async def test_what_is_the_operators_stays_the_operators(server: Server):
             refused(await ada.post("/v1/web/visitor-tokens", json=minting), 403, "forbidden")
 
 
-async def test_nobody_acts_as_an_operator_by_a_visitors_name(server: Server):
+async def test_a_visitors_name_gives_no_operator_rights(server: Server):
     """A visitor called like an operator's actor does not reach that actor's sessions."""
     async with server.client() as operator:
         agent = (await operator.get("/v1/agents/assistant")).json()["id"]

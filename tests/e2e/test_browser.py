@@ -40,7 +40,7 @@ async def test_a_message_is_answered_as_it_is_written(visit: MakeVisit):
 
 
 async def test_a_tool_is_seen_at_work(visit: MakeVisit):
-    """A tool that the agent uses stands on the page by its name, before what it found out."""
+    """A tool that the agent uses is shown by its name, before the text that uses its result."""
     person = await visit()
     tab = await person.tab()
     await tab.say("What is 12 * 7, and what time is it?")
@@ -72,7 +72,7 @@ async def test_a_reload_in_mid_stream_loses_nothing(visit: MakeVisit):
     person.check()
 
 
-async def test_stop_stops_and_the_conversation_goes_on(visit: MakeVisit):
+async def test_after_a_stop_the_conversation_continues(visit: MakeVisit):
     """Stop keeps what was said and marks it as stopped; the next message is answered."""
     person = await visit()
     tab = await person.tab()

@@ -95,7 +95,7 @@ async def test_a_no_takes_a_reason(visit: MakeVisit):
 
 
 async def test_a_tool_is_allowed_for_the_conversation(visit: MakeVisit):
-    """After a yes for the rest of the conversation nobody is asked again."""
+    """After a yes for the rest of the conversation there is no further question."""
     person = await visit()
     tab = await person.tab()
     await asked(tab)
@@ -108,7 +108,7 @@ async def test_a_tool_is_allowed_for_the_conversation(visit: MakeVisit):
 
 
 @pytest.mark.parametrize("config", [{"responders": ["operators"]}], indirect=True)
-async def test_who_may_not_decide_sees_whom_it_waits_for(visit: MakeVisit, server: Server):
+async def test_other_users_see_whom_it_waits_for(visit: MakeVisit, server: Server):
     """A visitor who may not decide has no buttons, and sees what an operator decides as it happens."""
     person = await visit()
     tab = await person.tab()
@@ -172,7 +172,7 @@ async def test_a_stop_withdraws_the_question(visit: MakeVisit):
 
 
 @pytest.mark.parametrize("config", [{"timeout_s": 8}], indirect=True)
-async def test_a_question_that_nobody_answers_expires(visit: MakeVisit):
+async def test_an_unanswered_question_expires(visit: MakeVisit):
     """When its time is over the card says so in every tab and loses its buttons; the call does not run."""
     person = await visit()
     tab = await person.tab()

@@ -47,7 +47,7 @@ WANTED = {"what": "bread", "count": 2, "gift": False}
 ACCOUNT = "12345678901234567890"
 INVOICE = ACCOUNT * 2
 ASK = f"use order {json.dumps(WANTED)}"
-# What the page around the widget does: it remembers each call, and answers when it is told to.
+# What the page around the widget does: it records each call, and answers on command.
 SHOP = """
     window.calls = [];
     document.addEventListener("parley:tool-call", event => {
@@ -65,7 +65,7 @@ LOCKS = """async wanted => {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def models() -> AsyncIterator[FakeModels]:
-    """A model that uses the tools that it is told to use."""
+    """A model that uses the tools that the message names."""
     async with FakeModels(builtin) as models:
         yield models
 
@@ -95,19 +95,19 @@ def server(
 
 
 async def shop(tab: Tab, *, takes: bool = True) -> None:
-    """Load the page anew, as one that executes calls, or looks on."""
+    """Load the page again, as one that executes calls, or looks on."""
     await tab.page.add_init_script(SHOP.replace("TAKE", "event.preventDefault()" if takes else ""))
     await tab.page.reload()
 
 
 async def called(tab: Tab, n: int = 1) -> list[Any]:
-    """Return name and arguments of the calls that the page was told of, once there are *n*."""
+    """Return name and arguments of the calls that the page received, once there are *n*."""
     await tab.page.wait_for_function("n => window.calls.length >= n", arg=n)
     return await tab.page.evaluate("() => window.calls.map(({ name, arguments: given }) => [name, given])")
 
 
 async def count(tab: Tab) -> int:
-    """Return how many calls the page was told of by now."""
+    """Return how many calls the page received by now."""
     return await tab.page.evaluate("() => window.calls.length")
 
 
@@ -116,7 +116,7 @@ async def respond(tab: Tab, output: Any) -> bool:
 
 
 async def test_the_page_executes_its_call(visit: MakeVisit):
-    """The page hears of the call with its arguments, answers, and the run goes on with what it said."""
+    """The page receives the call with its arguments, answers, and the run continues with what it said."""
     person = await visit()
     tab = await person.tab()
     await shop(tab)
@@ -131,8 +131,8 @@ async def test_the_page_executes_its_call(visit: MakeVisit):
     person.check(quiet=False)
 
 
-async def test_a_reload_tells_of_the_call_again(visit: MakeVisit):
-    """After a reload the page hears of what is still open; when the widget begins anew within the page it does not."""
+async def test_a_reload_delivers_the_call_again(visit: MakeVisit):
+    """After a reload the page receives the open calls again; when the widget restarts within the page it does not."""
     person = await visit()
     tab = await person.tab()
     await tab.say(ASK)
@@ -148,7 +148,7 @@ async def test_a_reload_tells_of_the_call_again(visit: MakeVisit):
 
 
 async def test_of_two_tabs_one_executes_the_call(visit: MakeVisit):
-    """Two tabs hear of a call at the same moment, and both would execute it: one of them is asked, for good."""
+    """Two tabs receive a call at the same moment, and both could execute it: exactly one does."""
     person = await visit()
     tabs = [await person.tab(), await person.tab()]
     for each in tabs:
@@ -185,7 +185,7 @@ async def test_a_tab_that_goes_leaves_its_call_to_the_next(visit: MakeVisit):
 
 
 async def test_a_page_that_does_not_take_a_call_leaves_it_to_the_other_tab(visit: MakeVisit):
-    """A tab whose page looks on keeps nobody from executing the call."""
+    """A tab whose page looks on does not keep other tabs from executing the call."""
     person = await visit()
     first, second = await person.tab(), await person.tab()
     await shop(first, takes=False)
@@ -201,7 +201,7 @@ async def test_a_page_that_does_not_take_a_call_leaves_it_to_the_other_tab(visit
 
 @pytest.mark.parametrize("hooks", [[HOOK]])
 async def test_corrected_arguments_are_checked_before_they_reach_the_page(visit: MakeVisit):
-    """What does not fit is said at its field and nothing runs; what fits is what the page is told of."""
+    """Invalid input is reported at its field and nothing runs; the page receives valid input."""
     person = await visit()
     tab = await person.tab()
     await shop(tab)

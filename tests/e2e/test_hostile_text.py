@@ -91,7 +91,7 @@ async def is_inert(tab: Tab) -> None:
 
 
 async def test_what_a_person_types_is_text(visit: MakeVisit):
-    """Hostile markdown stands in the person's own bubble letter by letter, and nothing happens."""
+    """Hostile markdown is shown in the person's own bubble letter by letter, and nothing happens."""
     person = await visit()
     tab = await person.tab()
     await tab.say(HOSTILE)
@@ -145,7 +145,7 @@ async def test_words_without_end_do_not_break_a_phone(visit: MakeVisit, server: 
 
 
 async def test_a_token_is_nowhere_to_be_read(visit: MakeVisit):
-    """The visitor's token stands in no address, no storage and no cookie that scripts can read."""
+    """The visitor's token is in no address, no storage and no cookie that scripts can read."""
     person = await visit()
     tab = await person.tab()
     await tab.say("Hello")

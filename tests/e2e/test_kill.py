@@ -158,15 +158,15 @@ async def holds_once(client: httpx.AsyncClient, session: str, run: str, frames: 
     assert [
         item["id"] for item in (await client.get("/v1/runs", params={"session": id_of(session)})).json()["items"]
     ] == [run]
-    anew = Frames()
+    again = Frames()
     async with client.stream("GET", f"{session}/events?until=idle") as response:
-        async for _ in anew.read(response):
+        async for _ in again.read(response):
             pass
-    assert [frame for frame in anew if frame.seq] == [frame for frame in frames if frame.seq]
+    assert [frame for frame in again if frame.seq] == [frame for frame in frames if frame.seq]
 
 
 def writes(frames: Frames, epoch: int, *, letters: int) -> bool:
-    """Tell whether the try of *epoch* has written so much."""
+    """Return whether the attempt of *epoch* has written so much."""
     return any(each.tried[0] == epoch and len(each.text) >= letters for each in frames.answers)
 
 

@@ -1,4 +1,4 @@
-"""Readers who never read, callers who never finish, and very many of both: nobody else notices."""
+"""Readers who never read, requests that never end, and very many of both: no other client notices."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ def quick_server(start_shared: StartServer) -> Server:
 
 @contextmanager
 def deaf_readers(server: Server, path: str, many: int) -> Iterator[list[socket.socket]]:
-    """Open so many streams of *path* that nobody reads."""
+    """Open so many streams of *path* without reading them."""
     with ExitStack() as stack:
         yield [stack.enter_context(deaf_reader(server, path, KEY)) for _ in range(many)]
 
@@ -39,7 +39,7 @@ async def answers(client: httpx.AsyncClient, session: str, many: int) -> None:
 
 
 async def test_readers_who_never_read_cost_bounded_memory(quick_server: Server):
-    """Twenty streams that nobody reads hold a bounded part of what is said, and keep nobody from hearing it."""
+    """Twenty unread streams buffer a bounded part of an answer, and do not hold up other readers."""
     server = quick_server
     async with server.client() as client:
         session = await opened(client)
@@ -56,7 +56,7 @@ async def test_readers_who_never_read_cost_bounded_memory(quick_server: Server):
 
 
 async def test_ctrl_c_with_readers_who_never_read(start_server: StartServer):
-    """Streams that nobody reads keep no stop from being done in time and in peace."""
+    """Unread streams do not delay a shutdown, which is clean."""
     server = start_server(rate=0)
     async with server.client() as client:
         session = await opened(client)
@@ -83,23 +83,25 @@ async def test_three_hundred_readers_of_one_answer(start_server: StartServer):
     async with server.client() as client:
         session = await opened(client)
         everybody_is_there = asyncio.Barrier(301)
-        readers = [asyncio.create_task(heard(server, f"{session}/events", everybody_is_there)) for _ in range(300)]
+        readers = [
+            asyncio.create_task(read_stream(server, f"{session}/events", everybody_is_there)) for _ in range(300)
+        ]
         await asyncio.wait_for(everybody_is_there.wait(), 60)
         posted = await client.post(f"{session}/messages", json={"text": ASK})
         assert posted.status_code == 202
         async with asyncio.timeout(60):
             assert (await client.get("/readyz")).status_code == 200
             assert (await client.get(f"{session}/messages")).status_code == 200
-        told = set(await asyncio.wait_for(asyncio.gather(*readers), 180))
-        assert len(told) == 1, "two readers heard different things"
+        streams = set(await asyncio.wait_for(asyncio.gather(*readers), 180))
+        assert len(streams) == 1, "two readers received different bytes"
         frames = Frames()
-        for block in told.pop().decode().split("\n\n")[:-1]:
+        for block in streams.pop().decode().split("\n\n")[:-1]:
             frames.add(block)
         assert [answer.text for answer in frames.answers] == [WHOLE]
         assert await asyncio.to_thread(server.interrupt) == 0
 
 
-async def heard(server: Server, path: str, everybody_is_there: asyncio.Barrier) -> bytes:
+async def read_stream(server: Server, path: str, everybody_is_there: asyncio.Barrier) -> bytes:
     """Return the bytes of a stream up to the end of its first run."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=2**20)
     try:
@@ -136,7 +138,7 @@ async def test_three_hundred_conversations_at_once(quick_server: Server):
         assert len({run.json()["session"] for run in runs}) == 300
 
 
-async def test_a_reader_who_takes_a_breath_misses_nothing(quick_server: Server):
+async def test_a_reader_who_pauses_misses_nothing(quick_server: Server):
     """A reader who looks away for many answers has every fact when they look again, and the newest text."""
     server = quick_server
     async with server.client() as client:

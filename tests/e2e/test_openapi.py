@@ -58,7 +58,7 @@ def described(server: Server) -> dict[str, Any]:
     spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False).json())
     for path in (EVENTS, "/v1/runs/{id}/events"):
         parameters = spec["paths"][path]["get"]["parameters"]
-        # It beats `after`: a broken `after` beside it is rightly not looked at.
+        # It takes precedence over `after`: a broken `after` beside it is rightly not looked at.
         parameters[:] = [each for each in parameters if each["name"] != "last-event-id"]
     return spec
 
@@ -122,10 +122,10 @@ async def test_an_operator_gets_described_answers(
         assert (await operator.post("/v1/agents", json=CAREFUL)).status_code == 201
         asks = (await operator.post("/v1/agents/careful/runs", json={"input": "What is 12 * 7?"})).json()
     ids = {
-        "/v1/sessions/{id}": [sessions[0], "nobody"],  # it may be closed or deleted, those below live on
-        **{f"/v1/sessions/{{id}}/{what}": [sessions[1], "nobody"] for what in ("messages", "events", "fork")},
-        "/v1/runs/{id}": [run, "nobody"],
-        "/v1/approvals/{id}": [asks["pending"][0]["approval"], "nobody"],
+        "/v1/sessions/{id}": [sessions[0], "unknown"],  # it may be closed or deleted, those below live on
+        **{f"/v1/sessions/{{id}}/{what}": [sessions[1], "unknown"] for what in ("messages", "events", "fork")},
+        "/v1/runs/{id}": [run, "unknown"],
+        "/v1/approvals/{id}": [asks["pending"][0]["approval"], "unknown"],
     }
     spec = with_ids(described, ids)
     for parameter in spec["paths"]["/v1/agents/{id}/runs"]["post"]["parameters"]:
@@ -147,14 +147,14 @@ async def test_a_visitor_gets_described_answers(server: Server, described: dict[
     async with server.client(token) as ada:
         session = await opened_by(ada)
         own = (await ada.post(f"{session}/messages", json={"text": "Hello"})).json()["run_id"]
-    sessions = [session.rpartition("/")[2], theirs.rpartition("/")[2], "nobody"]
-    spec = with_ids(described, {"/v1/sessions/{id}": sessions, "/v1/runs/{id}": [own, run, "nobody"]})
+    sessions = [session.rpartition("/")[2], theirs.rpartition("/")[2], "unknown"]
+    spec = with_ids(described, {"/v1/sessions/{id}": sessions, "/v1/runs/{id}": [own, run, "unknown"]})
     phases = ("--phases", "coverage,fuzzing")
     assert tried(server, tmp_path, spec, token, *LEFT_OUT, *phases, "-n", "10") > 500
 
 
 @pytest.mark.whole
-def test_nobody_gets_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
+def test_requests_without_a_key_get_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
     """Without a key: nothing below /v1 is more than a 401."""
     assert tried(server, tmp_path, described, None, *LEFT_OUT, "--phases", "coverage") > 500
 
@@ -164,7 +164,7 @@ def test_streams_are_described_answers(server: Server, described: dict[str, Any]
     """The stream of a session, as far as it ends by itself: with `until=idle`."""
     key = {"Authorization": f"Bearer {KEY}"}
     run = httpx.post(f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False).json()
-    spec = with_ids(described, {"/v1/sessions/{id}": [run["session"], "nobody"]})
+    spec = with_ids(described, {"/v1/sessions/{id}": [run["session"], "unknown"]})
     for parameter in spec["paths"][EVENTS]["get"]["parameters"]:
         if parameter["name"] == "until":
             parameter |= {"required": True, "schema": {"enum": ["idle"]}}

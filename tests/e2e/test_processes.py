@@ -92,7 +92,7 @@ async def test_a_server_that_drives_nothing_leaves_it_to_workers(start: Start):
         assert WHOLE.startswith(partial["parts"][0]["text"])
 
 
-async def test_a_worker_that_is_told_to_end_hands_over(start: Start):
+async def test_a_terminated_worker_hands_over(start: Start):
     """After SIGTERM what does not fit in the grace time goes on at a peer at once, and the reader has the text once."""
     web, first = start(*WEB, rate=100), start(*WORKER, rate=100, PARLEY_GRACE="0")
     async with web.client() as client:
@@ -107,8 +107,8 @@ async def test_a_worker_that_is_told_to_end_hands_over(start: Start):
         await holds_once(client, session, run, frames)
 
 
-async def test_a_server_that_is_told_to_end_finishes_what_fits(start: Start):
-    """Within the grace time a run ends where it is driven: nobody resumes it, and a reader elsewhere sees its end."""
+async def test_a_terminated_server_finishes_what_fits(start: Start):
+    """Within the grace a run ends where it is driven: no process resumes it, and a reader elsewhere sees its end."""
     one, two = start("serve", rate=200), start(*WEB)
     async with one.client() as client:
         session, _ = await ask(client)
@@ -136,10 +136,10 @@ async def test_one_key_for_all_is_made_once(place: Path, postgres_url: str, star
 async def test_commands_find_a_server(place: Path, postgres_url: str, start: Start):
     """On the server's machine by itself, elsewhere by PARLEY_URL; a conversation needs no server at all."""
     settings = {"DATABASE_URL": postgres_url, "PARLEY_SECRET_KEY": SECRET, "PARLEY_DEMO_RATE": "0"}
-    nobody = run(place, "runs", "list", **settings)
-    assert nobody.returncode == 1
-    assert nobody.stderr.count("\n") == 1
-    assert "PARLEY_URL" in nobody.stderr
+    failed = run(place, "runs", "list", **settings)
+    assert failed.returncode == 1
+    assert failed.stderr.count("\n") == 1
+    assert "PARLEY_URL" in failed.stderr
     alone = run(place, "chat", "What is 12 * 7?", **settings)
     assert (alone.returncode, "84" in alone.stdout) == (0, True), alone.stderr
     assert "[info]" not in alone.stderr
@@ -161,7 +161,7 @@ async def test_sqlite_has_no_workers(place: Path, start_server: StartServer):
 
 
 class Talk(NamedTuple):
-    """A server on a Postgres of its own, in the middle of an answer that somebody reads."""
+    """A server on a Postgres of its own, in the middle of an answer with a reader."""
 
     postgres: Postgres
     server: Server
@@ -205,11 +205,11 @@ async def test_a_postgres_that_is_away_for_a_while(place: Path):
             assert (await ready(server))[0] == 503
             assert (await client.get("/healthz")).status_code == 200
         assert (await until_completed(client, run))["output"]["text"] == WHOLE
-        assert next(iter((await anew(server, session)).answers)).text == WHOLE
+        assert next(iter((await reread(server, session)).answers)).text == WHOLE
 
 
 async def test_a_stop_while_postgres_is_away(place: Path):
-    """A process whose database is away ends as soon as it is told to, whatever it still wants to write there."""
+    """A process whose database is away ends at once on SIGTERM, whatever it still has to write there."""
     async with talking(place, rate=20) as talk, talk.without_postgres():
         assert (await ready(talk.server))[0] == 503
         assert await asyncio.to_thread(talk.server.interrupt, signal.SIGTERM, within=SOON) == 0
@@ -224,5 +224,5 @@ async def until_completed(client: httpx.AsyncClient, run: str) -> dict:
                 return (await client.get(f"/v1/runs/{run}")).json()
 
 
-async def anew(server: Server, session: str):
+async def reread(server: Server, session: str):
     return await Follower(server, f"{session}/events", ends).end(SOON)

@@ -57,7 +57,7 @@ async def test_killed_in_mid_answer_the_thread_has_it_whole_and_once(
 
 
 async def test_stop_in_slack_stops(start_server: StartServer, stand_in: SlackStandIn, team: Team):
-    """Stop ends the answer and what was queued behind it, and the thread is free for the next question."""
+    """Stop ends the answer and what was queued after it, and the thread is free for the next question."""
     in_slack(start_server, stand_in, rate=20)
     asked = await team.mentions("UANN", "CGENERAL", ASK)
     await stand_in.until(lambda: len(words(team, asked.ts)) > 5, timeout=LONG)

@@ -66,7 +66,7 @@ async def answered(stand_in: SlackStandIn, team: Team, root: str) -> None:
     assert words(team, root).count("42.") == 1
 
 
-async def test_decided_by_another_process_the_thread_goes_on(
+async def test_decided_by_another_process_the_thread_continues(
     start_careful: StartServer, postgres_url: str, stand_in: SlackStandIn, team: Team
 ):
     """A process that knows no Slack takes the decision; the one that does shows the answer, alive or after a kill."""

@@ -86,11 +86,11 @@ CASES: dict[str, tuple[Break | dict[str, str], str, str]] = {
     "YAML with an unknown field": (with_agent("name: x\ninstructions: y\nmodle: demo\n"), "broken.yaml", "modle"),
     "YAML that is not text": (with_agent(b"\xff\xfe\x00"), "broken.yaml", "UTF-8"),
     "empty YAML": (with_agent(""), "broken.yaml", "object"),
-    "an agent of an unknown model": (with_agent("name: x\ninstructions: y\nmodel: nobody:m\n"), "`model`", "demo"),
+    "an agent of an unknown model": (with_agent("name: x\ninstructions: y\nmodel: unknown:m\n"), "`model`", "demo"),
     "an agent with an unknown tool": (with_agent("name: x\ninstructions: y\ntools: [dig]\n"), "`dig`", "known are"),
     "an agent twice": (with_agent("name: assistant\ninstructions: y\n"), "`assistant`", "rename"),
     "no folder of agents": ({"PARLEY_AGENTS": "nowhere"}, "PARLEY_AGENTS", "name the folder"),
-    "unknown provider": ({"PARLEY_MODEL": "nobody:great"}, "PARLEY_MODEL", "demo"),
+    "unknown provider": ({"PARLEY_MODEL": "unknown:great"}, "PARLEY_MODEL", "demo"),
     "unknown model": ({"PARLEY_MODEL": "great"}, "PARLEY_MODEL", "demo"),
     "port that is no number": ({"PORT": "http"}, "PORT", "number"),
     "host of another machine": ({"HOST": "192.0.2.1"}, "HOST", "127.0.0.1"),
@@ -109,7 +109,7 @@ def test_a_misconfigured_start_says_what_to_do(home: Path, case: str):
 
 
 def test_a_second_server_on_the_same_folder(server: Server):
-    """PARLEY_DATA has one owner: a second server, on whatever port, fails at once and disturbs nobody."""
+    """PARLEY_DATA has one owner: a second server, on whatever port, fails at once and does not disturb the first."""
     line = refused(server.home)
     assert "PARLEY_DATA" in line
     assert "another folder" in line
@@ -119,7 +119,7 @@ def test_a_second_server_on_the_same_folder(server: Server):
 
 
 def test_a_second_server_on_the_same_database(server: Server):
-    """Another PARLEY_DATA does not help who names the same SQLite file."""
+    """Another PARLEY_DATA with the same SQLite file fails too."""
     line = refused(server.home, PARLEY_DATA="other", DATABASE_URL=f"sqlite:///{server.data / 'parley.db'}")
     assert "DATABASE_URL" in line
 
@@ -130,7 +130,7 @@ def test_migrations_beside_a_server(server: Server):
 
 
 def test_the_lock_of_a_killed_server_is_free(server: Server):
-    """After kill -9 nobody has to remove anything."""
+    """After kill -9 nothing has to be cleaned up by hand."""
     server.kill()
     server.start()
 

@@ -32,7 +32,7 @@ async def test_ctrl_c_in_mid_stream(start_server: StartServer, number: signal.Si
         await holds_once(client, session, run, frames)
 
 
-async def test_ctrl_c_answers_whoever_waits(start_server: StartServer):
+async def test_ctrl_c_answers_waiting_readers(start_server: StartServer):
     """Waits and streams of runs, and readers of an idle session, are all let go at once."""
     server = start_server(rate=50)
     async with server.client() as client:
@@ -55,7 +55,7 @@ async def test_ctrl_c_answers_whoever_waits(start_server: StartServer):
         await idle.leave()
 
 
-async def test_ctrl_c_with_nobody_there(server: Server):
+async def test_ctrl_c_without_readers(server: Server):
     """A server without readers ends with 0, takes its note of where it is along, and starts again."""
     assert (server.data / "server.json").exists()
     assert server.interrupt() == 0

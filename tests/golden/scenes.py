@@ -37,7 +37,7 @@ _HALF = is_a(TextDelta, text="lf")
 
 
 class Scene:
-    """A stage, somebody who watches it, and a tool that waits; messages have keys, and their runs go by them."""
+    """A stage, a reader who follows it, and a tool that waits; messages have keys, which name their runs."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -49,7 +49,7 @@ class Scene:
     def tools(self) -> tuple[Tool, ...]:
         @tool(name="wait")
         async def wait() -> str:
-            """Wait until somebody opens the gate."""
+            """Wait until the gate is opened."""
             await self.gate.wait()
             return "waited"
 
@@ -139,7 +139,7 @@ async def deleted_taken(scene: Scene) -> None:
 
 
 async def stopped_queue(scene: Scene) -> None:
-    """A Stop clears what joined the run at work and what is queued behind it; then somebody asks anew."""
+    """A Stop clears what joined the running run and what is queued after it; then there is a new message."""
     await scene.send("one")
     await scene.reader.until(_HALF)
     await scene.send("two")
@@ -184,7 +184,7 @@ async def approved_quorum(scene: Scene) -> None:
 
 
 async def approval_cancelled(scene: Scene) -> None:
-    """Somebody stops what waits for people; then somebody asks anew."""
+    """A user stops a run that waits for people; then there is a new message."""
     await scene.send("one")
     await scene.reader.until(is_a(RunWaiting))
     await scene.stop()
@@ -198,7 +198,7 @@ async def blocked(scene: Scene) -> None:
 
 
 async def client_call(scene: Scene) -> None:
-    """The client executes a call, and the run goes on."""
+    """The client executes a call, and the run continues."""
     await scene.send("one")
     await scene.reader.until(is_a(RunWaiting))
     (waits,) = (await scene.core.run(scene.runs["one"])).pending
@@ -282,8 +282,8 @@ def _frame(n: int, event: Event) -> dict[str, Any]:
     data = json.loads(event.raw)
     data |= {name: "sha256:5f2b7c" for name in ("snapshot", "hash") if name in data}
     place = {"session": event.session, "run": event.run, "parent_run": event.parent_run}
-    told = {"type": event.type, **place, "time": f"{moment:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "data": data}
-    return {"seq": event.seq, **told} if isinstance(event, Fact) else told
+    shown = {"type": event.type, **place, "time": f"{moment:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "data": data}
+    return {"seq": event.seq, **shown} if isinstance(event, Fact) else shown
 
 
 def line(frame: dict[str, Any]) -> str:

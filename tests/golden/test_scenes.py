@@ -1,4 +1,4 @@
-"""The logs of `scenes.py` are what a core writes today; with PARLEY_GOLDEN=write they are written anew."""
+"""The logs of `scenes.py` are what a core writes today; with PARLEY_GOLDEN=write they are written again."""
 
 import json
 import os
@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent
 
 
 async def play(make_core: MakeCore, name: str) -> list[Event]:
-    """Play the scene *name* and return what somebody who watched it has seen."""
+    """Play the scene *name* and return what its reader has seen."""
     scene = Scene()
     act, script = next((act, script) for act, script in scripts(scene).items() if act.__name__ == name)
     hooks, declared = HOOKS.get(name, ()), (WHERE,) if name == "client_call" else ()
@@ -37,7 +37,7 @@ def facts(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_golden_log_is_what_a_core_writes(make_core: MakeCore, name):
-    """Each scene, played anew, gives the facts of its golden log."""
+    """Each scene, played again, gives the facts of its golden log."""
     frames = frames_of(await play(make_core, name))
     path = GOLDEN / f"{name}.jsonl"
     if os.environ.get("PARLEY_GOLDEN") == "write":

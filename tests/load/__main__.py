@@ -23,7 +23,7 @@ from tests.chaos.records import Records
 from tests.load.many import AGENT, Many, many
 from tests.postgres import postgres_server
 
-# What a database that somebody relies on is set to; the tests' own is told not to wait for the disk.
+# The durable settings of a production database; the tests' own does not wait for the disk.
 HONEST = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "autovacuum": "on"}
 ROUNDS = 3
 MISSED = Goal(must=0, aim=0).verdict(1)
@@ -32,7 +32,7 @@ BOUND = 15 * 60.0
 
 
 def main() -> int:
-    """Measure streams in time; the exit code tells whether a fact was lost or out of order, or a figure missed."""
+    """Measure streams in time; the exit code is 1 when a fact was lost or out of order, or a figure missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.load", description=main.__doc__)
     parser.add_argument("--webs", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)

@@ -66,7 +66,7 @@ class Counts:
 
 
 class Client:
-    """Somebody who comes again and again, each time as somebody new."""
+    """A client that comes again and again, each time as a new visitor."""
 
     def __init__(self, net: Net, drawn: random.Random, counts: Counts) -> None:
         self._net, self._chance, self._counts = net, drawn, counts.done
@@ -184,10 +184,10 @@ class Churn:
         path.unlink(missing_ok=True)
         os.kill(member.pid, signal.SIGUSR1)
 
-        async def told() -> bool:
+        async def counted() -> bool:
             return path.exists()
 
-        await until(told, 30, f"{member.name} counts its tasks and threads")
+        await until(counted, 30, f"{member.name} counts its tasks and threads")
         await asyncio.sleep(BETWEEN)
         return json.loads(path.read_text("utf-8"))
 
@@ -203,7 +203,7 @@ def _slope(name: str, found: Sequence[tuple[float, int]], minutes: float) -> tup
 
 
 def main() -> int:
-    """Have clients come and go; the exit code tells whether something was left behind, or memory grew."""
+    """Have clients come and go; the exit code is 1 when something was left, or memory grew."""
     parser = argparse.ArgumentParser(prog="python -m tests.load.churn", description=main.__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--clients", type=int, default=CLIENTS)

@@ -13,7 +13,7 @@ from tests.chaos.fleet import Home, Member
 from tests.chaos.records import Records, until
 from tests.load import procs
 
-# What the bench's agent is told, too.
+# The instructions of the bench's agent, too.
 AGENT = """
 name: assistant
 model: null
@@ -25,7 +25,7 @@ tools: [calculate]
 class Many(Side):
     """The processes of one Parley: asked at each of their doors by turns, their CPU summed.
 
-    *database* gets the seconds that the processes of Postgres have computed, each time that somebody asks for ours.
+    *database* gets the seconds that the processes of Postgres have computed, each time that ours are asked for.
     """
 
     def __init__(self, webs: Sequence[Member], workers: Sequence[Member], postmaster: int) -> None:

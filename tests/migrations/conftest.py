@@ -42,7 +42,7 @@ def config(url: str) -> Config:
 
 @pytest.fixture
 def write_revision(tmp_path: Path, config: Config) -> WriteRevision:
-    """Write a revision behind the newest, as a later release may bring it, and return the configuration that has it."""
+    """Write a revision after the newest, as a later release may bring it, and return the configuration that has it."""
 
     def write(source: str) -> Config:
         shutil.copytree(ROOT / "migrations", tmp_path / "migrations")

@@ -92,7 +92,7 @@ def test_revisions_only_add(config: Config):
 
 
 def is_new(statement: str, changes: list[str]) -> bool:
-    """Tell whether *statement* makes an index of a table that these revisions make: nobody uses it yet."""
+    """Return whether *statement* makes an index of a table that these revisions make: no process uses it yet."""
     made = {found[1] for each in changes if (found := re.match(r"\s*CREATE TABLE (\w+)", each))}
     index = re.match(r"\s*CREATE (?:UNIQUE )?INDEX \w+ ON (\w+)", statement)
     return index is not None and index[1] in made
@@ -117,7 +117,7 @@ def test_what_is_not_only_added_is_seen(statement: str):
 
 
 @on_postgres
-async def test_those_who_serve_go_on_through_an_upgrade(config: Config, url: str, write_revision: WriteRevision):
+async def test_servers_keep_working_during_an_upgrade(config: Config, url: str, write_revision: WriteRevision):
     """While a later release's revision adds to every table, a core that knows nothing of it answers without a fault."""
     command.upgrade(config, "head")
     core = Core(
@@ -151,7 +151,7 @@ async def test_those_who_serve_go_on_through_an_upgrade(config: Config, url: str
 
 
 @on_postgres
-async def test_two_who_migrate_at_once_do_it_once(url: str):
+async def test_two_simultaneous_migrations_run_once(url: str):
     """Of processes that migrate one empty database together each finds it migrated, and none fails."""
     done = await asyncio.gather(*(asyncio.create_subprocess_exec(*_upgrade(url)) for _ in range(3)))
     async with asyncio.timeout(SAFETY * 2):

@@ -137,7 +137,7 @@ def test_reasoning_is_replayed():
     ids=["snapshot", "compaction"],
 )
 def test_reasoning_from_before_a_new_prefix_is_dropped(change):
-    """After a new snapshot or a compaction older reasoning is gone for good, newer reasoning is replayed."""
+    """After a new snapshot or a compaction older reasoning is removed permanently, newer reasoning is replayed."""
     facts = [*opened(), started(takes=(1,)), said(1, Reasoning("Old."), Text("Hi."))]
     silent = [*opened(), started(takes=(1,)), said(1, Reasoning("Only."))]
     newer = [received("more"), started(2, takes=(7,)), said(2, Reasoning("New."), Text("Ho."))]
@@ -222,7 +222,7 @@ def test_a_cut_falls_back_to_the_newest_border():
 
 
 def test_borders_are_messages_of_people():
-    """A window may be cut only where a step took a message that somebody sent, not at a note or a result."""
+    """A window may be cut only where a step took a message that someone sent, not at a note or a result."""
     note = e.ContextAdded(source="note", text="Go on.")
     facts = [*talk(1), *talk_with_note(note)]
     assert [entry.border for entry in window_of(*facts).entries] == [True, False, True, False, False, False]

@@ -1,4 +1,4 @@
-"""Controls by themselves: the merge of all levels, what a step may call, what the model is told, what is left."""
+"""Controls by themselves: the merge of all levels, what a step may call, what the note says, what is left."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -113,12 +113,12 @@ def test_a_step_is_recorded_as_it_is_read(given, override, n):
 
 @given(given=ALL, override=st.none() | OVERRIDES, n=st.integers(1, 4), able=st.sampled_from([ABLE, UNABLE]))
 def test_controls_go_to_the_api_or_into_the_note(given, override, n, able):
-    """A restriction reaches the model by the API or by the note, never by neither, and each is told once."""
+    """A restriction reaches the model by the API or by the note, never by neither and never by both."""
     chosen = resolve(n, given, override, KINDS)
-    asked, told = sent(chosen, able), news(None, chosen, (able, able), KINDS)
-    assert (told is not None) == (recorded(asked) != recorded(chosen))
+    asked, note = sent(chosen, able), news(None, chosen, (able, able), KINDS)
+    assert (note is not None) == (recorded(asked) != recorded(chosen))
     if able is ABLE and chosen.output_schema != {}:  # only objects are held to natively
-        assert told is None
+        assert note is None
     assert news(chosen, chosen, (able, able), KINDS) is None
 
 
@@ -132,7 +132,7 @@ def test_a_merge_can_be_made_in_any_grouping(levels):
 
 
 def test_the_last_step_keeps_the_answer_that_must_come():
-    """A single step that has to call gives its answer by a tool that nobody executes; other tools are withheld."""
+    """A single step that has to call gives its answer by a tool without an executor; other tools are withheld."""
     for choice in ("required", NamedTool("answer")):
         found = controls(1, agent(run=Controls(max_steps=1, tool_choice=choice)))
         assert set(permitted(found, KINDS)) == {"answer"}
@@ -157,20 +157,20 @@ def test_a_refusal_names_what_may_be_called(given, refused):
 
 
 def test_note_covers_changed_and_lifted_controls():
-    """The model hears of a restriction when it begins, when it changes, and when it is lifted; of no part twice."""
+    """The model gets a note when a restriction begins, changes or is lifted; of no part twice."""
     free, some = Controls(tool_choice="auto"), Controls(tool_choice="auto", active_tools=("look",))
     formed = replace(some, output_schema=SCHEMA)
     both = (UNABLE, UNABLE)
     assert news(None, free, both, KINDS) is None
     assert "call `look` only" in (news(free, some, both, KINDS) or "")
-    told = news(some, formed, both, KINDS) or ""
-    assert "JSON Schema" in told
-    assert "look" not in told
+    note = news(some, formed, both, KINDS) or ""
+    assert "JSON Schema" in note
+    assert "look" not in note
     assert news(formed, formed, both, KINDS) is None
     lifted = news(formed, free, both, KINDS) or ""
     assert "any of your tools again" in lifted
     assert "any form again" in lifted
-    assert news(formed, formed, (ABLE, UNABLE), KINDS) is not None, "another model took over that has to be told"
+    assert news(formed, formed, (ABLE, UNABLE), KINDS) is not None, "another model took over and needs the note"
 
 
 @pytest.mark.parametrize(

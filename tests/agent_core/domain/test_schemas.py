@@ -23,23 +23,23 @@ def nested(depth: int, name: str = "a", value: Any = 1) -> Any:
     return value
 
 
-def told(schema: dict[str, Any], value: Any) -> list[str]:
+def faults(schema: dict[str, Any], value: Any) -> list[str]:
     return [str(problem) for problem in problems(schema, value, 50)]
 
 
 def test_every_error_has_its_path():
-    """What is missing and what is not known are told at their own names, as what is wrong is."""
+    """Missing and unknown properties are reported at their own paths, as invalid ones are."""
     assert [problem.path for problem in problems(ORDER, {"to": 1, "odd": 2, "next": {"to": "x", "count": 0}})] == [
         "$.to",
         "$.next.count",
         "$.count",
         "$.odd",
     ]
-    assert told(ORDER, {"to": "x", "count": 1, "next": {"to": "y", "count": 2}}) == []
+    assert faults(ORDER, {"to": "x", "count": 1, "next": {"to": "y", "count": 2}}) == []
 
 
 def test_number_of_errors_is_limited():
-    """A value with a thousand faults is not told by all of them, and a long one not by the whole."""
+    """Of a value with a thousand faults some are reported, and of a long value a part is shown."""
     assert len(problems({"items": TEXT}, [1] * 1_000)) == 5
     assert len(problems({"items": TEXT}, [1] * 1_000, 20)) == 20
     (fault,) = problems(TEXT, ["x" * 100_000])
@@ -74,7 +74,7 @@ def test_invalid_schema_is_reported_with_its_path(schema: dict[str, Any], place:
     """What leads elsewhere or nowhere, never ends or could be slow is no schema here; stored ones fit no value."""
     assert str(schema_problem(schema)).startswith(place)
     if not place.startswith(("$.properties.a.type", "$: nested", "$: at most")):
-        assert told(schema, {"a": "b"})[0].startswith("$: it cannot be checked, for its schema: ")
+        assert faults(schema, {"a": "b"})[0].startswith("$: it cannot be checked, for its schema: ")
 
 
 @pytest.mark.parametrize(
@@ -94,43 +94,43 @@ def test_plain_schemas_are_valid(schema: dict[str, Any]):
 
 
 def test_schema_of_a_tool_is_checked_for_support_only():
-    """Of what comes with code only that is told which no value could be held to, with the place."""
+    """Of a schema in code only what no value could be checked against is reported, with its path."""
     assert str(unheld({"properties": {"a": {"pattern": "(?=x)"}}})).startswith("$.properties.a.pattern: no pattern")
     assert str(unheld({"items": {"$ref": "https://example.org/a"}})).startswith("$.items.$ref: ")
     assert unheld({"type": "strin", "description": "x" * MAX_SCHEMA}) is None
 
 
 def test_patterns_are_checked_in_bounded_time():
-    """What takes other libraries longer than the world lasts is told at once, in names too; `$` is the very end."""
+    """Patterns that backtrack elsewhere take linear time, in names too; `$` matches at the very end only."""
     evil = {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*$": TEXT}}
     schema = {**evil, "additionalProperties": False}
-    assert told(schema, {"a": "a" * 50_000}) == []
-    assert [path.partition(":")[0] for path in told(schema, {"a": "a" * 50_000 + "!"})] == ["$.a"]
-    assert told(schema, {"b" * 50: "x"}) == []
-    assert told(schema, {"b" * 50 + "!": "x"}) == [f"$['{'b' * 50}!']: there is no such property."]
-    assert told(schema, {"a": "a\n"}) != []
+    assert faults(schema, {"a": "a" * 50_000}) == []
+    assert [path.partition(":")[0] for path in faults(schema, {"a": "a" * 50_000 + "!"})] == ["$.a"]
+    assert faults(schema, {"b" * 50: "x"}) == []
+    assert faults(schema, {"b" * 50 + "!": "x"}) == [f"$['{'b' * 50}!']: there is no such property."]
+    assert faults(schema, {"a": "a\n"}) != []
     slow = {"properties": {"a": {"pattern": "(x{1,30}){1,30}"}}}
-    assert "too long for the pattern" in told(slow, {"a": "x" * 1_900_000})[0]
+    assert "too long for the pattern" in faults(slow, {"a": "x" * 1_900_000})[0]
 
 
 def test_values_are_checked_in_bounded_time():
-    """What is nested too deeply, is too large for arithmetic or has too many parts is told, whatever the schema."""
+    """What is nested too deeply, is too large for arithmetic or has too many parts is reported, whatever the schema."""
     recursive = {"properties": {"a": {"$ref": "#"}}}
-    assert told(recursive, nested(MAX_DEPTH)) == []
-    assert told(recursive, nested(MAX_DEPTH + 1)) == ["$: nested more than 100 levels deep."]
-    assert told({}, nested(100_000)) == ["$: nested more than 100 levels deep."]
-    assert "OverflowError" in told({"multipleOf": 0.5}, 10**400)[0]
-    assert "more than 100,000 checks" in told({"items": {"allOf": [TEXT] * 500}}, ["x"] * 1_000)[0]
+    assert faults(recursive, nested(MAX_DEPTH)) == []
+    assert faults(recursive, nested(MAX_DEPTH + 1)) == ["$: nested more than 100 levels deep."]
+    assert faults({}, nested(100_000)) == ["$: nested more than 100 levels deep."]
+    assert "OverflowError" in faults({"multipleOf": 0.5}, 10**400)[0]
+    assert "more than 100,000 checks" in faults({"items": {"allOf": [TEXT] * 500}}, ["x"] * 1_000)[0]
     unique = {"uniqueItems": True}
-    assert told(unique, [{"a": n} for n in range(20_000)]) == []
-    assert told(unique, [{"a": 1, "b": 2}, {"b": 2, "a": 1}]) == ["$: an item is there twice."]
+    assert faults(unique, [{"a": n} for n in range(20_000)]) == []
+    assert faults(unique, [{"a": 1, "b": 2}, {"b": 2, "a": 1}]) == ["$: an item is there twice."]
 
 
 def test_reference_to_a_non_schema_is_an_error():
     """Names of properties read as keywords have values that no keyword has: nothing fits, and nothing breaks."""
     schema = {"properties": {"minimum": {"type": "number"}}, "items": {"$ref": "#/properties"}}
     assert schema_problem(schema) is None
-    assert "TypeError" in told(schema, [5])[0]
+    assert "TypeError" in faults(schema, [5])[0]
 
 
 def test_depth_is_counted_in_objects_and_lists():

@@ -74,13 +74,13 @@ def test_schemas_that_are_invalid_for_answers(schema, why):
     ],
 )
 def test_an_answer_is_read_whole(text, value, faults):
-    """The whole answer is the value, in a code fence or not; how it misses the schema is told by its paths."""
-    found, told = read_answer(CLOSED, text)
-    assert (found, len(told)) == (value, faults)
+    """The whole answer is the value, in a code fence or not; violations of the schema are reported by path."""
+    found, problems = read_answer(CLOSED, text)
+    assert (found, len(problems)) == (value, faults)
 
 
 def test_error_names_its_path():
-    """What is wrong is told as a path and a reason."""
+    """What is invalid is reported as a path and a reason."""
     assert read_answer(CLOSED, '{"name": 1, "at": null}')[1] == ["$.name: 1 is not of type 'string'"]
 
 

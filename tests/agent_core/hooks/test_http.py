@@ -39,9 +39,9 @@ POST = Occasion(
 )
 
 
-def at(event: HookEvent, **told: Any) -> Occasion:
-    told = {"hook": "http-1", "agent": "a", "session": "s", "run": "r", "channel": "web", "actor": None, **told}
-    return Occasion(event=event, **told)
+def at(event: HookEvent, **more: Any) -> Occasion:
+    more = {"hook": "http-1", "agent": "a", "session": "s", "run": "r", "channel": "web", "actor": None, **more}
+    return Occasion(event=event, **more)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 class Asker:
-    """Asks the webhook of a site as a core does: a sealed secret, the guarded fetch, a clock that stands still."""
+    """Asks the webhook of a site as a core does: a sealed secret, the guarded fetch, a clock that does not advance."""
 
     def __init__(self, site: Site, *, allow: tuple[str, ...] | None = None, secrets: Secrets = SECRETS) -> None:
         self.site, self.clock = site, FakeClock()
@@ -79,7 +79,7 @@ def says(**reply: Any) -> bytes:
 
 ANSWERS: list[tuple[Occasion, dict[str, Any], Any]] = [
     (PRE, {"decision": "allow"}, Allow()),
-    (PRE, {"decision": "allow", "reason": "known", "more": [1]}, Allow("known")),
+    (PRE, {"decision": "allow", "reason": "fine", "more": [1]}, Allow("fine")),
     (PRE, {"decision": "deny"}, Deny()),
     (PRE, {"decision": "deny", "reason": "Zu teuer."}, Deny("Zu teuer.")),
     (PRE, {"decision": "deny", "reason": "x" * 5000}, Deny("x" * 1000)),
@@ -103,9 +103,9 @@ async def test_what_is_asked(asker: Asker, site: Site):
     """The question is a signed POST of what the hook is asked about; what does not apply is left out."""
     site.answers["/hook"] = says(decision="allow")
     await asker()
-    (heard,) = site.heard
-    assert (heard.method, heard.path, heard.headers["content-type"]) == ("POST", "/hook", "application/json")
-    assert json.loads(heard.body) == {
+    (request,) = site.requests
+    assert (request.method, request.path, request.headers["content-type"]) == ("POST", "/hook", "application/json")
+    assert json.loads(request.body) == {
         "event": "PreToolUse", "hook": "http-1", "agent": "assistant", "session": "session_1", "run": "run_1",
         "channel": "slack", "actor": {"id": "U1", "kind": "user", "name": "Änn"}, "tool": "pay", "call": "call_1",
         "arguments": {"amount": 5, "to": "ärger"},
@@ -116,13 +116,13 @@ async def test_the_signature_is_the_receivers_to_check(asker: Asker, site: Site)
     """HMAC-SHA256 over the timestamp, a dot and the body as it came; another secret or body does not fit."""
     site.answers["/hook"] = says(decision="allow")
     await asker()
-    (heard,) = site.heard
-    stamp, signature = heard.headers["x-parley-timestamp"], heard.headers["x-parley-signature"]
+    (request,) = site.requests
+    stamp, signature = request.headers["x-parley-timestamp"], request.headers["x-parley-signature"]
     assert stamp == str(asker.clock.now() // 1000)
-    assert signature == "v1=" + hmac.new(SECRET.encode(), f"{stamp}.".encode() + heard.body, "sha256").hexdigest()
-    assert signature == sign(SECRET, int(stamp), heard.body)
-    assert signature not in (sign("other", int(stamp), heard.body), sign(SECRET, int(stamp) + 1, heard.body))
-    assert signature != sign(SECRET, int(stamp), heard.body + b" ")
+    assert signature == "v1=" + hmac.new(SECRET.encode(), f"{stamp}.".encode() + request.body, "sha256").hexdigest()
+    assert signature == sign(SECRET, int(stamp), request.body)
+    assert signature not in (sign("other", int(stamp), request.body), sign(SECRET, int(stamp) + 1, request.body))
+    assert signature != sign(SECRET, int(stamp), request.body + b" ")
 
 
 def test_a_signature_that_others_compute_too():
@@ -139,9 +139,9 @@ async def test_the_delivery_is_known_again(asker: Asker, site: Site):
     asker.clock.advance(3600)
     await asker()
     await asker(at("PreToolUse", run="run_1", tool="pay", call="call_1", arguments={"amount": 6}))
-    first, again, other = (heard.headers["x-parley-delivery"] for heard in site.heard)
+    first, again, other = (request.headers["x-parley-delivery"] for request in site.requests)
     assert (first == again, first == other) == (True, False)
-    assert site.heard[0].headers["x-parley-signature"] != site.heard[1].headers["x-parley-signature"]
+    assert site.requests[0].headers["x-parley-signature"] != site.requests[1].headers["x-parley-signature"]
 
 
 HUGE = b'{"decision": "allow", "reason": "' + b"x" * MAX_ANSWER + b'"}'
@@ -178,17 +178,17 @@ RUBBISH: dict[str, tuple[bytes | Write, str]] = {
 @pytest.mark.parametrize("kind", RUBBISH)
 async def test_rubbish_is_what_the_policy_says(asker: Asker, site: Site, kind: str):
     """An answer that makes no sense counts as the author said, with a word on why and none of the secret."""
-    site.answers["/hook"], told = RUBBISH[kind]
+    site.answers["/hook"], message = RUBBISH[kind]
     opened, closed = await asker(on_error="allow"), await asker(on_error="deny")
     assert isinstance(opened, Allow)
     assert opened.reason is None
     assert isinstance(closed, Deny)
     assert closed.reason == UNASKED
     assert opened.error == closed.error
-    assert told in str(opened.error)
+    assert message in str(opened.error)
     assert SECRET not in str(opened.error)
     assert len(str(opened.error)) < 400
-    assert [heard.path for heard in site.heard] == ["/hook", "/hook"], "a redirect is not followed"
+    assert [request.path for request in site.requests] == ["/hook", "/hook"], "a redirect is not followed"
 
 
 async def test_nothing_can_be_changed_at_the_start(asker: Asker, site: Site):
@@ -198,8 +198,8 @@ async def test_nothing_can_be_changed_at_the_start(asker: Asker, site: Site):
     assert ruling == Deny(UNASKED, "Its answer is `modify`, but nothing can be changed at `OnRunStart`.")
 
 
-async def test_who_is_told_of_an_end_need_not_answer(asker: Asker, site: Site):
-    """At the end of a run any 2xx will do; anything else is said."""
+async def test_an_observer_of_ends_need_not_answer(asker: Asker, site: Site):
+    """At the end of a run any 2xx will do; anything else is an error."""
     site.answers["/hook"] = ok(b"", status="204 Gone well")
     assert await asker(at("OnRunComplete", status="completed", text="Done.")) == Allow()
     site.answers["/hook"] = ok(b"", status="503 Later")
@@ -207,11 +207,11 @@ async def test_who_is_told_of_an_end_need_not_answer(asker: Asker, site: Site):
 
 
 async def test_a_slow_answer(asker: Asker, site: Site):
-    """A webhook that takes longer than its time counts as one that failed; the default is five seconds."""
-    heard, never = asyncio.Event(), asyncio.Event()
+    """A webhook that exceeds its timeout counts as failed; the default is five seconds."""
+    received, never = asyncio.Event(), asyncio.Event()
 
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.set()
+        received.set()
         await never.wait()
 
     site.answers["/hook"] = wait
@@ -219,7 +219,7 @@ async def test_a_slow_answer(asker: Asker, site: Site):
     for config in configs:
         seconds = config.get("timeout_s", 5)
         asking = asyncio.create_task(asker(on_error="deny", **config))
-        await heard.wait()
+        await received.wait()
         asker.clock.advance(seconds - 0.1)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -227,12 +227,12 @@ async def test_a_slow_answer(asker: Asker, site: Site):
         asker.clock.advance(0.1)
         ruling = await asking
         assert (ruling.reason, f"within {seconds:g} s" in ruling.error) == (UNASKED, True)
-        heard.clear()
+        received.clear()
     never.set()
 
 
-async def test_who_is_down(site: Site):
-    """A webhook that nobody answers for counts as one that failed."""
+async def test_an_unreachable_webhook_failed(site: Site):
+    """A webhook that cannot be reached counts as failed."""
     asker = Asker(site, allow=("127.0.0.1:9",))
     ruling = await asker(url="http://127.0.0.1:9/", on_error="deny")
     assert ruling.reason == UNASKED
@@ -246,17 +246,17 @@ async def test_an_inner_address_is_the_operators_to_allow(site: Site):
     ruling = await asker()
     assert isinstance(ruling, Allow)
     assert "PARLEY_FETCH_ALLOW" in str(ruling.error)
-    assert site.heard == []
+    assert site.requests == []
     await asker.fetch.close()
 
 
 async def test_a_secret_of_another_key(site: Site):
-    """A secret that cannot be opened is told as such; nothing is sent without its signature."""
+    """A secret that cannot be opened is reported as such; nothing is sent without its signature."""
     asker = Asker(site, secrets=Secrets(b"another key"))
     ruling = await asker(on_error="deny")
     assert ruling.reason == UNASKED
     assert "Its secret cannot be opened" in ruling.error
-    assert site.heard == []
+    assert site.requests == []
     await asker.fetch.close()
 
 
@@ -294,12 +294,12 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), CHECKS)
-def test_what_a_webhook_cannot_be(config: dict[str, Any], told: str):
+@pytest.mark.parametrize(("config", "message"), CHECKS)
+def test_what_a_webhook_cannot_be(config: dict[str, Any], message: str):
     """What could never be asked is refused where it is written, without a lookup and without showing a secret."""
     with pytest.raises(InvalidInput) as caught:
         check_http("hooks[0].config", HttpConfig(**{"url": "https://rules.example/", "secret": SECRET, **config}))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith("`hooks[0].config.")
     assert str(config.get("secret", SECRET)) not in str(caught.value)
     assert "pass@" not in str(caught.value)

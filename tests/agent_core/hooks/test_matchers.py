@@ -20,7 +20,7 @@ def agent(*matchers: str | None, tools: tuple[Any, ...] = TOOLS) -> Definition:
 
 @pytest.mark.parametrize("matcher", ["calculat", "Calculate", "calculate ", "send", "current_time"])
 def test_a_name_that_is_no_tool_of_the_agent_is_refused(matcher: str) -> None:
-    """A mistyped name is told with its place and with the tools that there are: nobody would be asked."""
+    """A mistyped name is refused with its path and the tools that there are, as its hook would never be asked."""
     with pytest.raises(InvalidInput) as refused:
         check_matchers(agent("calculate", matcher))
     assert refused.value.path == "hooks[1].matcher"
@@ -30,7 +30,7 @@ def test_a_name_that_is_no_tool_of_the_agent_is_refused(matcher: str) -> None:
 
 
 @pytest.mark.parametrize("matcher", ["refund_*", "*_sms", "wher[abc]", "????"])
-def test_a_glob_that_fits_no_tool_is_told_in_the_log(matcher: str) -> None:
+def test_a_glob_that_matches_no_tool_is_logged(matcher: str) -> None:
     """A glob may be there for tools that are yet to come; until then a warning names agent and hook."""
     with structlog.testing.capture_logs() as logs:
         check_matchers(agent("calculate", matcher))
@@ -47,7 +47,7 @@ def test_matchers_that_fit_are_fine() -> None:
 
 
 def test_an_agent_without_tools_has_nothing_to_guard_yet() -> None:
-    """Hooks may be written before the tools: whoever adds tools that they do not fit is told then."""
+    """Hooks may be written before the tools: adding tools that they do not match is refused then."""
     check_matchers(agent("calculate", "refund_*", tools=()))
     with pytest.raises(InvalidInput, match="`send_mail`"):
         check_matchers(agent("calculate", "refund_*", tools=("send_mail",)))

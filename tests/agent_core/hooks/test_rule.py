@@ -1,4 +1,4 @@
-"""Rules: what a condition holds of, how one that denies cannot be dodged, and what can be told at the door."""
+"""Rules: what their conditions match, how denials resist evasion, and which rules are refused when they are set."""
 
 import asyncio
 import threading
@@ -19,9 +19,9 @@ ANN = Actor("U1", "user", "Ann")
 HOSTILE = "a" * 50_000 + "!"
 
 
-def about(arguments: dict[str, Any] | None = None, event: HookEvent = "PreToolUse", **told: Any) -> Occasion:
+def about(arguments: dict[str, Any] | None = None, event: HookEvent = "PreToolUse", **more: Any) -> Occasion:
     whole = {"hook": "rule-1", "agent": "assistant", "session": "s", "run": "r", "channel": "slack", "actor": ANN}
-    return Occasion(event=event, **{**whole, "tool": "send", "arguments": arguments, **told})
+    return Occasion(event=event, **{**whole, "tool": "send", "arguments": arguments, **more})
 
 
 def of(*conditions: tuple[str, str, Any], decision: Literal["allow", "deny"] = "deny", **options: Any) -> RuleConfig:
@@ -32,7 +32,7 @@ def of(*conditions: tuple[str, str, Any], decision: Literal["allow", "deny"] = "
 async def holds(
     operator: str, value: Any, given: Any, decision: Literal["allow", "deny"] = "deny", field: str = "arguments.x"
 ) -> bool | None:
-    """Tell whether a condition on `x` holds of *given*; None: it cannot be told."""
+    """Return whether a condition on `x` holds of *given*; None: it cannot be decided."""
     ruling = await rule(of((field, operator, value), decision=decision), about({"x": given}))
     return None if isinstance(ruling, Deny) and ruling.error else ruling is not None
 
@@ -111,7 +111,7 @@ DODGES: list[tuple[str, Any, Any, bool | None]] = [
 
 @pytest.mark.parametrize(("operator", "value", "found", "denied"), DODGES)
 async def test_what_does_not_dodge_a_rule_that_denies(operator: str, value: Any, found: Any, denied: bool | None):
-    """Wrapped, spelled with look-alikes or as another type, a value is denied; and so is what cannot be told."""
+    """Wrapped, spelled with look-alikes or as another type, a value is denied; and so is what cannot be decided."""
     assert await holds(operator, value, found) is denied
 
 
@@ -181,23 +181,23 @@ async def test_an_allow_wants_the_field_in_every_item():
 
 
 @pytest.mark.parametrize("operator", ["CONTAINS", "STARTS_WITH", "MATCHES", "EQUALS"])
-@pytest.mark.parametrize("told", [about({}), about({"x": None}), about(None), about(None, actor=None)])
-async def test_what_is_not_there_meets_no_condition(operator: str, told: Occasion):
+@pytest.mark.parametrize("occasion", [about({}), about({"x": None}), about(None), about(None, actor=None)])
+async def test_what_is_not_there_meets_no_condition(operator: str, occasion: Occasion):
     """A condition on a field that is absent or null does not hold."""
     for field in ("arguments.x", "arguments.x.y", "text", "result"):
-        assert await rule(of((field, operator, "null")), told) is None
-    assert await rule(of(("arguments.x", "GREATER_THAN", -1)), told) is None
+        assert await rule(of((field, operator, "null")), occasion) is None
+    assert await rule(of(("arguments.x", "GREATER_THAN", -1)), occasion) is None
 
 
 async def test_the_fields_beside_the_arguments():
     """A rule may ask who, where, of which tool, and about the words."""
-    told = about({}, result="secret plan", text="hello")
+    occasion = about({}, result="secret plan", text="hello")
     for field, value in {
         "actor.id": "U1", "actor.kind": "user", "actor.name": "Ann", "channel": "slack", "tool": "send",
         "result": "secret plan", "text": "hello",
     }.items():  # fmt: skip
-        assert await rule(of((field, "EQUALS", value)), told) == Deny()
-        assert await rule(of((field, "EQUALS", "other")), told) is None
+        assert await rule(of((field, "EQUALS", value)), occasion) == Deny()
+        assert await rule(of((field, "EQUALS", "other")), occasion) is None
 
 
 async def test_all_conditions_together():
@@ -207,7 +207,7 @@ async def test_all_conditions_together():
     assert await rule(both, about({"x": 2})) is None
 
 
-async def test_what_cannot_be_told_is_denied_and_said():
+async def test_an_undecidable_condition_denies_with_an_error():
     """A text that is too long for its pattern is denied with an error, unless another condition does not hold."""
     heavy = ("arguments.x", "MATCHES", "((a{1,30}){1,30})b")
     ruling = await rule(of(heavy, reason="No."), about({"x": "a" * 1_000_000}))
@@ -217,7 +217,7 @@ async def test_what_cannot_be_told_is_denied_and_said():
     assert await rule(of(heavy, ("tool", "EQUALS", "other")), about({"x": "a" * 1_000_000})) is None
 
 
-async def test_what_cannot_be_told_is_not_allowed():
+async def test_an_undecidable_condition_does_not_allow():
     """A rule that allows says nothing of what it cannot tell, and the operator's log says why."""
     with capture_logs() as logs:
         unsure = of(("arguments.x", "GREATER_THAN", 1), decision="allow")
@@ -241,7 +241,7 @@ async def test_no_pattern_takes_long(pattern: str):
     assert await holds("MATCHES", pattern, HOSTILE) is False
 
 
-async def test_the_event_loop_goes_on_while_a_pattern_is_searched_for(monkeypatch: pytest.MonkeyPatch):
+async def test_the_event_loop_continues_while_a_pattern_is_searched_for(monkeypatch: pytest.MonkeyPatch):
     """A search is done beside the event loop: what it waits for may come from there."""
     loop, reached = asyncio.get_running_loop(), threading.Event()
 
@@ -287,13 +287,13 @@ CHECKS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("conditions", "told"), CHECKS)
-def test_what_a_rule_cannot_be(conditions: Any, told: str):
+@pytest.mark.parametrize(("conditions", "message"), CHECKS)
+def test_what_a_rule_cannot_be(conditions: Any, message: str):
     """What could never be looked at is refused where it is written, with its place."""
     with pytest.raises(InvalidInput) as caught:
         check_rule("hooks[0].config", of(*conditions))
     assert caught.value.path.startswith("hooks[0].config.conditions")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_field_that_is_not_there_at_the_event(event: HookEvent, field: str):
 
 
 def test_an_empty_reason():
-    """A reason is said to somebody: it has words."""
+    """A reason is shown to people: it is not blank."""
     with pytest.raises(InvalidInput, match="reason"):
         check_rule("config", of(("tool", "EQUALS", "x"), reason=" "))
 

@@ -67,7 +67,7 @@ async def test_a_secret_is_kept_sealed_and_shown_masked(core: Core):
 
 
 async def test_a_mask_that_is_sent_back_keeps_the_secret(core: Core):
-    """Who reads an agent and sends it back changes nothing; who changes its webhook's order keeps the secret."""
+    """Reading an agent and sending it back changes nothing; changing its webhook's order keeps the secret."""
     made = await core.agents.create(agent(webhook(), webhook("https://other.example/", OTHER, event="PreResponse")))
     same = await core.agents.update("anna", {"hooks": built(*made.definition.hooks)})
     assert same.version == made.version
@@ -85,7 +85,7 @@ async def test_a_new_secret_takes_the_place_of_the_old(core: Core):
 
 
 async def test_a_secret_stays_with_its_url(core: Core):
-    """Another URL is sent nothing that is signed with a secret which whoever named it does not know."""
+    """A hook with a new URL is refused unless its secret is given too: signatures never go to another URL."""
     made = await core.agents.create(agent(webhook()))
     for hooks in ([webhook("https://evil.example/", MASK)], [webhook(secret=MASK), webhook(URL + "x", MASK)]):
         with pytest.raises(InvalidInput, match=r"hooks\[.\]\.config\.secret.*there is none; give it"):
@@ -133,7 +133,7 @@ async def test_an_unchanged_file_makes_no_version(core: Core):
 
 
 async def test_hooks_are_checked_at_the_door(core: Core):
-    """A hook that could not be asked never becomes an agent's, whoever brings it; the error shows no secret."""
+    """A hook that could not be asked is refused on every way to store an agent; the error shows no secret."""
     rule = {"conditions": [{"field": "result", "operator": "EQUALS", "value": "x"}]}
     unknown = webhook(config={"url": URL, "secret": SECRET, "retries": 3})
     for bad in (webhook("ftp://x/"), Hook(event="PreToolUse", type="rule", config=rule), unknown):
@@ -174,10 +174,10 @@ async def test_a_webhook_rules_a_call(make_core: MakeCore, site: Site):
     with capture_logs() as logs:
         stage = await set_stage(make_core, PAYS, tools=till.tools(), hooks=[hook], resolvers=resolvers)
         await stage.play()
-    (heard,) = site.heard
-    stamp = int(heard.headers["x-parley-timestamp"])
-    assert heard.headers["x-parley-signature"] == sign(SECRET, stamp, heard.body)
-    assert json.loads(heard.body)["arguments"] == {"amount": 5}
+    (request,) = site.requests
+    stamp = int(request.headers["x-parley-timestamp"])
+    assert request.headers["x-parley-signature"] == sign(SECRET, stamp, request.body)
+    assert json.loads(request.body)["arguments"] == {"amount": 5}
     (ruled,), (ended,) = await stage.said(HookRuled), await stage.said(ToolCompleted)
     assert (ruled.hook, ruled.ruling, ruled.reason, ruled.error) == ("http-1", "deny", "Ask Bob.", None)
     assert (ended.outcome, till.paid, await stage.said(ToolStarted)) == ("denied", [], [])

@@ -127,7 +127,7 @@ def test_a_run_waits_only_when_nothing_else_is_due():
     ],
 )
 def test_cancel_comes_before_everything(facts):
-    """Once somebody stops a run its next move is its end, whatever it was about to do."""
+    """Once a run was asked to stop its next move is its end, whatever it was about to do."""
     stop = e.RunCancelling(by=ANN, reason="enough")
     assert after(*facts, stop) == Finish(e.RunCancelled(by=ANN, reason="enough"))
 
@@ -214,7 +214,7 @@ def test_cut_answer_at_the_last_step_ends_as_max_tokens_unless_tools_were_withhe
     assert move.end.stop_reason == reason
 
 
-def test_a_provider_that_pauses_its_answer_is_asked_to_go_on():
+def test_a_paused_answer_is_continued():
     """An answer that the provider itself wants to continue is asked for again without a note."""
     move = asked(*one_step(said(1, Text("…"), stop="continue"), closed()))
     assert (move.n, move.note) == (2, None)
@@ -228,7 +228,7 @@ def test_the_last_step_withholds_the_tools():
 
 
 def test_a_run_may_have_its_own_limits():
-    """What a run brings beats what its agent says, and that the default of 25 steps."""
+    """What a run brings takes precedence over what its agent says, and that over the default of 25 steps."""
     assert make_agent(LOOK).max_steps == 25
     assert make_agent(LOOK, controls=Controls(max_steps=7)).max_steps == 7
     assert make_agent(LOOK, controls=Controls(max_steps=7), overrides=Controls(max_steps=2)).max_steps == 2
@@ -256,7 +256,7 @@ def test_max_steps_is_said_when_tools_were_withheld(agent, steps, reason):
 
 
 def test_after_the_last_step_nothing_is_asked():
-    """At the cap a run ends, even with a cut answer or a message that nobody took; that one is then owed."""
+    """At the cap a run ends, even with a cut answer or an input that no step took; it is left for the next run."""
     agent = make_agent(controls=Controls(max_steps=1))
     facts = one_step(received("news"), said(1, Text("…"), stop="length"), closed())
     assert isinstance(after(*facts, agent=agent), Finish)

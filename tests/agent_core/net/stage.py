@@ -15,7 +15,7 @@ Write = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Request:
     """A request as it came."""
 
     method: str
@@ -26,13 +26,13 @@ class Heard:
 
 @dataclass
 class Site:
-    """A server that answers with bytes, or by a function, per path; what it hears is kept."""
+    """A server that answers with bytes, or by a function, per path; it keeps the requests."""
 
     port: int = 0
     answers: dict[str, bytes | Write] = field(default_factory=dict)
     raw: Write | None = None
     """Speaks instead, from the first byte on."""
-    heard: list[Heard] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     connections: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a connection has ended."""
@@ -48,9 +48,9 @@ class Site:
             if self.raw is not None:
                 await self.raw(reader, writer)
             while not (writer.is_closing() or self.raw):
-                heard = await _hear(reader)
-                self.heard.append(heard)
-                answer = self.answers.get(heard.path, ok(b"hello"))
+                request = await _receive(reader)
+                self.requests.append(request)
+                answer = self.answers.get(request.path, ok(b"hello"))
                 if isinstance(answer, bytes):
                     writer.write(answer)
                     await writer.drain()
@@ -62,12 +62,12 @@ class Site:
         self.left.set()
 
 
-async def _hear(reader: asyncio.StreamReader) -> Heard:
+async def _receive(reader: asyncio.StreamReader) -> Request:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     method, path, _ = first.split(" ")
-    return Heard(method, path, headers, body)
+    return Request(method, path, headers, body)
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ def last(answer: bytes) -> Write:
 
 
 class Names:
-    """A resolver that knows what it is told: the addresses of a name, one list for each lookup, the last for good."""
+    """A resolver that knows only the addresses of a name, one list for each lookup, the last repeats."""
 
     def __init__(self, **known: Sequence[Iterable[str]]) -> None:
         self.known = {re.sub("_(example|internal)$", r".\1", name): list(answers) for name, answers in known.items()}

@@ -131,7 +131,7 @@ async def test_encodings_that_were_not_asked_for(fetch, site, encoding):
     site.answers["/"] = ok(zipped(zipped(b"hi")), f"Content-Encoding: {encoding}")
     with pytest.raises(FetchFailed, match="in an encoding that it was not asked for"):
         await fetch(site.url())
-    assert site.heard[0].headers["accept-encoding"] == "gzip"
+    assert site.requests[0].headers["accept-encoding"] == "gzip"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "GZip", "identity", ""])
@@ -200,8 +200,8 @@ async def slept(clock: FakeClock, site: Site, bounds: Bounds, *, body: bytes = b
     return asking
 
 
-def told(asked: asyncio.Event, *pieces: bytes) -> Write:
-    """Say *pieces* and then nothing, without an end."""
+def sending(asked: asyncio.Event, *pieces: bytes) -> Write:
+    """Send *pieces* and then nothing, and keep the connection open."""
 
     async def write(reader, writer):
         for piece in pieces:
@@ -216,7 +216,7 @@ def told(asked: asyncio.Event, *pieces: bytes) -> Write:
 async def test_a_site_that_says_nothing(site):
     """Without a head in its time there is an error, and the connection is closed."""
     clock, asked = FakeClock(), asyncio.Event()
-    site.answers["/"] = told(asked)
+    site.answers["/"] = sending(asked)
     asking = await slept(clock, site, Bounds(seconds=30, first_byte=5))
     await asked.wait()
     clock.advance(5)
@@ -229,7 +229,7 @@ async def test_a_site_that_says_nothing(site):
 async def test_a_head_without_end(site, said):
     """Half a head, and any number of heads before it, are no head."""
     clock, asked = FakeClock(), asyncio.Event()
-    site.answers["/"] = told(asked, *said)
+    site.answers["/"] = sending(asked, *said)
     asking = await slept(clock, site, Bounds(seconds=30, first_byte=5))
     await asked.wait()
     clock.advance(5)
@@ -241,7 +241,7 @@ async def test_a_head_without_end(site, said):
 async def test_an_answer_that_never_ends(site):
     """An answer that comes byte by byte is an error when its whole time is over."""
     clock, asked = FakeClock(), asyncio.Event()
-    site.answers["/"] = told(asked, HEAD + b"Content-Length: 9\r\n\r\n", b"x")
+    site.answers["/"] = sending(asked, HEAD + b"Content-Length: 9\r\n\r\n", b"x")
     asking = await slept(clock, site, Bounds(seconds=30, first_byte=40))
     await asked.wait()
     clock.advance(30)
@@ -253,7 +253,7 @@ async def test_an_answer_that_never_ends(site):
 async def test_redirects_share_one_time(site):
     """All redirects together have the time of one fetch."""
     clock, asked = FakeClock(), asyncio.Event()
-    site.answers |= {"/": moved("/then"), "/then": told(asked)}
+    site.answers |= {"/": moved("/then"), "/then": sending(asked)}
     asking = await slept(clock, site, Bounds(seconds=30, first_byte=40))
     await asked.wait()
     clock.advance(30)
@@ -262,7 +262,7 @@ async def test_redirects_share_one_time(site):
 
 
 async def test_a_site_that_does_not_listen(site):
-    """A body that nobody reads is given up in time."""
+    """A body that is not read times out."""
     clock, asked, over = FakeClock(), asyncio.Event(), asyncio.Event()
 
     async def deaf(reader, writer):
@@ -278,7 +278,7 @@ async def test_a_site_that_does_not_listen(site):
     over.set()
 
 
-async def test_a_fetch_goes_on_after_errors(fetch, site):
+async def test_a_fetch_continues_after_errors(fetch, site):
     """Errors use up no connections: there are as many left as before."""
     site.answers |= {
         "/cut": last(HEAD + b"Content-Length: 9\r\n\r\nx"),

@@ -38,16 +38,16 @@ async def test_an_answer_comes_back(fetch, site):
     found = await fetch(site.url("/?q=1#part"))
     assert (found.status, found.headers["x-kind"], found.body) == (201, "plain", b"hi")
     assert found.url == site.url("/?q=1")
-    assert site.heard[0].headers["host"] == f"site.example:{site.port}"
+    assert site.requests[0].headers["host"] == f"site.example:{site.port}"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_what_is_sent(fetch, site, method):
     """Any method is sent with the caller's headers and body."""
     await fetch(site.url("/in"), method=method, headers={"X-Sign": "abc", "Content-Type": "a/b"}, body=b"{}")
-    heard = site.heard[0]
-    assert (heard.method, heard.path, heard.body) == (method, "/in", b"{}")
-    assert (heard.headers["x-sign"], heard.headers["content-type"]) == ("abc", "a/b")
+    request = site.requests[0]
+    assert (request.method, request.path, request.body) == (method, "/in", b"{}")
+    assert (request.headers["x-sign"], request.headers["content-type"]) == ("abc", "a/b")
 
 
 async def test_the_head_of_an_answer_alone(fetch, site):
@@ -76,7 +76,7 @@ async def test_a_post_is_not_sent_on_by_itself(fetch, site):
     """A webhook that is answered by a redirect has that for an answer."""
     site.answers["/"] = moved("/other", 307)
     found = await fetch(site.url(), method="POST", body=b"{}")
-    assert (found.status, [heard.path for heard in site.heard]) == (307, ["/"])
+    assert (found.status, [request.path for request in site.requests]) == (307, ["/"])
 
 
 async def test_the_operator_lets_a_target_through(site):
@@ -142,11 +142,11 @@ def test_what_is_no_target(entry):
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"])
 async def test_no_proxy_is_used(fetch, site, monkeypatch, name):
-    """A proxy that the environment names is not asked: it would connect to what nobody checked."""
+    """A proxy that the environment names is not asked: it would connect to unchecked addresses."""
     async with serving() as proxy:
         monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         await fetch(site.url())
-        assert (proxy.connections, len(site.heard)) == (0, 1)
+        assert (proxy.connections, len(site.requests)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -215,21 +215,21 @@ async def test_this_machine_at_its_public_address(site):
     fetch = Fetch(resolve=names, dial=Own())
     with pytest.raises(FetchRefused, match="local"):
         await fetch(site.url())
-    assert site.heard == []
+    assert site.requests == []
     await fetch.close()
     allowed = Fetch([f"site.example:{site.port}"], resolve=names, dial=Own())
     assert (await allowed(site.url())).status == 200
     await allowed.close()
 
 
-@pytest.mark.parametrize("url", ["http://nobody.example/", "https://nobody.example/"])
-async def test_a_name_that_nobody_knows(fetch, url):
+@pytest.mark.parametrize("url", ["http://unknown.example/", "https://unknown.example/"])
+async def test_an_unknown_host_name(fetch, url):
     """A name without an address is an error that says so."""
-    with pytest.raises(FetchFailed, match=r"`nobody\.example:[0-9]+` cannot be reached: its name is not known"):
+    with pytest.raises(FetchFailed, match=r"`unknown\.example:[0-9]+` cannot be reached: its name is not known"):
         await fetch(url)
 
 
-async def test_nobody_listens(fetch, site):
+async def test_a_refused_connection(fetch, site):
     """A refused connection is an error that names host and port, and nothing else of the address."""
     async with serving() as gone:
         pass
@@ -251,11 +251,11 @@ async def test_a_client_of_others_is_guarded(site):
         with pytest.raises(FetchRefused):
             await client.get(site.url(host="a:b@site.example"))
         with pytest.raises(httpx2.ConnectError):
-            await client.get(site.url(host="nobody.example"))
+            await client.get(site.url(host="unknown.example"))
     assert roads.taken == [PUBLIC]
 
 
-async def test_a_client_is_told_of_a_broken_answer_in_its_own_words(site):
+async def test_a_client_gets_its_own_errors_for_a_broken_answer(site):
     """What goes wrong on the wire is an error of httpx2 for a client that others make."""
 
     async def cut(reader, writer):
@@ -270,7 +270,7 @@ async def test_a_client_is_told_of_a_broken_answer_in_its_own_words(site):
 
 
 async def test_a_stopped_fetch_leaves_no_connection(fetch, site):
-    """Whoever stops waiting closes the connection."""
+    """Cancelling a fetch closes the connection."""
     asked = asyncio.Event()
 
     async def silence(reader, writer):

@@ -102,7 +102,7 @@ async def site() -> AsyncIterator[Site]:
     """A site on loopback, which must not hear anything."""
     async with serving() as found:
         yield found
-        assert (found.connections, found.heard) == (0, [])
+        assert (found.connections, found.requests) == (0, [])
 
 
 def test_there_are_enough_of_them():

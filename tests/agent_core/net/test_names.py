@@ -31,7 +31,7 @@ async def test_an_answer_that_changes_between_requests():
         await fetch(site.url())
         with pytest.raises(FetchRefused):
             await fetch(site.url())
-        assert (len(site.heard), site.connections) == (1, 1)
+        assert (len(site.requests), site.connections) == (1, 1)
     assert (len(names.asked), roads.taken) == (2, [PUBLIC])
     await fetch.close()
 
@@ -44,13 +44,13 @@ async def test_an_answer_that_changes_on_a_redirect():
         site.answers["/"] = moved("/again")
         with pytest.raises(FetchRefused):
             await fetch(site.url())
-        assert [heard.path for heard in site.heard] == ["/"]
+        assert [request.path for request in site.requests] == ["/"]
     assert roads.taken == [PUBLIC]
     await fetch.close()
 
 
 async def test_a_refusal_is_not_remembered():
-    """A name that was refused is looked up anew the next time."""
+    """A name that was refused is looked up again the next time."""
     fetch = Fetch(resolve=Names(site_example=[["10.0.0.1"], [PUBLIC]]), dial=Roads())
     async with serving() as site:
         with pytest.raises(FetchRefused):
@@ -67,7 +67,7 @@ async def test_many_at_once_are_checked_each():
         site.answers["/"] = ok(b"", "Connection: close")
         found = await asyncio.gather(*(fetch(site.url()) for _ in range(20)), return_exceptions=True)
         assert sum(isinstance(each, FetchRefused) for each in found) == 10
-        assert len(site.heard) == 10
+        assert len(site.requests) == 10
     assert roads.taken == [PUBLIC] * 10
     await fetch.close()
 

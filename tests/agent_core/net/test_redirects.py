@@ -69,7 +69,7 @@ async def test_a_redirect_to_the_inside(fetch, site, other, roads):
         site.answers[f"/{number}"] = moved(location.format(other.port))
         with pytest.raises(FetchRefused):
             await fetch(site.url(f"/{number}"))
-    assert (len(site.heard), other.connections) == (len(INSIDE), 0)
+    assert (len(site.requests), other.connections) == (len(INSIDE), 0)
     assert set(roads.taken) == {PUBLIC}
 
 
@@ -80,7 +80,7 @@ async def test_a_redirect_at_the_end_of_a_chain(fetch, site, other):
     site.answers["/4"] = moved(other.url(host="inside.example"))
     with pytest.raises(FetchRefused, match=r"inside\.example"):
         await fetch(site.url("/0"))
-    assert (len(site.heard), other.connections) == (5, 0)
+    assert (len(site.requests), other.connections) == (5, 0)
 
 
 async def test_a_site_that_sends_round_in_circles(fetch, site):
@@ -88,10 +88,10 @@ async def test_a_site_that_sends_round_in_circles(fetch, site):
     site.answers["/"] = moved("/")
     with pytest.raises(FetchRefused, match="and so did 5 before it"):
         await fetch(site.url())
-    assert len(site.heard) == 6
+    assert len(site.requests) == 6
     with pytest.raises(FetchRefused):
         await fetch(site.url(), redirects=1)
-    assert len(site.heard) == 8
+    assert len(site.requests) == 8
     assert (await fetch(site.url(), redirects=0)).status == 302
 
 
@@ -122,18 +122,18 @@ async def test_what_a_redirect_makes_of_a_request(fetch, site, status, method, t
     site.answers["/"] = moved("/there", status)
     body = b"" if method in ("GET", "HEAD") else b"{}"
     await fetch(site.url(), method=method, body=body, headers={"Content-Type": "a/b"}, redirects=1)
-    heard = site.heard[-1]
-    assert (heard.path, heard.method, heard.body) == ("/there", then, body if then == method else b"")
-    assert ("content-type" in heard.headers) == (then == method and (status, then) != (303, "GET"))
+    request = site.requests[-1]
+    assert (request.path, request.method, request.body) == ("/there", then, body if then == method else b"")
+    assert ("content-type" in request.headers) == (then == method and (status, then) != (303, "GET"))
 
 
 async def test_secrets_stay_with_their_host(fetch, site, other):
     """Keys, signatures and cookies go along within a host and port, and to no other."""
     site.answers |= {"/": moved("/same"), "/same": moved(other.url(host="other.example"))}
     await fetch(site.url(), headers=SECRETS | {"Accept": "text/plain", "User-Agent": "me"})
-    assert {name.lower() for name in SECRETS} <= set(site.heard[1].headers)
-    assert set(other.heard[0].headers) == {"host", "accept", "user-agent", "accept-encoding"}
-    assert (other.heard[0].headers["accept"], other.heard[0].headers["user-agent"]) == ("text/plain", "me")
+    assert {name.lower() for name in SECRETS} <= set(site.requests[1].headers)
+    assert set(other.requests[0].headers) == {"host", "accept", "user-agent", "accept-encoding"}
+    assert (other.requests[0].headers["accept"], other.requests[0].headers["user-agent"]) == ("text/plain", "me")
 
 
 async def test_secrets_do_not_come_back(fetch, site, other):
@@ -141,7 +141,7 @@ async def test_secrets_do_not_come_back(fetch, site, other):
     site.answers["/"] = moved(other.url("/", host="other.example"))
     other.answers["/"] = moved(site.url("/again"))
     await fetch(site.url(), headers=SECRETS)
-    assert not {name.lower() for name in SECRETS} & set(site.heard[1].headers)
+    assert not {name.lower() for name in SECRETS} & set(site.requests[1].headers)
 
 
 @pytest.mark.parametrize("host", ["site.example", "www.site.example", "other.example"])
@@ -150,7 +150,7 @@ async def test_another_port_and_another_name_are_others(site, other, host):
     fetch = Fetch(resolve=Names(**{name: [[PUBLIC]] for name in ("site.example", host)}), dial=Roads())
     site.answers["/"] = moved(other.url(host=host))
     await fetch(site.url(), headers=SECRETS)
-    assert not {name.lower() for name in SECRETS} & set(other.heard[0].headers)
+    assert not {name.lower() for name in SECRETS} & set(other.requests[0].headers)
     await fetch.close()
 
 
@@ -158,8 +158,8 @@ async def test_another_name_at_the_same_port_is_another(fetch, site):
     """Secrets go by the name and not by the address or the port: two names may share both."""
     site.answers["/"] = moved(site.url("/then", host="other.example"))
     await fetch(site.url(), headers=SECRETS)
-    assert [heard.path for heard in site.heard] == ["/", "/then"]
-    assert not {name.lower() for name in SECRETS} & set(site.heard[1].headers)
+    assert [request.path for request in site.requests] == ["/", "/then"]
+    assert not {name.lower() for name in SECRETS} & set(site.requests[1].headers)
 
 
 @pytest.mark.parametrize("status", [307, 308])

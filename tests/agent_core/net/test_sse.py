@@ -63,7 +63,7 @@ def test_a_long_event_is_read_in_pieces(end):
     assert read(data, *range(1000, len(data), 1000)) == [first, second]
 
 
-def test_an_end_is_told_once():
+def test_an_end_is_reported_once():
     """The rest of a stream is given out once."""
     frames = Frames()
     frames.feed(b"data: one")

@@ -70,7 +70,7 @@ async def test_the_certificate_is_the_names(fetch, site, shown):
     """The connection goes to an address; the name is what is shown, what the certificate is for, and the Host."""
     found = await fetch(f"https://site.example:{site.port}/")
     assert (found.status, shown) == (200, ["site.example"])
-    assert site.heard[0].headers["host"] == f"site.example:{site.port}"
+    assert site.requests[0].headers["host"] == f"site.example:{site.port}"
 
 
 @pytest.mark.parametrize("host", ["other.example", PUBLIC])
@@ -79,16 +79,16 @@ async def test_a_certificate_of_another(fetch, site, host):
     await fetch(f"https://site.example:{site.port}/")
     with pytest.raises(FetchFailed, match="certificate verify failed"):
         await fetch(f"https://{host}:{site.port}/")
-    assert len(site.heard) == 1
+    assert len(site.requests) == 1
 
 
-async def test_a_certificate_that_nobody_trusts(site, monkeypatch):
+async def test_an_untrusted_certificate(site, monkeypatch):
     """A certificate that this machine does not trust is refused."""
     monkeypatch.delenv("SSL_CERT_FILE")
     fetch = Fetch(resolve=Names(site_example=[[PUBLIC]]), dial=Roads())
     with pytest.raises(FetchFailed, match="certificate verify failed"):
         await fetch(f"https://site.example:{site.port}/?key=secret")
-    assert site.heard == []
+    assert site.requests == []
     await fetch.close()
 
 
@@ -149,7 +149,7 @@ async def test_certificates_that_cannot_be_read(trusted, site):
 
 @pytest.mark.parametrize("location", ["http://site.example:{}/", "http://site.example/", "HTTP://other.example/"])
 async def test_encryption_is_not_given_up(fetch, site, location):
-    """A redirect from https to http is not followed, whoever sends it."""
+    """A redirect from https to http is never followed."""
     site.answers["/"] = moved(location.format(site.port))
     with pytest.raises(FetchRefused, match="without encryption"):
         await fetch(f"https://site.example:{site.port}/")
@@ -164,7 +164,7 @@ async def test_encryption_is_taken_up(site):
         found = await fetch(
             "http://site.example/", method="POST", headers={"Authorization": "s"}, body=b"{}", redirects=1
         )
-        assert (found.url, site.heard[0].body, site.heard[0].headers["authorization"]) == (
+        assert (found.url, site.requests[0].body, site.requests[0].headers["authorization"]) == (
             "https://site.example/", b"{}", "s",
         )  # fmt: skip
         await fetch.close()

@@ -49,7 +49,7 @@ each = pytest.mark.parametrize("known", [False, True])
 
 @each
 async def test_a_cut_error_keeps_its_status(dial, known):
-    """A refusal whose words were cut is told by its status, and by what came of them."""
+    """A refusal whose body was cut is classified by its status, and by what arrived of the body."""
     _, found = await refused(dial, odd(401, b'{"error": {"mess', length=100), known=known)
     assert (found.kind, found.retryable) == ("auth", False)
 
@@ -76,7 +76,7 @@ async def test_neither_an_answer_nor_a_way_on(dial, known, status):
 @each
 @pytest.mark.parametrize("limit", ["_REFUSAL_SECONDS", "_LONGEST_REFUSAL"])
 async def test_an_error_without_end(dial, known, limit, monkeypatch):
-    """An error that goes on for ever, slowly or not, is told by its status."""
+    """An error whose body never ends, slow or not, is classified by its status."""
     monkeypatch.setattr(pipe, limit, 0.2 if limit == "_REFUSAL_SECONDS" else 10)
     gone = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Encryption on the way to a model: whom a client trusts, and that it trusts nobody else."""
+"""Encryption on the way to a model: which certificates a client trusts, and no others."""
 
 import asyncio
 import ssl
@@ -72,7 +72,7 @@ async def failure(provider: Model) -> Failed:
 
 @pytest.mark.parametrize("make", MAKERS)
 async def test_a_stranger(make, url):
-    """A server with a certificate that nobody vouches for gets no request, and the operator is told why."""
+    """A server with an untrusted certificate gets no request, and the operator gets the reason."""
     found = await failure(make(api_key="secret", base_url=url))
     assert found.kind == "network"
     assert "certificate verify failed" in found.message
@@ -86,7 +86,7 @@ async def test_trusted(make, url, certificate, monkeypatch):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-async def test_nobody_else(make, url, certificate, tmp_path, monkeypatch):
+async def test_other_authorities_are_not_trusted(make, url, certificate, tmp_path, monkeypatch):
     """Whom it does not name is not, were they trusted otherwise."""
     other = tmp_path / "other.pem"
     other.write_text(STRANGER)

@@ -143,7 +143,7 @@ WAITS = {"ms": {"retry-after-ms": "1500", "retry-after": "9"}, "seconds": {"retr
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("wait", "seconds"), [("ms", 1.5), ("seconds", 300.0), ("none", None)])
 async def test_a_refusal_is_read_in_every_shape(dial, shape, wait, seconds):
-    """An error before the first byte is told with its words and the wait it asks for; nothing is asked twice."""
+    """An error before the first byte is reported with its message and the wait it asks for; no request is repeated."""
     body, word = SHAPES[shape]
     line = await dial(refusal(429, body, WAITS[wait]))
     found = await line.failure()
@@ -154,14 +154,14 @@ async def test_a_refusal_is_read_in_every_shape(dial, shape, wait, seconds):
 
 
 async def test_a_wait_until_a_date_is_read(dial):
-    """A wait that is told as a date is one in seconds."""
+    """A wait given as a date is converted to seconds."""
     found = await (await dial(refusal(503, {}, {"retry-after": DATE}))).failure()
     assert found.kind == "overloaded"
     assert found.retry_after is not None
     assert 0 < found.retry_after <= 3600  # it was made when the tests were collected
 
 
-async def test_a_key_that_is_repeated_is_not_told(dial):
+async def test_an_echoed_key_is_redacted(dial):
     """The key is in no text of a failure, neither before the stream nor within it."""
     line = await dial(refusal(401, {"error": {"message": f"Unknown key {KEY}."}}))
     assert (await line.failure()).kind == "auth"
@@ -169,7 +169,7 @@ async def test_a_key_that_is_repeated_is_not_told(dial):
 
 
 async def test_a_page_is_a_wrong_base_url(dial):
-    """A web page with status 200 is no broken connection: it is told as a setting, first and later."""
+    """A web page with status 200 is no broken connection: it is reported as a misconfiguration, first and later."""
     page = stream(b"<!doctype html><title>Sign in</title>", headers={"content-type": "text/html; charset=utf-8"})
     line = await dial(page)
     for _ in range(2):
@@ -223,8 +223,8 @@ async def test_pings_are_no_silence(dial):
 
 
 @pytest.mark.parametrize("sdk", ["anthropic", "openai"])
-async def test_a_refused_connection_is_told_as_such(sdk):
-    """A server that is not there is no silent one: the operator is told what happened."""
+async def test_a_refused_connection_is_reported_as_such(sdk):
+    """A server that refuses connections is not reported as a silent one."""
     client = SdkClient("acme", made(sdk, "http://127.0.0.1:1"), idle=20)
     found = await Line(client).failure()
     await client.close()
@@ -233,7 +233,7 @@ async def test_a_refused_connection_is_told_as_such(sdk):
     assert "silent" not in found.message
 
 
-async def test_a_server_that_hangs_up_is_told_as_such(dial):
+async def test_a_closed_connection_is_reported_as_such(dial):
     """A connection that is closed without an answer is no silence either."""
 
     async def hang_up(asked: web.Request) -> web.StreamResponse:
@@ -270,7 +270,7 @@ async def test_a_stream_that_just_ends_is_asked_for_its_end(dial):
 
 
 async def test_a_compressed_stream_is_read(dial):
-    """A proxy that compresses though nobody asked is understood."""
+    """A proxy that compresses although it was not asked to is understood."""
     packed = gzip.compress(WHOLE)
     pieces = [packed[n : n + 5] for n in range(0, len(packed), 5)]
     line = await dial(stream(*pieces, headers={"content-encoding": "gzip"}))
@@ -299,7 +299,7 @@ async def test_letting_go_ends_the_servers_stream(dial):
 
 
 async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
-    """Connections are used again after whole answers, also when the end of the body comes behind the last event."""
+    """Connections are used again after whole answers, also when the end of the body comes after the last event."""
     said = asyncio.Event()
 
     async def late(asked: web.Request) -> web.StreamResponse:
@@ -317,7 +317,7 @@ async def test_a_whole_answer_leaves_its_connection_for_the_next(dial):
 
 
 async def test_a_connection_with_more_to_come_is_not_used_again(dial, monkeypatch):
-    """A server that does not end its body behind the last event loses the connection, and the next answer is clean."""
+    """A server that does not end its body after the last event loses the connection, and the next answer is clean."""
     monkeypatch.setattr("agent_core.providers.client._LAST_SECONDS", 0.05)
     gone = asyncio.Event()
 
@@ -335,7 +335,7 @@ async def test_a_connection_with_more_to_come_is_not_used_again(dial, monkeypatc
 
 
 async def test_an_answer_of_one_json_object_reaches_the_wire(dial):
-    """A server that answers with JSON in the place of a stream is heard, its errors too."""
+    """A server that answers with JSON in place of a stream is read, its errors too."""
     seen: list[bytes] = []
 
     class Whole(Words):

@@ -137,5 +137,5 @@ def test_openai_is_asked_for_a_form(schema, strict):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_a_provider_knows_what_its_models_take(provider, model, able):
-    """What costs the cache, is refused, or is not known of a server, is told by the core instead."""
+    """What costs the cache, is refused, or is not known of a server, is added by the core instead."""
     assert provider.able(model) == able

@@ -135,7 +135,7 @@ async def test_both_tools_are_called_in_one_step():
     assert not any(isinstance(d, b.TextDelta) for d in deltas)
 
 
-async def test_results_are_told_in_words():
+async def test_results_are_described_in_words():
     """After its tools the demo answers with what they said, and calls none of them again."""
     window = (
         user("What time is it, and what is 12 * 7?"),
@@ -152,14 +152,14 @@ async def test_results_are_told_in_words():
     assert "demonstration" in said
 
 
-async def test_a_failed_tool_is_told_too():
+async def test_a_failed_tool_is_described_too():
     """What a tool said of its failure reaches the person."""
     window = (user("1 / 0"), asked("calculate", expression="1 / 0"), result("calculate", "Division.", "failed"))
     assert "`calculate` gave no result (failed). Division." in await text(*window)
 
 
-async def test_a_new_message_starts_anew():
-    """Results that were told are not told again, and each message may use each tool once."""
+async def test_a_new_message_starts_over():
+    """Results that were described are not described again, and each message may use each tool once."""
     first = (user("1 + 1"), asked("calculate", expression="1 + 1"), result("calculate", "2"))
     window = (*first, Item("assistant", Text("1 + 1 is 2.")), user("2 + 2"))
     assert await calls(*window) == {"calculate": {"expression": "2 + 2"}}
@@ -206,7 +206,7 @@ async def test_samples_are_rendered_where_that_is_possible(kind):
     assert f"Here is the sample {kind}." in await text(*window, tools=RENDERS)
 
 
-async def test_other_tools_are_told_plainly():
+async def test_other_tools_are_described_plainly():
     """A result that the demo knows nothing about is passed on."""
     window = (user("hello"), asked("dice"), result("dice", "six"))
     assert "`dice` answered: six" in await text(*window)

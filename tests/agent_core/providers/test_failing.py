@@ -93,7 +93,7 @@ REFUSED_THINKING = [
 
 @pytest.mark.parametrize("text", REFUSED_THINKING)
 @pytest.mark.parametrize("status", [400, 422])
-def test_every_refusal_of_thinking_is_told_apart(status, text):
+def test_every_refusal_of_thinking_is_recognized(status, text):
     """Each of the vendor's ways to refuse thinking that comes back is one that leaving it out repairs."""
     assert classify(status, "invalid_request_error", text) == "stale_reasoning"
 
@@ -146,7 +146,7 @@ def test_errors_are_read_in_every_shape(body, said):
     assert said_in(body) == said
 
 
-def test_the_operator_is_told_who_said_what_to_which_request():
+def test_the_message_names_provider_request_and_answer():
     """A refused request names the provider, the status, what it said and its id for the vendor's support."""
     body = {"error": {"message": "No such model.", "type": "invalid_request_error", "code": "model_not_found"}}
     failure = refused("openai", 404, body, {"x-request-id": "req_7"})
@@ -155,7 +155,7 @@ def test_the_operator_is_told_who_said_what_to_which_request():
     assert failure.message.startswith(start)
 
 
-def test_a_refusal_without_words_is_told():
+def test_a_refusal_without_a_message_is_reported():
     """A server that only hangs a status out is quoted as having said nothing."""
     assert refused("x", 500, None, {}).message.startswith("`x` answered 500: no text. ")
 

@@ -76,12 +76,12 @@ def shutdowns() -> Iterator[tuple[str, date]]:
 
 def test_openais_models_end_when_its_sdk_says():
     """The day on which a model of OpenAI ends is the one its SDK names, and a model about to end is in the table."""
-    told = dict(shutdowns())
-    assert told["openai:o3"] == date(2026, 12, 11)
+    days = dict(shutdowns())
+    assert days["openai:o3"] == date(2026, 12, 11)
     assert {name: model.ends for name, model in MODELS.items() if name.startswith("openai:")} == {
-        name: told.get(name) for name in MODELS if name.startswith("openai:")
+        name: days.get(name) for name in MODELS if name.startswith("openai:")
     }
-    ending = {name for name, day in told.items() if day > table().as_of and "audio" not in name}
+    ending = {name for name, day in days.items() if day > table().as_of and "audio" not in name}
     assert {name for name in ending if find(name) is UNKNOWN} == set()
 
 

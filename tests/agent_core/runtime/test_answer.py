@@ -180,7 +180,7 @@ def test_failure_keeps_its_code_and_message():
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "message"),
     [
         (
             "anthropic:claude-haiku-4-5",
@@ -189,13 +189,13 @@ def test_failure_keeps_its_code_and_message():
         ("openai-compatible:unheard-of", "Too long."),
     ],
 )
-def test_context_overflow_names_the_context_size(model, told):
-    """Who is told that a request was too long is told how much the model takes, where that is known."""
+def test_context_overflow_names_the_context_size(model, message):
+    """The message for a request that was too long names the model's context size, where that is known."""
     answer = make_answer(model=model)
     answer.take([p.Failed("context_overflow", "Too long.", False)])
     (failed,) = answer.facts(replay(RUN, history(*opened(), started())), AGENT, interrupted=False)
     assert isinstance(failed, e.StepFailed)
-    assert failed.message == told
+    assert failed.message == message
 
 
 def test_the_first_end_counts():

@@ -1,4 +1,4 @@
-"""One tool call: what the log says of it and what the model is told, whatever the tool does."""
+"""One tool call: what the log and the model get of it, whatever the tool does."""
 
 import asyncio
 import json
@@ -18,15 +18,15 @@ from tests.conftest import MakeCore
 
 
 async def one_call(make_core: MakeCore, made, asked=None) -> tuple[Stage, str, str]:
-    """Let the model call *made* once; return the stage, the outcome in the log and what the model was told."""
+    """Let the model call *made* once; return the stage and the outcome in the log, which the model was sent too."""
     script = [(asked or call(made.spec.name),), (say("I see."),)]
     stage = await set_stage(make_core, script, tools=[made])
     run = await stage.play()
     assert (run.status, run.text) == ("completed", "I see.")
     check_log(await stage.log())
     (end,) = await stage.said(ToolCompleted)
-    (told,) = results(stage.provider.requests[1])
-    assert (told.call, told.outcome, told.parts) == (end.call, end.outcome, end.parts)
+    (sent,) = results(stage.provider.requests[1])
+    assert (sent.call, sent.outcome, sent.parts) == (end.call, end.outcome, end.parts)
     return stage, end.outcome, text_of(end.parts)
 
 
@@ -37,7 +37,7 @@ async def look(what: str = "it") -> str:
 
 
 async def test_a_call_is_requested_started_and_completed(make_core: MakeCore):
-    """A call is three facts: what was asked for, that it started, and how it ended, which the model is told."""
+    """A call is three facts: what was asked for, that it started, and how it ended, which the model is sent."""
     stage, outcome, text = await one_call(make_core, look, call("look", what="the sky"))
     assert (outcome, text) == ("done", "the sky is fine")
     facts = [fact.body for fact in await stage.log()]
@@ -50,7 +50,7 @@ async def test_a_call_is_requested_started_and_completed(make_core: MakeCore):
 
 
 async def test_unknown_tool_fails_with_a_message_to_the_model(make_core: MakeCore):
-    """A call of a tool that the agent does not have fails, and the model is told which tools there are."""
+    """A call of a tool that the agent does not have fails, and the model gets the names of the tools that there are."""
     _, outcome, text = await one_call(make_core, look, call("peek"))
     assert outcome == "failed"
     assert "`peek`" in text
@@ -84,7 +84,7 @@ async def test_arguments_that_are_no_object_fail_with_a_message_to_the_model(mak
 
 
 async def test_a_tool_that_raises_fails_its_call(make_core: MakeCore):
-    """An error that a tool raises fails its call and is told to the model; the run goes on."""
+    """An error that a tool raises fails its call and is passed to the model; the run continues."""
 
     @tool(effect="write")
     async def break_it() -> str:
@@ -97,7 +97,7 @@ async def test_a_tool_that_raises_fails_its_call(make_core: MakeCore):
 
 
 async def test_a_tool_that_fails_says_why(make_core: MakeCore):
-    """A tool that answers with a failure has its message told to the model."""
+    """A tool that answers with a failure has its message passed to the model."""
 
     @tool
     async def give_up() -> Failed:
@@ -189,7 +189,7 @@ async def test_a_timeout_inside_a_tool_is_no_timeout_of_the_call(make_core: Make
 
 
 async def test_a_pending_call_makes_the_run_wait(make_core: MakeCore):
-    """A tool that leaves its call to a client makes the run wait, open and owned by nobody, with the call named."""
+    """A tool that leaves its call to a client makes the run wait, open and without an owner, with the call named."""
 
     @tool
     async def pick(colour: str) -> Pending:

@@ -57,7 +57,7 @@ class Loop:
 
 
 @pytest.mark.parametrize(
-    ("late", "told"),
+    ("late", "reported"),
     [
         (0.0, 0.0),
         (0.0004, 0.0),
@@ -68,15 +68,15 @@ class Loop:
         (-0.0005, 0.0),
     ],
 )
-def test_a_timer_is_late_by_whole_ticks(late, told):
+def test_a_timer_is_late_by_whole_ticks(late, reported):
     """What a loop adds by rounding up is not lateness: an idle one would look as if it had a queue, for ever."""
-    heard: list[float] = []
-    pressure, loop = Pressure(heard.append), cast("Any", Loop(*[late] * 40))
+    reports: list[float] = []
+    pressure, loop = Pressure(reports.append), cast("Any", Loop(*[late] * 40))
     pressure._wait(loop)
     for _ in range(40):
         loop.timer()
-    assert heard == pytest.approx([told] * 40, abs=1e-9)
-    assert (pressure.pause > 0) == (told > 0)
+    assert reports == pytest.approx([reported] * 40, abs=1e-9)
+    assert (pressure.pause > 0) == (reported > 0)
 
 
 async def test_it_measures_the_loop():

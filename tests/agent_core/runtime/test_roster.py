@@ -58,7 +58,7 @@ async def test_an_agent_is_found_by_id_and_by_name(core: Core):
     assert made.definition == named("anna", tools=("look",), channels={"web": {"show_tools": "full"}})
     assert await core.agents.get(made.id) == await core.agents.get("anna") == made
     with pytest.raises(NotFound, match="agent"):
-        await core.agents.get("nobody")
+        await core.agents.get("unknown")
 
 
 async def test_agents_are_listed_oldest_first_page_by_page(core: Core):
@@ -88,7 +88,7 @@ async def test_a_change_is_a_new_version(core: Core):
     with pytest.raises(NotFound):
         await core.agents.get("anna")
     with pytest.raises(NotFound):
-        await core.agents.update("nobody", {})
+        await core.agents.update("unknown", {})
 
 
 async def test_two_changes_at_once_both_count(core: Core, monkeypatch: pytest.MonkeyPatch):
@@ -120,7 +120,7 @@ async def test_a_change_within_a_group_keeps_the_rest_of_it(core: Core):
     assert changed.definition.controls == Controls(max_steps=5)
 
 
-async def test_an_agent_whose_tool_is_gone_is_told_so(core: Core, make_core: MakeCore, provider: ScriptedProvider):
+async def test_an_agent_whose_tool_is_gone_gets_an_error(core: Core, make_core: MakeCore, provider: ScriptedProvider):
     """After a start without one of its tools an agent opens no session and says which tool; its old sessions go on."""
     await core.agents.create(named("anna", tools=("look",)))
     assert await core.agents.lacking() == []
@@ -214,7 +214,7 @@ async def test_a_changed_file_is_a_new_version(core: Core):
     assert text_of((await core.messages(session)).items[-1].parts) == "I am one."
 
 
-async def test_an_agent_whose_file_is_gone_goes_on(core: Core):
+async def test_an_agent_whose_file_is_gone_continues(core: Core):
     """Without its file an agent is an ordinary one, and with it a file's again; sessions notice neither."""
     await core.agents.sync_files([named("filed")])
     session = await open_session(core, agent="filed")

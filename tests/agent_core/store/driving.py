@@ -1,4 +1,4 @@
-"""A process that drives what it is rung for: `python -m tests.agent_core.store.driving URL forever|to_the_end`."""
+"""A process that drives runs when woken: `python -m tests.agent_core.store.driving URL forever|to_the_end`."""
 
 import asyncio
 import sys

@@ -22,7 +22,7 @@ class OnLooker:
     worker = "onlooker"
 
     def __init__(self, *_: Any) -> None:
-        self.rung: asyncio.Queue[int] = asyncio.Queue()
+        self.woken: asyncio.Queue[int] = asyncio.Queue()
         self.interrupted: asyncio.Queue[int] = asyncio.Queue()
 
     def has_room(self) -> bool:
@@ -39,7 +39,7 @@ class OnLooker:
     async def ring(self, *_: Any) -> None: ...
 
     async def hear(self, run: int) -> None:
-        self.rung.put_nowait(run)
+        self.woken.put_nowait(run)
 
     def interrupt(self, run: int) -> bool:
         self.interrupted.put_nowait(run)

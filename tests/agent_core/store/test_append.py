@@ -83,7 +83,7 @@ async def desk(core: Core) -> Desk:
 
 
 async def test_facts_of_many_writers_have_no_gap(core: Core):
-    """Under fifty writers in ten sessions each session's seqs are gapless, and its readers hear them in order."""
+    """Under fifty writers in ten sessions each session's seqs are gapless, and its readers receive them in order."""
     desks = [await sit_down(core) for _ in range(SESSIONS)]
     readers = [desk.listen() for desk in desks]
     mine: list[list[Fact]] = [[] for _ in range(WRITERS)]
@@ -99,12 +99,12 @@ async def test_facts_of_many_writers_have_no_gap(core: Core):
         facts = await log_of(core, desk.session)
         check_log(facts)
         assert len(facts) == 6 + 2 * APPENDS * WRITERS // SESSIONS
-        told = {fact.seq: fact.raw for fact in facts}
+        raw = {fact.seq: fact.raw for fact in facts}
         for writer in range(place, WRITERS, SESSIONS):
-            assert [told[fact.seq] for fact in mine[writer]] == [fact.raw for fact in mine[writer]]
+            assert [raw[fact.seq] for fact in mine[writer]] == [fact.raw for fact in mine[writer]]
             assert notes(mine[writer]) == [f"{writer}.{n}{x}" for n in range(APPENDS) for x in "ab"]
-        heard = [event for event in reader.take() if isinstance(event, Fact)]
-        assert [fact.seq for fact in heard] == [fact.seq for fact in facts[6:]]
+        read = [event for event in reader.take() if isinstance(event, Fact)]
+        assert [fact.seq for fact in read] == [fact.seq for fact in facts[6:]]
 
 
 async def test_an_append_returns_what_it_wrote(desk: Desk):
@@ -119,7 +119,7 @@ async def test_an_append_returns_what_it_wrote(desk: Desk):
 
 
 async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
-    """What happened is always written; what was decided is left out when a message to the run lies behind `after`."""
+    """What happened is always written; what was decided is left out when a message to the run came after `after`."""
     after = await desk.newest()
     joined = await send(desk.core, desk.session, "Wait!", overlap="steer", actor=BOB)
     assert joined.run == desk.run.id
@@ -131,13 +131,13 @@ async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
     stored = await log_of(desk.core, desk.session, after=after)
     assert types(stored) == ["message.received", "context.added"]
     assert (await desk.core.run(desk.run.id)).status == "running"
-    again = await desk.append([], [note("decided anew")], after=done.facts[-1].seq)
+    again = await desk.append([], [note("decided again")], after=done.facts[-1].seq)
     assert again.said
     assert [fact.seq for fact in again.facts] == [after + 3]
 
 
 async def test_a_cancel_is_news(desk: Desk):
-    """No end of a run is written behind a cancel that its driver has not seen."""
+    """No end of a run is written after a cancel that its driver has not seen."""
     after = await desk.newest()
     await desk.core._store.cancel(desk.run.id, by=BOB, reason="enough", finish=lambda _: [])
     done = await desk.append([], [END], after=after)
@@ -146,7 +146,7 @@ async def test_a_cancel_is_news(desk: Desk):
 
 
 async def test_facts_of_other_runs_are_no_news(desk: Desk):
-    """A message for the next run holds nobody up; its facts come back before the append's own."""
+    """A message for the next run delays no append; its facts come back before the append's own."""
     after = await desk.newest()
     queued = await send(desk.core, desk.session, "Later")
     done = await desk.append([note("happened")], [ToolStarted(call="call_1")], after=after)
@@ -157,8 +157,8 @@ async def test_facts_of_other_runs_are_no_news(desk: Desk):
 
 
 @pytest.mark.parametrize("back", [0, 1, 3, 5])
-async def test_an_append_returns_every_fact_behind_after(desk: Desk, back: int):
-    """Whatever `after` says, exactly the facts behind it come back, own ones last."""
+async def test_an_append_returns_every_fact_after_the_cursor(desk: Desk, back: int):
+    """Whatever `after` says, exactly the facts after it come back, own ones last."""
     for n in range(5):
         await desk.append([note(str(n))])
     await send(desk.core, desk.session, "Later")
@@ -171,7 +171,7 @@ async def test_an_append_returns_every_fact_behind_after(desk: Desk, back: int):
 
 @pytest.mark.parametrize("epoch", [0, 2])
 async def test_another_epoch_is_refused(desk: Desk, epoch: int):
-    """Whoever appends with an epoch that is not the run's is told so, and nothing is written."""
+    """An append with an epoch that is not the run's is refused, and nothing is written."""
     before = await log_of(desk.core, desk.session)
     with pytest.raises(LostRun, match=desk.run.id):
         await desk.append([note("zombie")], [END], epoch=epoch)
@@ -213,7 +213,7 @@ async def test_one_failing_append_undoes_only_itself(desk: Desk):
     assert [fact.seq for fact in facts] == list(range(before + 1, before + 7))
 
 
-async def test_a_cancelled_append_is_heard_by_readers(desk: Desk):
+async def test_a_cancelled_append_reaches_readers(desk: Desk):
     """An append whose task is cancelled while it is written still reaches every reader."""
     reader, before = desk.listen(), await desk.newest()
     first = asyncio.create_task(desk.append([note("first")], after=before))
@@ -221,9 +221,9 @@ async def test_a_cancelled_append_is_heard_by_readers(desk: Desk):
     first.cancel()
     await desk.append([note("second")], after=before)
     await until(lambda: len(reader.events) == 2)
-    heard = [event for event in reader.take() if isinstance(event, Fact)]
-    assert sorted(notes(heard)) == ["first", "second"]
-    assert [fact.seq for fact in heard] == [before + 1, before + 2]
+    read = [event for event in reader.take() if isinstance(event, Fact)]
+    assert sorted(notes(read)) == ["first", "second"]
+    assert [fact.seq for fact in read] == [before + 1, before + 2]
 
 
 async def test_the_end_of_a_run_starts_the_next_in_one_append(desk: Desk):
@@ -244,7 +244,7 @@ async def test_takes_that_point_back_become_seqs(desk: Desk):
     """A step may take what is written with it: its `takes` are real seqs in the log."""
     done = await desk.append(
         [note("held")],
-        [note("told"), StepStarted(n=2, attempt=1, message="msg_2", takes=(3, -2, -1), snapshot="h", controls=None)],
+        [note("noted"), StepStarted(n=2, attempt=1, message="msg_2", takes=(3, -2, -1), snapshot="h", controls=None)],
     )
     first = done.facts[0].seq
     assert only(done.facts, StepStarted)[0].takes == (3, first, first + 1)

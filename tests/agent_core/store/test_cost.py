@@ -115,7 +115,7 @@ async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past:
 
 
 async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, past: Past):
-    """Whoever follows a long session from its newest seq reads nothing of its past, and neither does the sweep."""
+    """Following a long session from its newest seq reads nothing of its past, and neither does the sweep."""
     costs = []
     for name in (past.short, past.long):
         ref = (await load(core, name)).session
@@ -127,7 +127,7 @@ async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, pa
 
 
 async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: Past):
-    """A page of messages, a run, a session and the list of sessions cost the same whatever lies behind them."""
+    """A page of messages, a run, a session and the list of sessions cost the same however long the history is."""
     newest = {name: (await load(core, name)).session.newest for name in (past.short, past.long)}
     run = {name: (await core.runs(session=name, limit=1)).items[0].id for name in (past.short, past.long)}
     looks: dict[str, Callable[[Connection, str], object]] = {
@@ -155,7 +155,7 @@ async def test_a_runs_stream_is_read_no_further_than_its_end(core: Core, past: P
 
 
 async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past: Past):
-    """With 10,000 messages behind it a message writes the same rows as with 200, cold as well as warm."""
+    """After 10,000 messages a message writes the same rows as after 200, cold as well as warm."""
     counts: list[list[str]] = []
     for name in (past.short, past.long):
         for _ in range(2):

@@ -91,12 +91,12 @@ async def test_waiting_transactions_share_a_commit(database: SqliteDatabase):
 
 
 async def test_a_failing_transaction_undoes_only_itself(database: SqliteDatabase):
-    """In a shared commit an error takes back its own transaction and no other, and reaches only whoever asked."""
+    """In a shared commit an error rolls back its own transaction only, and reaches only its caller."""
     ended, gate = commits(database), Gate(database)
     await gate.closed()
     jobs = [insert("first"), fail_after("second"), insert("third"), insert("first"), insert("fourth")]
-    heard: list[str] = []
-    writes = [asyncio.create_task(database.write(job, heard.append)) for job in [*jobs[:3], jobs[4]]]
+    calls: list[str] = []
+    writes = [asyncio.create_task(database.write(job, calls.append)) for job in [*jobs[:3], jobs[4]]]
     twice = asyncio.create_task(database.write(jobs[3]))
     await asyncio.sleep(0)
     await gate.open()
@@ -105,7 +105,7 @@ async def test_a_failing_transaction_undoes_only_itself(database: SqliteDatabase
         await twice
     assert [results[0], *results[2:]] == ["first", "third", "fourth"]
     assert isinstance(results[1], LookupError)
-    assert heard == ["first", "third", "fourth"]
+    assert calls == ["first", "third", "fourth"]
     assert await names(database) == ["first", "third", "fourth"]
     assert ended == ["COMMIT", "ROLLBACK TO job", "ROLLBACK TO job", "COMMIT"]
 
@@ -120,12 +120,12 @@ async def test_a_failing_transaction_alone_leaves_nothing(database: SqliteDataba
 
 async def test_callbacks_run_in_commit_order(database: SqliteDatabase):
     """`then` is called in commit order, before any task that waits goes on, also when that task was cancelled."""
-    gate, heard = Gate(database), list[str]()
+    gate, calls = Gate(database), list[str]()
     await gate.closed()
 
     async def write(name: str) -> None:
-        await database.write(insert(name), lambda done: heard.append(f"then {done}"))
-        heard.append(f"task {name}")
+        await database.write(insert(name), lambda done: calls.append(f"then {done}"))
+        calls.append(f"task {name}")
 
     tasks = [asyncio.create_task(write(name)) for name in ("a", "b", "c")]
     await asyncio.sleep(0)
@@ -135,12 +135,12 @@ async def test_callbacks_run_in_commit_order(database: SqliteDatabase):
     await gate.open()
     async with asyncio.timeout(SAFETY):
         await asyncio.gather(tasks[0], tasks[2])
-    assert heard == ["then a", "then b", "then c", "task a", "task c"]
+    assert calls == ["then a", "then b", "then c", "task a", "task c"]
     assert await names(database) == ["a", "b", "c"]
 
 
-async def test_a_callback_that_breaks_holds_nobody_up(database: SqliteDatabase):
-    """A `then` that raises tells whoever asked; the other transactions of the commit are delivered all the same."""
+async def test_a_callback_that_raises_delays_no_other(database: SqliteDatabase):
+    """A `then` that raises fails its own caller; the other transactions of the commit are delivered."""
     gate = Gate(database)
     await gate.closed()
 

@@ -1,4 +1,4 @@
-"""Whoever writes to a session locks it first and reads behind that: what another process did meanwhile is seen."""
+"""A write to a session locks it first and reads afterwards: what another process did meanwhile is seen."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -134,7 +134,7 @@ async def test_what_happened_while_it_waited_is_seen(
     act: Callable[[Scene], Awaitable[object]],
     expected: object,
 ):
-    """Who waits for a session that another process is writing to decides by what that one committed."""
+    """A write that waited for another process's write decides by what that one committed."""
     session = await open_session(core)
     receipt = await send(core, session, text)
     if text == "hello":
@@ -154,8 +154,8 @@ async def test_what_happened_while_it_waited_is_seen(
     assert not any(b"still here" in data for data in left)
 
 
-async def test_an_append_that_waited_for_nothing_of_its_own_goes_on(core: Core, other: PostgresDatabase):
-    """An append that waited while another process queued a message is written behind it, without a gap."""
+async def test_an_append_that_waited_for_another_message_continues(core: Core, other: PostgresDatabase):
+    """An append that waited while another process queued a message is written after it, without a gap."""
     session = await open_session(core)
     run = await ref_of(core, (await send(core, session, "silent")).run)
     scene = Scene(core, session, run)
@@ -244,7 +244,7 @@ async def test_a_snapshot_is_kept_once(core: Core, other: PostgresDatabase):
 
 
 async def test_of_two_agents_with_one_name_one_is_refused(make_core: MakeCore):
-    """When two processes create an agent of one name at once, one is told that it is there."""
+    """When two processes create an agent of one name at once, one gets the error that it exists."""
     cores = [await make_core() for _ in range(2)]
     definition = Definition(name="twin", instructions="")
     done = await asyncio.gather(
@@ -296,7 +296,7 @@ async def test_an_agent_with_a_session_that_just_opened_is_not_deleted(core: Cor
 
 
 async def test_no_session_is_opened_with_an_agent_that_was_just_deleted(core: Core, other: PostgresDatabase):
-    """Whoever opens a session while another process removes its agent is told that there is none."""
+    """Opening a session while another process removes its agent fails with the error that there is none."""
     await core.agents.create(Definition(name="brief", instructions=""))
     async with held(other, lambda connection: catalog.delete(connection, catalog.find(connection, "brief"))):
         opening = asyncio.ensure_future(core.open_session(agent="brief", actor=ANN))

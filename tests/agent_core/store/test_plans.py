@@ -55,7 +55,7 @@ class Statements:
 
 
 def _reads_all(step: str) -> bool:
-    """Tell whether a step of a plan reads all rows of a table; a co-routine's few rows are no table."""
+    """Return whether a step of a plan reads all rows of a table; a co-routine's few rows are no table."""
     return step.startswith("SCAN") and not step.startswith("SCAN anon_")
 
 

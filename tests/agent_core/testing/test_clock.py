@@ -10,7 +10,7 @@ from agent_core.testing import FakeClock
 
 
 async def test_it_is_a_clock():
-    """A fake clock stands wherever a clock is asked for."""
+    """A fake clock satisfies the protocol of a clock."""
     clock: Clock = FakeClock(start=5000)
     assert clock.now() == 5000
 
@@ -26,7 +26,7 @@ async def test_time_stands_still_until_it_is_moved():
 
 
 async def test_sleepers_wake_in_the_order_of_their_deadlines():
-    """One big jump wakes everybody who is due, the earliest first, equal ones in the order they lay down."""
+    """One big jump wakes everybody who is due, the earliest first, equal ones in the order of their sleeps."""
     clock, woken = FakeClock(), []
 
     async def nap(name, seconds):
@@ -47,7 +47,7 @@ async def test_sleepers_wake_in_the_order_of_their_deadlines():
 
 
 async def test_a_sleeper_is_not_woken_before_its_time():
-    """A jump that ends a microsecond early wakes nobody."""
+    """A jump that ends a microsecond early wakes no sleeper."""
     clock = FakeClock()
     task = asyncio.create_task(clock.sleep(1))
     await clock.slept()
@@ -59,7 +59,7 @@ async def test_a_sleeper_is_not_woken_before_its_time():
 
 
 async def test_a_test_can_wait_for_a_sleeper_and_jump_to_its_deadline():
-    """`advance_to_next` needs no knowledge of how long somebody sleeps, nor whether it does already."""
+    """`advance_to_next` need not know how long a task sleeps, nor whether it sleeps already."""
     clock = FakeClock()
 
     async def beat():
@@ -74,7 +74,7 @@ async def test_a_test_can_wait_for_a_sleeper_and_jump_to_its_deadline():
 
 
 async def test_a_cancelled_sleeper_is_forgotten():
-    """Who is cancelled in its sleep counts no more and stops nobody else."""
+    """A sleeper that is cancelled no longer counts and holds up no other."""
     clock = FakeClock()
     task = asyncio.create_task(clock.sleep(1))
     other = asyncio.create_task(clock.sleep(2))
@@ -87,7 +87,7 @@ async def test_a_cancelled_sleeper_is_forgotten():
 
 
 async def test_time_may_move_before_a_cancelled_sleeper_notices():
-    """A sleeper that is cancelled and due at once ends as cancelled and stops nobody else."""
+    """A sleeper that is cancelled and due at once ends as cancelled and holds up no other."""
     clock = FakeClock()
     task = asyncio.create_task(clock.sleep(1))
     await clock.slept()
@@ -99,7 +99,7 @@ async def test_time_may_move_before_a_cancelled_sleeper_notices():
 
 
 async def test_no_time_to_wait_is_one_round_of_the_loop():
-    """Sleeping for nothing gives control to others and needs nobody to move the clock."""
+    """Sleeping for zero seconds yields control to others and does not need the clock to advance."""
     clock, ran = FakeClock(), []
     asyncio.get_running_loop().call_soon(ran.append, True)
     await clock.sleep(0)
@@ -107,7 +107,7 @@ async def test_no_time_to_wait_is_one_round_of_the_loop():
     await clock.sleep(-1)
 
 
-async def test_who_waits_for_sleepers_waits_for_enough_of_them():
+async def test_waiting_for_sleepers_waits_for_enough_of_them():
     """`slept(2)` is not content with one."""
     clock = FakeClock()
     waiting = asyncio.create_task(clock.slept(2))
@@ -122,7 +122,7 @@ async def test_who_waits_for_sleepers_waits_for_enough_of_them():
 
 
 async def test_a_waiter_that_gives_up_is_forgotten():
-    """Cancelling who waits for a sleeper leaves nothing behind."""
+    """Cancelling a wait for sleepers leaves nothing behind."""
     clock = FakeClock()
     waiting = asyncio.create_task(clock.slept())
     await asyncio.sleep(0)

@@ -40,7 +40,7 @@ async def deltas(*items: s.Item) -> list:
 
 
 async def test_it_is_a_provider():
-    """A scripted provider stands wherever a provider is asked for, under any name."""
+    """A scripted provider satisfies the protocol of a provider, under any name."""
     provider: b.Provider = s.ScriptedProvider([], name="anthropic")
     assert provider.name == "anthropic"
     message = Message("user", (Text("hi"),))
@@ -186,7 +186,7 @@ async def test_it_sleeps_on_the_clock():
 
 
 async def test_closing_ends_the_call():
-    """Who closes the stream leaves no open call behind, and the next call is answered as ever."""
+    """Closing the stream leaves no open call, and the next call is answered."""
     provider = s.ScriptedProvider(lambda _: [s.say("a", "b", "c")])
     async with aclosing(provider.stream(HELLO)) as stream:
         await anext(stream)
@@ -218,7 +218,7 @@ async def test_a_function_answers_by_the_request():
 
 
 async def test_a_repeated_step_gets_the_same_answer():
-    """`by_step` looks at the request alone, so that a call repeated after a crash hears the same."""
+    """`by_step` looks at the request alone, so that a call repeated after a crash gets the same answer."""
     script = s.by_step([s.call("t")], [s.say("done")])
     asked, called = Item("user", Text("go")), Item("assistant", ToolCall("c", "t", {}))
     result = Item("tool", ToolResult("c", "done", (Text("1"),)))

@@ -152,14 +152,14 @@ def test_documents_and_texts_are_read():
     ],
 )
 def test_a_file_that_cannot_be_shown_is_named(mime, data, why):
-    """The model is told of a file that it cannot see, and why."""
+    """The model gets the name of a file that it cannot read, and the reason."""
     files = {} if data is None else {"blob_1": data}
-    told = f"[File a ({mime}, 9 bytes): {why}]"
-    assert said(File("blob_1", "a", mime, 9), files=files) == [{"type": "text", "text": told}]
+    note = f"[File a ({mime}, 9 bytes): {why}]"
+    assert said(File("blob_1", "a", mime, 9), files=files) == [{"type": "text", "text": note}]
 
 
 def test_a_file_in_an_answer_is_named():
-    """The API takes no documents in an answer, so a file in one is told by its name."""
+    """The API takes no documents in an answer, so a file in one is replaced by its name."""
     content = encoded(Message("assistant", (File("b", "a.pdf", "application/pdf", 4),)), {"b": b"%PDF"})["content"]
     assert content[0]["text"] == "[File a.pdf (application/pdf, 4 bytes): an answer holds text alone]"
 
@@ -173,13 +173,13 @@ def test_odd_names_of_tools_are_made_fit(name, sent):
 
 
 def test_each_message_ends_where_a_cache_mark_goes():
-    """Every message ends with its last block, so that a mark can be put there without encoding it anew."""
+    """Every message ends with its last block, so that a mark can be added without encoding it again."""
     for message in (HELLO, ASKED, FOUND, Message("tool", (ToolResult("c", "done", ()),))):
         assert encoder_of(ME)(message, {}).endswith(b"}]}")
 
 
 async def test_encoding_is_the_same_each_time():
-    """One model has one encoder, whoever asks, and one message always the same bytes."""
+    """One model has one encoder for all callers, and one message always the same bytes."""
     one, two = anthropic(api_key="key"), anthropic(api_key="other")
     assert one.encoder(OPUS) is two.encoder(OPUS)
     assert one.encoder(OPUS) is not one.encoder(SONNET)

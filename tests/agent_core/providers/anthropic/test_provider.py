@@ -165,7 +165,7 @@ def test_a_call_without_arguments_has_none(texts, raw):
 
 
 @pytest.mark.parametrize("raw", ['{"q": "a', '{"q" 1}', "[1]", '"text"', "7", "[" * 5_000, '{"q":"\\ud800"}'])
-def test_bad_arguments_are_told_and_replayed_as_none(raw):
+def test_invalid_arguments_are_reported_and_replayed_as_none(raw):
     """Arguments that are cut or no JSON object are not run, and what is sent back is still JSON."""
     found = replayed(call(0, raw), reason="tool_use")
     assert of(ToolEnd, found) == [ToolEnd(0, raw, None)]
@@ -230,15 +230,15 @@ def test_thinking_without_signature_is_not_sent_back():
     assert [item["type"] for item in native(found)] == ["text"]
 
 
-def test_thinking_behind_a_block_that_is_dropped_is_not_sent_back():
-    """Thinking is bound to all that stands before it: behind blank text, and unsigned thinking, it would be refused."""
+def test_thinking_after_a_block_that_is_dropped_is_not_sent_back():
+    """Thinking is bound to everything before it: after blank text, and unsigned thinking, it would be refused."""
     said = answered(thinking(0, "a"), text(1, " "), thinking(2, "b"), call(3, "{}"), reason="tool_use")
     assert [item.get("thinking") or item["type"] for item in native(said)] == ["a", "tool_use"]
     said = answered(thinking(0, "a", signature=""), text(1, "Hm."), thinking(2, "b"), text(3, "So."))
     assert [item["type"] for item in native(said)] == ["text", "text"]
 
 
-def test_thinking_behind_a_call_goes_with_the_call():
+def test_thinking_after_a_call_goes_with_the_call():
     """A call of an answer that was cut is dropped, and with it the thinking that is bound to it."""
     said = answered(thinking(0, "a"), text(1, "b"), call(2, "{}"), thinking(3, "c"), text(4, "d"), reason="max_tokens")
     assert [item.call for item in of(NativeItem, said)] == [None, None, 2, 2, None]
@@ -292,7 +292,7 @@ def test_blocks_of_the_server_go_back_verbatim():
     ],
 )
 def test_stop_reasons_have_neutral_names(native_reason, reason):
-    """Each way to stop is told in the neutral word; one that nobody knows is an end."""
+    """Each stop reason is mapped to the neutral one; an unknown one is an end."""
     found = deltas(start(), text(0, "Hi"), stop(native_reason))
     assert found[-1] == Finished(reason, native_reason or "")
 
@@ -306,7 +306,7 @@ def test_stop_reasons_have_neutral_names(native_reason, reason):
     ],
 )
 def test_a_refusal_after_text_withdraws_it(details, said):
-    """A refusal is told with the provider's reason, and nothing of the answer is to be sent back."""
+    """A refusal is reported with the provider's reason, and nothing of the answer is to be sent back."""
     found = deltas(start(), text(0, "First, "), stop("refusal", stop_details=details))
     assert found[-2:] == [Refusal(said), Finished("refused", "refusal")]
     assert of(NativeItem, found) == []
@@ -348,7 +348,7 @@ def test_a_stream_without_its_last_event_is_broken(events):
     assert of(Finished, found) == []
 
 
-def test_what_nobody_knows_is_passed_over():
+def test_unknown_events_are_ignored():
     """Unknown events and deltas, deltas of no block, nulls, and whatever follows the end change nothing."""
     odd: list[dict] = [
         {"type": "ping"},
@@ -367,7 +367,7 @@ def test_what_nobody_knows_is_passed_over():
     assert joined(found) == joined(more)
 
 
-def test_usage_is_what_was_told_last():
+def test_the_last_reported_usage_counts():
     """The counts of the start hold until a later one replaces them; what an answer costs is known at its end."""
     final = {"output_tokens": 50, "input_tokens": 20, "output_tokens_details": {"thinking_tokens": 30}}
     ends = stop("end_turn")
@@ -378,7 +378,7 @@ def test_usage_is_what_was_told_last():
 
 
 def test_unknown_usage_stays_unknown():
-    """A count that no event told is unknown, and a cache write of unknown span is a short one."""
+    """A count that no event reported is unknown, and a cache write of unknown lifetime counts as a short one."""
     only = {"type": "message_start", "message": {"id": "m", "model": "x", "usage": {"input_tokens": 3}}}
     assert of(UsageReport, deltas(only))[0].usage == Usage(3, None, None, None, None, None)
     assert of(UsageReport, deltas(start(cache_creation=None)))[0].usage == Usage(12, None, None, 2_000, 100, 0)

@@ -141,7 +141,7 @@ async def test_a_stream_that_breaks_off_is_a_failure(missing):
 
 
 async def test_what_cannot_be_read_is_a_failure():
-    """A server that sends nonsense, or JSON too deep to read, has failed; nobody's loop falls over."""
+    """A server that sends nonsense, or JSON too deep to read, has failed; no loop raises."""
     for nonsense in (b"data: {\n\n", b'data: {"type":"x","y":' + b"[" * 9_000 + b"]" * 9_000 + b"}\n\n"):
         async with serving(Server(nonsense + simple())) as provider:
             found = await asked(provider)
@@ -150,7 +150,7 @@ async def test_what_cannot_be_read_is_a_failure():
 
 
 async def test_leaving_in_mid_stream_ends_the_call():
-    """Whoever stops listening ends the request at once."""
+    """Closing the stream ends the request at once."""
     server = Server(b"".join(sse(event) for event in [start(), begin(0, {"type": "text", "text": ""}), *words(0, "a")]))
     server.hold = True
     async with serving(server) as provider, asyncio.timeout(20):
@@ -161,7 +161,7 @@ async def test_leaving_in_mid_stream_ends_the_call():
 
 
 async def test_prefixes_are_made_once():
-    """The prefix of a snapshot is encoded once, and of many snapshots the oldest is made anew."""
+    """The prefix of a snapshot is encoded once, and of many snapshots the oldest is evicted and encoded again."""
     async with serving(Server(simple())) as provider:
         start_of = provider._starts.of
         first = [start_of(question(provider).snapshot) for _ in range(2)]

@@ -32,7 +32,7 @@ TALK = (
 )
 
 
-def told(*messages: Message, files: dict[str, bytes] = FILES) -> list[dict[str, Any]]:
+def encoded(*messages: Message, files: dict[str, bytes] = FILES) -> list[dict[str, Any]]:
     """Return the messages of a request that *messages* become."""
     return [each for message in messages for each in msgspec.json.decode(b"[" + encode(message, files) + b"]")]
 
@@ -63,7 +63,7 @@ def test_a_request_is_what_the_sdk_would_send():
         ],
     }
     assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
-    assert asked["messages"][1:] == told(*TALK)
+    assert asked["messages"][1:] == encoded(*TALK)
 
 
 def test_the_schema_of_a_tool_goes_out_as_it_is():
@@ -104,10 +104,10 @@ def test_controls_are_asked_as_the_server_takes_them(controls, asked):
 def test_no_instructions_are_no_message():
     """Blank instructions send no system message; a request may then begin with the question, or be empty."""
     assert body(TALK[-1], instructions=" ")["messages"] == [{"role": "user", "content": "Thanks"}]
-    assert body(TALK[-1], Message("user", (Text(" "),)), instructions="")["messages"] == told(TALK[-1])
+    assert body(TALK[-1], Message("user", (Text(" "),)), instructions="")["messages"] == encoded(TALK[-1])
 
 
-def test_heads_are_told_apart():
+def test_heads_are_distinguished():
     """Two snapshots on one provider keep their own instructions, however often they alternate."""
     provider = compatible(api_key=None, base_url=None)
     for n in [*range(70), 0, 69, 1]:
@@ -119,13 +119,13 @@ def test_heads_are_told_apart():
 def test_plain_text_is_a_string():
     """Text alone goes out as a string, which every server takes; blank text is left out."""
     message = Message("user", (Text("One"), Text(" \n"), Text("Two"), Render("r_1")))
-    assert told(message) == [{"role": "user", "content": "One\n\nTwo"}]
+    assert encoded(message) == [{"role": "user", "content": "One\n\nTwo"}]
 
 
 def test_files_go_as_what_the_wire_has_for_them():
     """Images and PDFs go as data, text as text with its name; what cannot be read is named."""
     url = f"data:image/png;base64,{base64.b64encode(b'png').decode()}"
-    content = told(TALK[0])[0]["content"]
+    content = encoded(TALK[0])[0]["content"]
     assert content[:2] == [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": url}}]
     assert content[2]["type"] == "file"
     assert content[2]["file"] == {"filename": "paper.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}
@@ -135,7 +135,7 @@ def test_files_go_as_what_the_wire_has_for_them():
 
 def test_a_file_that_is_gone_is_named():
     """A file whose bytes are no longer stored leaves a note in its place."""
-    assert told(Message("user", (PNG,)), files={}) == [
+    assert encoded(Message("user", (PNG,)), files={}) == [
         {"role": "user", "content": "[File cat.png (image/png, 3 bytes): it is no longer stored]"}
     ]
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_gone_is_named():
 def test_an_answer_is_its_text_and_calls():
     """Thinking stays out; calls go under our ids, with their arguments as JSON text."""
     call = {"name": "look", "arguments": '{"b":1,"a":[null]}'}
-    assert told(TALK[1]) == [
+    assert encoded(TALK[1]) == [
         {
             "role": "assistant",
             "content": "I look.",
@@ -161,13 +161,13 @@ def test_native_items_of_others_are_not_sent():
 
 def test_a_call_without_text_has_no_content():
     """An answer of calls alone invents no text."""
-    assert told(Message("assistant", (Text(" "), ToolCall("call_1", "look", {}))))[0]["content"] is None
+    assert encoded(Message("assistant", (Text(" "), ToolCall("call_1", "look", {}))))[0]["content"] is None
 
 
 @pytest.mark.parametrize(("name", "sent"), [("look it/up", "look_it_up"), ("", "unnamed"), ("x" * 99, "x" * 64)])
 def test_an_invented_name_can_be_sent_back(name, sent):
     """A name that no server takes is made one that it does."""
-    assert told(Message("assistant", (ToolCall("c", name, {}),)))[0]["tool_calls"][0]["function"]["name"] == sent
+    assert encoded(Message("assistant", (ToolCall("c", name, {}),)))[0]["tool_calls"][0]["function"]["name"] == sent
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
@@ -185,7 +185,7 @@ def test_results_follow_in_the_order_of_their_calls():
         ToolResult("call_3", "denied", (Text("Not allowed."),)),
         ToolResult("call_4", "cancelled", ()),
     )
-    assert told(Message("tool", results)) == [
+    assert encoded(Message("tool", results)) == [
         {"role": "tool", "tool_call_id": "call_1", "content": "Seen\n\nTwice"},
         {"role": "tool", "tool_call_id": "call_2", "content": "(no output)"},
         {
@@ -198,9 +198,9 @@ def test_results_follow_in_the_order_of_their_calls():
 
 
 def test_images_in_results_follow_as_a_users_message():
-    """A result is text alone here: its images come behind all results, and the result says so."""
+    """A result is text alone here: its images come after all results, and the result says so."""
     results = (ToolResult("call_1", "done", (PNG, NOTES)), ToolResult("call_2", "done", (Text("Seen"),)))
-    first, second, shown = told(Message("tool", results))
+    first, second, shown = encoded(Message("tool", results))
     assert first["content"].startswith("[File cat.png (image/png, 3 bytes): it follows")
     assert "héy" in first["content"]
     assert (second["tool_call_id"], shown["role"]) == ("call_2", "user")
@@ -213,7 +213,7 @@ def test_the_same_message_is_the_same_bytes():
 
 
 def test_the_encoder_is_one_for_all_models():
-    """A change of the model makes no message anew."""
+    """A change of the model encodes no message again."""
     provider = compatible(api_key=None, base_url=None)
     assert provider.encoder("a") is provider.encoder("b")
     assert [provider.accepts(model) for model in ("qwen3:8b", "org/model", " ", "")] == [True, True, False, False]

@@ -10,7 +10,7 @@ from agent_core.net.sse import Frames
 from agent_core.providers import base as p
 from agent_core.providers.compatible.fold import ChatFold
 from tests.agent_core.providers.contract import written as w
-from tests.agent_core.providers.contract.heard import Heard, heard, joined
+from tests.agent_core.providers.contract.received import Received, joined, received
 
 DONE = b"data: [DONE]\n\n"
 A, B = ("call", "look", {"what": "a"}), ("call", "look", {"what": "b"})
@@ -25,8 +25,8 @@ def play(data: bytes, *cuts: int) -> list[p.Delta]:
     return [*found, *fold.take(frames.end()), *fold.end()]
 
 
-def hear(data: bytes) -> Heard:
-    return heard(play(data))
+def receive(data: bytes) -> Received:
+    return received(play(data))
 
 
 def chunks(*bodies: object, done: bool = True) -> bytes:
@@ -52,7 +52,7 @@ RICH = (
 )
 
 
-def test_a_rich_answer_is_told_in_order():
+def test_a_rich_answer_is_reported_in_order():
     """Thinking, text and interleaved calls come out as parts, with usage and one end."""
     assert joined(play(RICH)) == [
         p.Started("c_1", "llama-4"),
@@ -156,9 +156,9 @@ CALLS = {
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_calls_are_told_apart(case):
+def test_calls_are_kept_apart(case):
     """Two calls stay two, each with its own arguments and an id, whatever the server leaves out or repeats."""
-    found = hear(w.chat(*CALLS[case], finish="tool_calls"))
+    found = receive(w.chat(*CALLS[case], finish="tool_calls"))
     assert (found.parts, found.end) == ((A, B), "tools")
     assert len({*found.ids} - {""}) == 2
 
@@ -167,26 +167,26 @@ def test_long_arguments_are_read_piece_by_piece():
     """A call with the text of a book in it, a word at a time, is one call."""
     words = [f'{{"n": {n}}} ' for n in range(20_000)]
     pieces = ['{"text": "', *(json.dumps(word)[1:-1] for word in words), '"}']
-    found = hear(w.chat(*(w.tool_call(piece, index=0, id="1", name="look") for piece in pieces)))
+    found = receive(w.chat(*(w.tool_call(piece, index=0, id="1", name="look") for piece in pieces)))
     assert found.parts == (("call", "look", {"text": "".join(words)}),)
 
 
 def test_different_names_are_different_calls():
     """Without ids and indexes a new name begins a new call."""
-    found = hear(w.chat(w.tool_call(name="list_all"), w.tool_call(ARGS_A, name="look")))
+    found = receive(w.chat(w.tool_call(name="list_all"), w.tool_call(ARGS_A, name="look")))
     assert found.parts == (("call", "list_all", {}), A)
 
 
 @pytest.mark.parametrize("raw", [None, "", "null", "{}", " "])
 def test_no_arguments_are_an_empty_object(raw):
     """A call without arguments is a call with none, however a server says so."""
-    assert hear(w.chat(w.tool_call(raw, index=0, id="1", name="look"))).parts == (("call", "look", {}),)
+    assert receive(w.chat(w.tool_call(raw, index=0, id="1", name="look"))).parts == (("call", "look", {}),)
 
 
 @pytest.mark.parametrize("raw", ['{"what": "a', "[1]", "3", "{} {}", '{"a": 1}, {"b": 2}'])
 def test_bad_arguments_are_kept_as_they_came(raw):
-    """What is no JSON object never becomes arguments; the model is told of its raw text."""
-    found = hear(w.chat(w.tool_call(raw, index=0, id="1", name="look"), finish="tool_calls"))
+    """What is no JSON object never becomes arguments; the model gets its raw text back."""
+    found = receive(w.chat(w.tool_call(raw, index=0, id="1", name="look"), finish="tool_calls"))
     assert (found.parts, found.raw, found.end) == ((("call", "look", None),), (raw,), "tools")
 
 
@@ -206,32 +206,32 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("finish", "calls"), ENDS)
-def test_the_end_is_told_by_the_calls_and_a_reason(finish, calls):
+def test_the_end_follows_from_calls_and_finish_reason(finish, calls):
     """Calls decide whether tools run; an answer without `[DONE]` is whole when it gave a reason, else it was cut."""
     said = [{"content": "Hi"}, *([w.tool_call(ARGS_A, index=0, id="1", name="look")] if calls else [])]
-    found = [hear(w.chat(*said, finish=finish, done=done)) for done in (True, False)]
+    found = [receive(w.chat(*said, finish=finish, done=done)) for done in (True, False)]
     assert tuple(each.end for each in found) == ENDS[finish, calls]
     assert found[0].parts[1:] == ((A,) if found[0].end == "tools" else ())
 
 
 def test_an_empty_stream_is_a_failure():
     """Neither nothing nor a bare `[DONE]` is an answer."""
-    assert [hear(data).end for data in (b"", DONE, b": ping\n\n")] == ["network"] * 3
+    assert [receive(data).end for data in (b"", DONE, b": ping\n\n")] == ["network"] * 3
 
 
 @pytest.mark.parametrize(
     "done", [b"data: [DONE]\n\n", b"data:[DONE]\n\n", b"data:   [DONE]  \r\n\r\n", b"data: [ DONE ]"]
 )
 def test_done_may_have_spaces(done):
-    """However `[DONE]` is written, it is the end, and nothing behind it is heard."""
-    assert hear(w.chat({"content": "Hi"}, done=False) + done + b"\n\n" + w.chat({"content": "more"})).parts == (
+    """However `[DONE]` is written, it is the end, and nothing after it is read."""
+    assert receive(w.chat({"content": "Hi"}, done=False) + done + b"\n\n" + w.chat({"content": "more"})).parts == (
         ("text", "Hi"),
     )
 
 
 def test_a_refusal_withdraws_the_answer():
     """A refusal counts whatever the `finish_reason` says."""
-    found = hear(w.chat({"content": "Well"}, {"refusal": "I can"}, {"refusal": "not."}, finish="stop"))
+    found = receive(w.chat({"content": "Well"}, {"refusal": "I can"}, {"refusal": "not."}, finish="stop"))
     assert (found.refused, found.end) == (True, "refused")
 
 
@@ -258,9 +258,9 @@ ERRORS = {
 @pytest.mark.parametrize("before", [0, 1], ids=["first", "later"])
 @pytest.mark.parametrize("error", ERRORS)
 def test_an_error_in_the_stream_is_a_failure(error, before):
-    """An error chunk, in any shape, ends the answer as a failure of its kind; what follows is not heard."""
+    """An error chunk, in any shape, ends the answer as a failure of its kind; what follows is not read."""
     said = w.chat({"content": "Hal"}, finish=None, done=False) * before
-    found = hear(said + f"data: {error}\n\n".encode() + w.chat({"content": "more"}))
+    found = receive(said + f"data: {error}\n\n".encode() + w.chat({"content": "more"}))
     assert found.end == ERRORS[error], found.failure
     assert found.parts == (("text", "Hal"),) * before
 
@@ -276,7 +276,7 @@ ODD = {
     ],
     "null delta": [{"choices": [{"delta": None}]}, w.chunk({"content": None}), w.chunk({"content": "Hi"})],
     "a whole message": [{"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}],
-    "a message behind deltas": [w.chunk({"content": "Hi"}), {"choices": [{"message": {"content": "Hi"}}]}],
+    "a message after deltas": [w.chunk({"content": "Hi"}), {"choices": [{"message": {"content": "Hi"}}]}],
     "content in parts": [w.chunk({"content": [{"type": "text", "text": "H"}, {"type": "odd"}, 3, {"text": "i"}]})],
     "fields of another kind": [{**w.chunk({"content": "Hi", "reasoning": {"odd": 1}, "refusal": []}), "id": 7}],
     "unknown fields": [{**w.chunk({"content": "Hi", "audio": {}, "novelty": [1]}), "system_fingerprint": None}],
@@ -287,30 +287,30 @@ ODD = {
 @pytest.mark.parametrize("case", ODD)
 def test_odd_chunks_are_understood(case):
     """Missing, empty and unknown fields spoil no answer."""
-    found = hear(chunks(*ODD[case]))
+    found = receive(chunks(*ODD[case]))
     assert (found.parts, found.end, found.usage) == ((("text", "Hi"),), "done", None)
 
 
-def test_a_server_that_does_not_stream_is_heard():
+def test_an_answer_without_streaming_is_read():
     """A whole completion as plain JSON, with its calls, is an answer too."""
     call = w.tool_call(ARGS_A, id="t_1", name="look")["tool_calls"]
     choice = {"message": {"content": "Hi", "tool_calls": call}, "finish_reason": "tool_calls"}
     body = json.dumps({"id": "c_1", "choices": [choice], "usage": {"prompt_tokens": 3}}, indent=2).encode()
-    found = hear(body)
+    found = receive(body)
     assert (found.parts, found.end) == ((("text", "Hi"), A), "tools")
 
 
 def test_a_json_error_with_status_200_is_a_failure():
     """A gateway that answers 200 with an error as plain JSON is understood."""
-    assert hear(b'{"error": {"message": "no", "type": "insufficient_quota"}}').end == "quota"
+    assert receive(b'{"error": {"message": "no", "type": "insufficient_quota"}}').end == "quota"
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_thinking_has_two_names(field):
-    """Thinking is heard under either name, and once when a server uses both."""
-    assert hear(w.chat({field: "Hm"}, {"content": "Yes"})).parts == (("thinking", "Hm"), ("text", "Yes"))
+    """Thinking is read under either name, and once when a server uses both."""
+    assert receive(w.chat({field: "Hm"}, {"content": "Yes"})).parts == (("thinking", "Hm"), ("text", "Yes"))
     both = {"reasoning_content": "Hm", "reasoning": "Hm"}
-    assert hear(w.chat(both)).parts == (("thinking", "Hm"),)
+    assert receive(w.chat(both)).parts == (("thinking", "Hm"),)
 
 
 USAGE = [
@@ -336,14 +336,14 @@ USAGE = [
 
 @pytest.mark.parametrize(("given", "usage"), USAGE)
 def test_usage_is_parted_and_what_is_unknown_stays_so(given, usage):
-    """The prompt's total is told without what was cached; no number is ever made up."""
-    assert hear(chunks(w.chunk({"content": "Hi"}), {"choices": [], "usage": given})).usage == usage
+    """The input count excludes cached tokens; no number is ever invented."""
+    assert receive(chunks(w.chunk({"content": "Hi"}), {"choices": [], "usage": given})).usage == usage
 
 
 def test_the_last_usage_counts():
-    """Usage in every chunk is not added up, and a null behind it takes nothing away."""
+    """Usage in every chunk is not added up, and a null after it takes nothing away."""
     said = [w.chunk({"content": "x"}, usage={"prompt_tokens": 9, "completion_tokens": n}) for n in range(1, 4)]
-    usage = hear(chunks(*said, w.chunk({}, "stop", usage=None))).usage
+    usage = receive(chunks(*said, w.chunk({}, "stop", usage=None))).usage
     assert usage == Usage(9, 3, None, None, None, None)
 
 

@@ -14,7 +14,7 @@ from agent_core.providers.base import Delta, Provider
 from agent_core.store.database import Database
 from agent_core.testing.models import FakeModels
 from agent_core.tools.base import Tool
-from tests.agent_core.providers.contract.heard import Heard, heard
+from tests.agent_core.providers.contract.received import Received, received
 from tests.agent_core.providers.contract.wires import INSTRUCTIONS, KEY, WIRES, Model, Wire, collect
 from tests.agent_core.stage import ANN, Stage
 
@@ -37,9 +37,9 @@ class Line:
         """Ask once and return all deltas."""
         return await collect(self.provider.stream(self.wire.request(self.provider, *messages, **options)))
 
-    async def hear(self, *messages: Message, **options: Any) -> Heard:
-        """Ask once and return what was heard."""
-        return heard(await self.deltas(*messages, **options))
+    async def receive(self, *messages: Message, **options: Any) -> Received:
+        """Ask once and return the received answer."""
+        return received(await self.deltas(*messages, **options))
 
 
 @dataclass
@@ -66,13 +66,13 @@ async def dial() -> AsyncIterator[Dial]:
 
 
 @pytest.fixture
-async def ask(dial: Dial, wire: Wire) -> Callable[..., Awaitable[Heard]]:
+async def ask(dial: Dial, wire: Wire) -> Callable[..., Awaitable[Received]]:
     """Ask a model that has one answer."""
 
-    async def hear(answer: Sequence[Any], **options: Any) -> Heard:
-        return await (await dial(wire, [answer], **options)).hear()
+    async def receive(answer: Sequence[Any], **options: Any) -> Received:
+        return await (await dial(wire, [answer], **options)).receive()
 
-    return hear
+    return receive
 
 
 @dataclass

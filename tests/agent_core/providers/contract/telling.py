@@ -35,7 +35,7 @@ def by_text(**answers: Sequence[Sequence[Any]]) -> Callable[[Asked], Sequence[An
 
 
 def extends(earlier: Asked, later: Asked, messages: Callable[[Asked], list[bytes]]) -> bool:
-    """Tell whether *later* is *earlier* with more messages behind it, byte for byte."""
+    """Return whether *later* is *earlier* followed by more messages, byte for byte."""
     before, after = messages(earlier), messages(later)
     return head_of(earlier) == head_of(later) and after[: len(before)] == before and len(after) > len(before)
 

@@ -52,14 +52,14 @@ ANSWER = DeclaredTool(
 class Row:
     """One row of the controls: what is *given*, and what of it is *logged* of the step and *sent* on each wire.
 
-    A text that is *told* stands in the newest message; None means nothing is. *step* is the one in which it shows.
+    *notes* has the text added to the newest message, by wire; *step* is the one in which it shows.
     """
 
     given: Mapping[str, Any]
     levels: tuple[str, ...]
     logged: Mapping[str, Any]
     sent: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    told: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 def named(*names: str) -> list[dict[str, str]]:
@@ -231,7 +231,7 @@ async def controls_of(stage: Stage, n: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "level"), CASES, ids=[f"{name} of the {level}" for name, level in CASES])
 async def test_a_row_is_in_the_log_and_on_the_wire(scene, wire: Wire, name: str, level: str):
-    """Whoever sets a row, `step.started` says so, and the request has it, or its newest message where that is dear."""
+    """Whichever source sets a row, `step.started` says so, and the request or its newest message has it."""
     row = ROWS[name]
     stage, _ = await play(scene, wire, level, row.given)
     n = 2 if level in RESUMED else 1
@@ -241,9 +241,9 @@ async def test_a_row_is_in_the_log_and_on_the_wire(scene, wire: Wire, name: str,
     wanted = row.sent.get(wire.name, {})
     assert {key: asked.body.get(key) for key in wanted} == dict(wanted)
     *_, newest = stage.requests[n - 1]
-    told = row.told.get(wire.name)
-    assert (b"[note]" in newest) == (told is not None)
-    assert (told or "").encode() in newest
+    note = row.notes.get(wire.name)
+    assert (b"[note]" in newest) == (note is not None)
+    assert (note or "").encode() in newest
     if n > 1:
         assert extends(stage.line.models.asked[0], asked, wire.sent), "what stands before it stays as it was"
     check_log(await stage.log())
@@ -259,7 +259,7 @@ async def test_the_model_of_a_level_is_asked(scene, wire: Wire, level: str):
 
 @pytest.mark.parametrize("level", OF_RUNS)
 async def test_the_last_step_is_without_tools(scene, wire: Wire, level: str):
-    """Whoever sets `max_steps`, the last of them is asked without tools."""
+    """Whichever source sets `max_steps`, the last step is requested without tools."""
     n = 2 if level == "defaults" else 1
     stage, _ = await play(scene, wire, level, {"max_steps": n})
     found = await controls_of(stage, n)
@@ -282,7 +282,7 @@ async def test_a_tool_context_is_for_the_tools_alone(scene, wire: Wire, level: s
     assert SECRET not in repr(Controls(tool_context={"token": SECRET}))
 
 
-async def test_a_stop_condition_ends_the_run_behind_its_step(scene, wire: Wire):
+async def test_a_stop_condition_ends_the_run_after_its_step(scene, wire: Wire):
     """The calls of the step are carried out and recorded, the model is not asked again."""
     given = {"tool_choice": "required", "stop_conditions": [{"type": "has_tool_call", "tool": "look"}]}
     stage, seen = await play(scene, wire, "run", given)

@@ -32,7 +32,7 @@ TALK = by_text(
         [think("And all."), raw_call("list_all", "")],
         [say("Both are fine.")],
     ],
-    Two=[[raw_call("look", '{"what": ')], [say("   "), call("nobody"), call("look", what="ü")], [say("Sorted.")]],
+    Two=[[raw_call("look", '{"what": ')], [say("   "), call("unknown"), call("look", what="ü")], [say("Sorted.")]],
     Three=[[think("Nothing to do."), say("You are welcome.")]],
 )
 
@@ -97,7 +97,7 @@ async def test_usage_and_cost_are_in_the_log(scene, wire):
 
 
 async def test_a_stand_in_answers_before_the_first_token(scene, wire):
-    """When the model cannot be used its stand-in answers the whole run, as the log says; the next run asks anew."""
+    """When the model is unavailable its fallback answers the whole run, as the log says; the next run retries it."""
 
     def script(asked):
         if asked.model == wire.model and asked.text == "One":
@@ -232,7 +232,7 @@ async def test_a_crash_in_the_middle_of_a_tool_loop_replays_the_thinking(scene, 
 
 
 @pytest.mark.parametrize("limit", [6])
-async def test_a_cut_leaves_the_thinking_behind_it_out(scene, wire, limit):
+async def test_a_cut_leaves_the_thinking_after_it_out(scene, wire, limit):
     """When the window is cut, requests stay valid: pairs of calls and results whole, and no thinking from before."""
 
     def script(asked):

@@ -1,4 +1,4 @@
-"""Failures of official servers, by their own shapes: classified once, told to the operator, and no secret in them."""
+"""Failures of official servers, by their own shapes: classified once, explained to the operator, without secrets."""
 
 import pytest
 
@@ -17,52 +17,52 @@ ENDS = [kind for kind in EVERYWHERE if kind in RETRYABLE]
 @pytest.mark.parametrize("kind", EVERYWHERE)
 async def test_a_refused_request_is_classified(kind, ask):
     """Each error that a vendor answers a request with is of the same kind on every wire."""
-    heard = await ask([fail(kind)])
-    assert heard.failure is not None
-    assert heard.failure.kind == kind, heard.failure
-    assert heard.failure.retryable == (kind in RETRYABLE)
-    assert heard.failure.retry_after is None
-    assert heard.parts == ()
+    received = await ask([fail(kind)])
+    assert received.failure is not None
+    assert received.failure.kind == kind, received.failure
+    assert received.failure.retryable == (kind in RETRYABLE)
+    assert received.failure.retry_after is None
+    assert received.parts == ()
 
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 async def test_thinking_that_is_refused_is_classified(dial, wire):
-    """Where a vendor checks earlier thinking, its refusal is told apart from other bad requests."""
-    heard = await (await dial(wire, [[fail("stale_reasoning")]])).hear()
-    assert heard.end == "stale_reasoning", heard.failure
+    """Where a vendor checks earlier thinking, its refusal is distinguished from other bad requests."""
+    received = await (await dial(wire, [[fail("stale_reasoning")]])).receive()
+    assert received.end == "stale_reasoning", received.failure
 
 
 @pytest.mark.parametrize("kind", ENDS)
 async def test_an_error_after_the_answer_has_begun_is_classified(kind, ask):
-    """An error in the stream, behind a status of 200, is of the same kind as one that answers the request."""
-    heard = await ask([say("Half an ans"), fail(kind)])
-    assert heard.parts == (("text", "Half an ans"),)
-    assert heard.failure is not None
-    assert heard.failure.kind == kind, heard.failure
-    assert heard.failure.retryable
+    """An error in the stream, after a status of 200, is of the same kind as one that answers the request."""
+    received = await ask([say("Half an ans"), fail(kind)])
+    assert received.parts == (("text", "Half an ans"),)
+    assert received.failure is not None
+    assert received.failure.kind == kind, received.failure
+    assert received.failure.retryable
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "overloaded"])
-async def test_the_wait_that_a_provider_asks_for_is_told(kind, ask):
+async def test_retry_after_is_reported(kind, ask):
     """`retry-after` reaches the loop, long ones too: it decides, not the SDK."""
-    heard = await ask([fail(kind, retry_after=300)])
-    assert heard.failure is not None
-    assert (heard.failure.kind, heard.failure.retry_after) == (kind, 300)
+    received = await ask([fail(kind, retry_after=300)])
+    assert received.failure is not None
+    assert (received.failure.kind, received.failure.retry_after) == (kind, 300)
 
 
-async def test_a_wait_in_milliseconds_is_told(ask):
+async def test_retry_after_in_milliseconds_is_reported(ask):
     """`retry-after-ms` goes before `retry-after`."""
     body = '{"error": {"type": "rate_limit_error", "message": "Slow."}}'
     headers = {"retry-after-ms": "1500", "retry-after": "2", "content-type": "application/json"}
-    heard = await ask([status(429, body, headers)])
-    assert heard.failure is not None
-    assert (heard.failure.kind, heard.failure.retry_after) == ("rate_limited", 1.5)
+    received = await ask([status(429, body, headers)])
+    assert received.failure is not None
+    assert (received.failure.kind, received.failure.retry_after) == ("rate_limited", 1.5)
 
 
 async def test_an_error_is_asked_for_once(dial, wire):
     """The SDKs repeat nothing by themselves: every try is the loop's own and in the log."""
     line = await dial(wire, [[fail("overloaded")], [say("Never asked.")]])
-    assert (await line.hear()).end == "overloaded"
+    assert (await line.receive()).end == "overloaded"
     assert line.models.calls == 1
 
 
@@ -84,8 +84,8 @@ async def test_an_error_is_asked_for_once(dial, wire):
 )
 async def test_errors_in_no_vendors_shape_are_classified_by_their_status(answer, kind, ask):
     """Proxies and small servers answer in HTML, with plain text or with nothing; their status still tells."""
-    heard = await ask([answer])
-    assert heard.end == kind, heard.failure
+    received = await ask([answer])
+    assert received.end == kind, received.failure
 
 
 GARBAGE = {
@@ -99,48 +99,48 @@ GARBAGE = {
 @pytest.mark.parametrize("case", GARBAGE)
 async def test_garbage_is_a_failure_that_is_tried_again(case, ask):
     """What cannot be read fails the call as the provider's fault; it raises nothing."""
-    heard = await ask([w.stream(GARBAGE[case])])
-    assert heard.end in ("error", "network"), heard.failure
-    assert heard.failure is not None
-    assert heard.failure.retryable
+    received = await ask([w.stream(GARBAGE[case])])
+    assert received.end in ("error", "network"), received.failure
+    assert received.failure is not None
+    assert received.failure.retryable
 
 
 async def test_a_page_in_the_place_of_an_answer_is_a_failure(ask):
     """A login page with status 200 is no answer."""
-    heard = await ask([w.stream(b"<!doctype html><title>Sign in</title>", content_type="text/html")])
-    assert heard.end == "misconfigured", heard.failure
+    received = await ask([w.stream(b"<!doctype html><title>Sign in</title>", content_type="text/html")])
+    assert received.end == "misconfigured", received.failure
 
 
 async def test_an_event_without_end_is_given_up(dial, wire, monkeypatch):
     """A server that never ends an event does not fill the memory."""
     monkeypatch.setattr("agent_core.net.sse.MAX_EVENT", 100_000)
-    heard = await (await dial(wire, [[w.stream(b"data: " + b"x" * 300_000)]])).hear()
-    assert heard.end == "error", heard.failure
+    received = await (await dial(wire, [[w.stream(b"data: " + b"x" * 300_000)]])).receive()
+    assert received.end == "error", received.failure
 
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
-async def test_the_operator_is_told_what_to_do_and_no_secret(kind, ask):
+async def test_a_failure_names_the_remedy_and_no_secret(kind, ask):
     """What the operator reads names the provider and a remedy, and never the key."""
-    heard = await ask([fail(kind)])
-    assert heard.failure is not None
-    assert len(heard.failure.message) > 40
-    assert KEY not in heard.failure.message
+    received = await ask([fail(kind)])
+    assert received.failure is not None
+    assert len(received.failure.message) > 40
+    assert KEY not in received.failure.message
 
 
-async def test_a_key_that_is_echoed_is_not_told(dial, wire):
+async def test_an_echoed_key_is_redacted(dial, wire):
     """A server that repeats the key in its error does not bring it into the log."""
     body = f'{{"error": {{"type": "authentication_error", "message": "Incorrect API key provided: {KEY}."}}}}'
     line = await dial(wire, [[status(401, body, {"content-type": "application/json"})]])
-    failure = (await line.hear()).failure
+    failure = (await line.receive()).failure
     assert failure is not None
     assert failure.kind == "auth"
     assert KEY not in failure.message
 
 
-async def test_a_key_that_is_wrong_is_told_as_such(dial, wire):
+async def test_a_wrong_key_is_reported_as_such(dial, wire):
     """The server's own check of the key is classified as authentication."""
     line = await dial(wire, [[say("Never.")]], key="bad-key")
-    failure = (await line.hear()).failure
+    failure = (await line.receive()).failure
     assert failure is not None
     assert failure.kind == "auth"
     assert "key" in failure.message.lower()

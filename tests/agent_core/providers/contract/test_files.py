@@ -92,7 +92,7 @@ async def test_files_that_a_tool_returns_reach_the_model(scene, wire, mime):
 
 
 async def test_a_file_that_is_gone_is_named(scene, wire):
-    """When a file was deleted the model is told which, and the conversation goes on."""
+    """When a file was deleted the model gets its name, and the conversation continues."""
     stage = await scene(wire, lambda asked: [think("Hm."), say("Seen.")])
     image = await keep(stage, "dot.png", "image/png", png(7))
     await send_files(stage, "Look", image)
@@ -108,7 +108,7 @@ async def test_a_file_that_is_gone_is_named(scene, wire):
 
 
 async def test_a_file_that_no_model_reads_is_named(scene, wire):
-    """Of a file in a format that models do not read they are told name and kind."""
+    """Of a file in a format that models do not read they get the name and the type."""
     stage = await scene(wire, lambda asked: [say("I cannot read that.")])
     archive = await keep(stage, "all.zip", "application/zip", b"PK\x03\x04 made up")
     await send_files(stage, "Look", archive)

@@ -59,7 +59,7 @@ async def test_a_paused_answer_is_sent_back_unchanged(scene):
     assert await stage.said(StepFailed) == []
 
 
-async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene, wire):
+async def test_an_answer_cut_at_the_limit_continues_and_its_calls_do_not_run(scene, wire):
     """An answer that reached its limit is continued; a call in it is not run, whole or not."""
     cut = [think("Hm."), say("One, "), call("look", what="a"), raw_call("look", '{"wh'), finish("length")]
     answers = iter([cut, [say("two.")], [say("You are welcome.")]])
@@ -73,7 +73,7 @@ async def test_an_answer_cut_at_the_limit_goes_on_and_its_calls_do_not_run(scene
 
 
 @pytest.mark.parametrize("failures", [(), ("network",), (STALE,), ("network", STALE)])
-async def test_a_message_during_a_paused_answer_goes_with_the_step_behind_it(scene, failures):
+async def test_a_message_during_a_paused_answer_goes_with_the_step_after_it(scene, failures):
     """Nothing but its continuation may follow a paused answer: what is said meanwhile waits, and is not lost."""
     paused, go_on = asyncio.Event(), asyncio.Event()
     steps = [[think("Hm."), say("Well. "), native(SEARCH), pause(go_on), finish("continue")]]
@@ -96,9 +96,9 @@ async def test_a_message_during_a_paused_answer_goes_with_the_step_behind_it(sce
         clock.advance(20)
     assert (await stage.done(run)).status == "completed"
     assert [failed.code for failed in await stage.said(StepFailed)] == list(failures)
-    told = [b"In blue" in b"".join(messages) for messages in stage.requests]
+    included = [b"In blue" in b"".join(messages) for messages in stage.requests]
     whole = len(failures) + (1 if STALE in failures else 2)
-    assert told == [False] * whole + [True] * (len(told) - whole)
+    assert included == [False] * whole + [True] * (len(included) - whole)
     check_log(await stage.log())
 
 
@@ -138,7 +138,7 @@ async def test_an_empty_answer_is_asked_for_again(scene, wire):
 
 
 async def test_a_message_in_the_middle_of_a_tool_loop_is_read_in_the_next_step(scene, wire):
-    """A steered message goes behind the results of the calls, and the thinking before it stays valid."""
+    """A steered message goes after the results of the calls, and the thinking before it stays valid."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -163,7 +163,7 @@ async def test_a_message_in_the_middle_of_a_tool_loop_is_read_in_the_next_step(s
 
 
 async def test_the_last_step_withholds_the_tools_and_keeps_the_prefix(scene, wire):
-    """In the last step a model may not call; it is told so in the way that costs no cache, and the prefix stays."""
+    """In the last step a model may not call; the request says so in the way that keeps the cached prefix."""
     steps = [[think("Hm."), call("look", what="a")], [say("So far so good.")]]
     stage = await scene(wire, lambda asked: steps[asked.step], tools=TOOLS)
     assert (await stage.play("Go", max_steps=2)).status == "completed"
@@ -220,7 +220,7 @@ async def test_a_request_that_breaks_a_rule_would_be_refused(dial, wire):
     """The server holds requests against the vendors' rules: what passes in this suite passes them."""
     line = await dial(wire, [[say("Never.")]])
     orphan = Message("tool", (ToolResult("call_1", "done", (Text("a result of no call"),)),))
-    assert (await line.hear(Message("user", (Text("Go"),)), orphan)).end == "invalid"
+    assert (await line.receive(Message("user", (Text("Go"),)), orphan)).end == "invalid"
 
 
 def _differing(quirks: Quirks) -> dict[str, object]:

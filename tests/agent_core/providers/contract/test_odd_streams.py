@@ -85,7 +85,7 @@ CASES = {
         (A,),
         ("tools", "done"),
     ),
-    "events that nobody knows": (
+    "unknown events": (
         {
             "anthropic": b": a comment\n\n"
             + w.messages(
@@ -116,7 +116,7 @@ CASES = {
         (("text", "Hi"),),
         "done",
     ),
-    "no blank line behind the last event": (
+    "no blank line after the last event": (
         {
             "anthropic": w.messages(*w.text_block(0, "Hi")).rstrip(),
             "openai": w.responses(*w.text_item(0, "Hi")).rstrip(),
@@ -125,7 +125,7 @@ CASES = {
         (("text", "Hi"),),
         "done",
     ),
-    "words behind the end": (
+    "words after the end": (
         {
             "anthropic": w.messages(*w.text_block(0, "Hi")) + w.sse(*w.text_block(1, "more"), {"type": "message_stop"}),
             "openai": w.responses(*w.text_item(0, "Hi")) + w.sse(*w.text_item(1, "more"), w.responses_end([])),
@@ -141,27 +141,27 @@ CASES = {
 async def test_what_real_servers_did_is_understood(case, wire, ask):
     """A stream with its vendor's known oddities means what the vendor meant, on every wire."""
     bodies, parts, ends = CASES[case]
-    heard = await ask([w.stream(bodies[wire.name])])
-    assert heard.parts == parts
-    assert heard.end in ends if isinstance(ends, tuple) else heard.end == ends
+    received = await ask([w.stream(bodies[wire.name])])
+    assert received.parts == parts
+    assert received.end in ends if isinstance(ends, tuple) else received.end == ends
 
 
 async def test_an_event_of_any_size_is_whole(wire, ask):
     """An event of millions of characters, in many network reads, is one text."""
     text = "x" * 4_000_000
     streams = {MESSAGES: w.messages(*w.text_block(0, text)), RESPONSES: w.responses(*w.text_item(0, text))}
-    heard = await ask([w.stream(streams.get(wire) or w.chat({"content": text}))])
-    assert heard.parts == (("text", text),)
-    assert heard.end == "done"
+    received = await ask([w.stream(streams.get(wire) or w.chat({"content": text}))])
+    assert received.parts == (("text", text),)
+    assert received.end == "done"
 
 
 async def test_half_a_character_spoils_no_answer(wire, ask):
     """Servers that cut a text in the middle of a character beyond the 16-bit plane lose it alone; whole ones stay."""
     pieces = ("a\ud83d", "\ude00b \\ud83d ", "🙂")
     streams = {MESSAGES: w.messages(*w.text_block(0, *pieces)), CHAT: w.chat(*({"content": each} for each in pieces))}
-    heard = await ask([w.stream(streams.get(wire) or w.responses(*w.text_item(0, *pieces)))])
-    assert heard.parts == (("text", "a??b \\ud83d 🙂"),)
-    assert heard.end == "done"
+    received = await ask([w.stream(streams.get(wire) or w.responses(*w.text_item(0, *pieces)))])
+    assert received.parts == (("text", "a??b \\ud83d 🙂"),)
+    assert received.end == "done"
 
 
 CALLS = {
@@ -205,22 +205,22 @@ CALLS = {
 
 
 @pytest.mark.parametrize("case", CALLS)
-async def test_calls_are_told_apart_whatever_the_server_leaves_out(case, dial):
+async def test_calls_are_kept_apart_whatever_the_server_leaves_out(case, dial):
     """Two calls stay two calls with missing or repeated indexes, ids and names, and each has an id of its own."""
     line = await dial(CHAT, [[w.stream(_chat_calls(*CALLS[case]))]])
-    heard = await line.hear()
-    assert heard.parts == (A, B)
-    assert len(set(heard.ids)) == 2
-    assert all(heard.ids)
+    received = await line.receive()
+    assert received.parts == (A, B)
+    assert len(set(received.ids)) == 2
+    assert all(received.ids)
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-async def test_thinking_of_compatible_servers_is_heard_under_both_names(field, dial):
+async def test_thinking_of_compatible_servers_is_read_under_both_names(field, dial):
     """Compatible servers send thinking under one of two names."""
     line = await dial(
         CHAT, [[w.stream(w.chat({field: "Hm", "content": None}, {field: "m.", "content": ""}, {"content": "Yes."}))]]
     )
-    assert (await line.hear()).parts == (("thinking", "Hmm."), ("text", "Yes."))
+    assert (await line.receive()).parts == (("thinking", "Hmm."), ("text", "Yes."))
 
 
 async def test_usage_in_every_chunk_is_not_added_up(dial):
@@ -230,32 +230,32 @@ async def test_usage_in_every_chunk_is_not_added_up(dial):
         for n, text in enumerate("Hey", 1)
     ]
     line = await dial(CHAT, [[w.stream(w.sse(*chunks, w.chunk({}, "stop"), named=False) + b"data: [DONE]\n\n")]])
-    heard = await line.hear()
-    assert heard.usage is not None
-    assert (heard.usage.input, heard.usage.output) == (9, 3)
+    received = await line.receive()
+    assert received.usage is not None
+    assert (received.usage.input, received.usage.output) == (9, 3)
 
 
-async def test_usage_behind_the_stop_reason_counts(dial):
+async def test_usage_after_the_stop_reason_counts(dial):
     """The chunk without choices that follows the stop reason is read before the answer ends."""
     last = {**w.chunk({}), "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}
     body = w.chat({"content": "Hi"}, done=False) + w.sse(last, named=False) + b"data: [DONE]\n\n"
-    heard = await (await dial(CHAT, [[w.stream(body)]])).hear()
-    assert heard.usage is not None
-    assert (heard.usage.input, heard.usage.output) == (9, 4)
+    received = await (await dial(CHAT, [[w.stream(body)]])).receive()
+    assert received.usage is not None
+    assert (received.usage.input, received.usage.output) == (9, 4)
 
 
 async def test_an_end_without_done_is_an_end(dial):
     """A compatible server that gives its stop reason and no `[DONE]` has answered."""
-    heard = await (await dial(CHAT, [[w.stream(w.chat({"content": "Hi"}, done=False))]])).hear()
-    assert (heard.parts, heard.end) == ((("text", "Hi"),), "done")
+    received = await (await dial(CHAT, [[w.stream(w.chat({"content": "Hi"}, done=False))]])).receive()
+    assert (received.parts, received.end) == ((("text", "Hi"),), "done")
 
 
 async def test_usage_of_messages_is_overwritten_not_added(dial):
     """Each `message_delta` says how many tokens there were in all."""
     first = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 3}}
-    heard = await (await dial(MESSAGES, [[w.stream(w.messages(*w.text_block(0, "Hi"), first))]])).hear()
-    assert heard.usage is not None
-    assert (heard.usage.input, heard.usage.output) == (9, 7)
+    received = await (await dial(MESSAGES, [[w.stream(w.messages(*w.text_block(0, "Hi"), first))]])).receive()
+    assert received.usage is not None
+    assert (received.usage.input, received.usage.output) == (9, 7)
 
 
 async def test_what_is_native_is_kept_byte_for_byte(dial):
@@ -271,8 +271,8 @@ async def test_what_is_native_is_kept_byte_for_byte(dial):
         *w.block(2, search),
         *w.text_block(3, "Found."),
     ]
-    heard = await (await dial(MESSAGES, [[w.stream(w.messages(*events))]])).hear()
-    items = [json.loads(item) for item in heard.native]
+    received = await (await dial(MESSAGES, [[w.stream(w.messages(*events))]])).receive()
+    items = [json.loads(item) for item in received.native]
     assert items[0] == {"type": "thinking", "thinking": "", "signature": "c2lnbg=="}
     assert items[1:3] == [{"type": "redacted_thinking", "data": "b3BhcXVl"}, search]
     assert items[3] == {"type": "text", "text": "Found."}
@@ -283,6 +283,6 @@ async def test_reasoning_is_kept_as_its_end_tells_it(dial):
     item = {"type": "reasoning", "id": "rs_1", "summary": []}
     added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "encrypted_content": "early"}}
     done = {"type": "response.output_item.done", "output_index": 0, "item": {**item, "encrypted_content": "final"}}
-    heard = await (await dial(RESPONSES, [[w.stream(w.responses(added, done, *w.text_item(1, "Hi")))]])).hear()
-    assert json.loads(heard.native[0])["encrypted_content"] == "final"
-    assert not any("early" in native for native in heard.native)
+    received = await (await dial(RESPONSES, [[w.stream(w.responses(added, done, *w.text_item(1, "Hi")))]])).receive()
+    assert json.loads(received.native[0])["encrypted_content"] == "final"
+    assert not any("early" in native for native in received.native)

@@ -17,7 +17,7 @@ from agent_core.runtime.answer import Answer
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import FakeModels, raw, redacted, split
 from tests.agent_core.providers.contract import written as w
-from tests.agent_core.providers.contract.heard import joined
+from tests.agent_core.providers.contract.received import joined
 from tests.agent_core.providers.contract.wires import KEY, MESSAGES, Wire
 
 PATHS = {
@@ -123,14 +123,14 @@ async def test_streams_as_they_were_seen_are_understood_in_pieces_of_any_size(ca
     stream, wanted = SEEN[case]
     line = await dial(MESSAGES, [[size, raw(stream)] for size in (split(1), split(7), split(4096))])
     for _ in range(3):
-        found = await line.hear()
+        found = await line.receive()
         assert (found.parts, found.end, [msgspec.json.decode(item) for item in found.native]) == wanted
 
 
 async def test_a_recorded_answer_is_kept_as_it_was_written(dial, wire):
     """What is native of an answer is JSON that stands in its stream."""
     line = await dial(wire, [[think("Hm."), say("Yes."), call("look", what="a")]])
-    found = await line.hear()
+    found = await line.receive()
     items = [msgspec.json.decode(item) for item in found.native]
     wanted = {
         "anthropic": ["thinking", "text", "tool_use"],

@@ -64,7 +64,7 @@ async def test_sixty_steps_never_break_the_prefix_of_thinking(scene):
 
 
 async def test_thinking_from_before_a_cut_never_comes_back(scene):
-    """The first request behind a cut has no thinking, and each later one only what came since."""
+    """The first request after a cut has no thinking, and each later one only what came since."""
     stage = await scene(MESSAGES, thoughtful, tools=TOOLS, limits=ROOM)
     for text in ("One", "Two", "Three", "Four"):
         await stage.play(text)
@@ -77,8 +77,8 @@ async def test_thinking_from_before_a_cut_never_comes_back(scene):
 
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
-async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_goes_on(scene, wire):
-    """When a provider refuses earlier thinking it is left out for good, the log says so, and sixty steps go well."""
+async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_continues(scene, wire):
+    """When a provider refuses earlier thinking it is left out permanently, the log says so, and sixty steps go well."""
     refused = []
 
     def script(asked: Asked) -> list[Any]:
@@ -121,7 +121,7 @@ async def test_a_session_outlives_every_refusal_of_thinking(scene, text):
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 async def test_a_second_refusal_in_the_same_step_fails_the_run(scene, wire):
-    """A provider that refuses the repaired request too ends the run, and the person is told honestly."""
+    """A provider that refuses the repaired request too ends the run, and the person gets an honest message."""
     stage = await scene(
         wire, lambda asked: thoughtful(asked) if (asked.text, asked.step) != ("One", 2) else [fail(STALE)], tools=TOOLS
     )
@@ -133,7 +133,7 @@ async def test_a_second_refusal_in_the_same_step_fails_the_run(scene, wire):
 
 
 class Forgetful:
-    """A provider whose encoder writes history anew for each request, and each time differently."""
+    """A provider whose encoder writes the history differently for each request."""
 
     def __init__(self, provider: Model) -> None:
         self._provider, self.name, self._n = provider, provider.name, 0

@@ -87,7 +87,7 @@ def test_files_are_sent_as_the_wire_takes_them(provider):
 
 
 def test_files_that_cannot_be_sent_are_named(provider):
-    """A file that is gone, or of a type that the model cannot read, is told with its name and the reason."""
+    """A file that is gone, or of a type that the model cannot read, is replaced by its name and the reason."""
     [gone] = items(provider, user(file("image/png", "a.png")))
     [odd] = items(provider, user(file("application/zip", "a.zip")), blob_1=PIXEL)
     assert gone["content"][0]["text"] == "[File a.png (image/png, 4 bytes): it is no longer stored]"
@@ -136,7 +136,7 @@ def test_a_name_that_the_wire_refuses_is_made_one_that_it_takes(provider):
     assert names == ["functions_l_s_", "unnamed", "x" * 64]
 
 
-def test_results_are_told_under_the_models_own_call_ids(provider):
+def test_results_carry_the_models_own_call_ids(provider):
     """Each result of a step is an item, in the order of the calls, that says how the call went."""
     results = (
         ToolResult("call_1", "done", (Text("7"), Text("8"))),
@@ -219,7 +219,7 @@ def test_a_request_that_the_sdk_does_not_know_is_found():
 
 
 def test_an_encoder_is_made_once_per_model(provider):
-    """The same model has the same encoder, so that a window is not encoded anew."""
+    """The same model has the same encoder, so that a window is not encoded again."""
     assert provider.encoder("a") is provider.encoder("a")
     assert provider.encoder("a") is not provider.encoder("b")
 

@@ -104,7 +104,7 @@ RICH = [
 ]
 
 
-def test_a_rich_answer_is_told_in_order():
+def test_a_rich_answer_is_reported_in_order():
     """Thinking, text and interleaved calls each have a slot, and their items are kept in the response's order."""
     deltas = fold(*RICH)
     assert deltas[0] == p.Started("resp_1", "gpt-6.1-sol-2026-10-01")
@@ -168,8 +168,8 @@ def test_texts_of_one_read_come_as_one():
     ],
     ids=["text.done", "item.done", "the rest", "the end alone", "the end of an open item", "late delta"],
 )
-def test_what_deltas_left_out_is_told(events):
-    """Text that comes whole, or the rest of it, is told once, wherever the server put it."""
+def test_text_that_deltas_left_out_is_reported(events):
+    """Text that comes whole, or the rest of it, is reported once, wherever the server put it."""
     assert said(fold(created(), *events, completed()), p.TextDelta) == "Hello"
 
 
@@ -221,7 +221,7 @@ def test_a_call_that_nothing_closed_ends_with_the_response():
 
 
 def test_a_custom_call_is_kept_as_a_call_of_a_function():
-    """Free text for a custom tool is its `input`, and its result is told like any other's."""
+    """Free text for a custom tool is its `input`, and its result is sent like any other's."""
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "sql", "input": "select 1"}
     deltas = fold(created(), added(0, **{**item, "input": ""}), done(0, **item), completed())
     assert ends(deltas) == [('{"input":"select 1"}', {"input": "select 1"})]
@@ -240,7 +240,7 @@ def test_unknown_events_are_passed_over_and_unknown_items_kept():
 
 
 def test_thoughts_go_with_what_they_led_to():
-    """Reasoning is kept with the item behind it: with a call only while that call is kept, and never alone."""
+    """Reasoning is kept with the item after it: with a call only while that call is kept, and never alone."""
     events = [done(0, **reasoning()), done(1, **call("c", "{}")), done(2, **reasoning(id="rs_2"))]
     deltas = fold(created(), *events, completed())
     slot = next(each.slot for each in deltas if isinstance(each, p.ToolStart))
@@ -279,7 +279,7 @@ def test_a_text_that_nothing_closed_is_kept_as_a_message():
         [done(0, type="message", content=[{"type": "refusal", "refusal": "I cannot."}])],
     ],
 )
-def test_a_refusal_is_told_once(events):
+def test_a_refusal_is_reported_once(events):
     """A refusal, in deltas or whole, ends the answer as refused."""
     deltas = fold(created(), delta("output_text", 0, "Well", content_index=0), *events, completed())
     assert "".join(each.text for each in deltas if isinstance(each, p.Refusal)) == "I cannot."
@@ -312,7 +312,7 @@ def test_an_incomplete_response_says_why(reason, end):
     ],
 )
 def test_an_error_in_the_stream_fails_the_call(event, kind):
-    """An error behind HTTP 200 is classified in both of its shapes, and nothing comes after it."""
+    """An error after HTTP 200 is classified in both of its shapes, and nothing comes after it."""
     deltas = fold(created(), delta("output_text", 0, "Hal", content_index=0), event, completed(), end=True)
     failure = deltas[-1]
     assert isinstance(failure, p.Failed)
@@ -363,19 +363,19 @@ WRITTEN = {**DETAILS, "cache_write_tokens_details": {"ttl_30m_tokens": 30, "ttl_
 )
 @pytest.mark.parametrize("kind", ["completed", "incomplete", "failed"])
 def test_tokens_are_counted_apart(details, usage, kind):
-    """Plain input is what was neither read from the cache nor written to it; what is not told is unknown."""
+    """Plain input is what was neither read from the cache nor written to it; what is not reported is unknown."""
     counts = {"input_tokens": 100, "input_tokens_details": details, "output_tokens": 20}
     counts["output_tokens_details"] = {"reasoning_tokens": 8}
     deltas = fold(created(), completed(kind, usage=counts))
     assert [each.usage for each in deltas if isinstance(each, p.UsageReport)] == [usage]
 
 
-def test_usage_that_is_missing_is_not_told():
+def test_missing_usage_is_not_reported():
     """A server that counts nothing has reported nothing."""
     assert not [each for each in fold(created(), completed(usage=None)) if isinstance(each, p.UsageReport)]
 
 
 def test_what_is_no_event_is_unreadable():
-    """What is no JSON of this wire is told to the client by its error."""
+    """What is no valid JSON of this wire raises an error that the client handles."""
     with pytest.raises(msgspec.DecodeError):
         ResponsesFold("openai", "m").take([b"[1]"])

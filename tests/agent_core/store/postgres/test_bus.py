@@ -53,7 +53,7 @@ async def test_a_reader_at_another_process_sees_every_fact_in_order_and_the_whol
         task.cancel()
 
 
-async def test_from_any_cursor_at_any_moment_the_open_message_comes_whole_and_goes_on(running: Processes):
+async def test_from_any_cursor_at_any_moment_the_open_message_comes_whole_and_continues(running: Processes):
     """Readers who join in mid-message get the facts, each part as one delta from offset 0, then what follows."""
     chance = random.Random(7)  # noqa: S311 - no secret
     steps = [asyncio.Event() for _ in range(12)]
@@ -104,11 +104,11 @@ async def test_readers_come_and_go_while_text_flows(running: Processes):
             group.create_task(come())
     assert (await here.run(receipt.run)).status == "completed"
     await until(lambda: not bus(there)._incoming._watches)
-    assert not there._store.hub._open, "what nobody reads is not kept"
+    assert not there._store.hub._open, "events without a reader are not kept"
 
 
 async def test_a_new_try_clears_what_the_old_one_showed(running: Processes):
-    """A try that failed leaves nothing behind: who sees the second one at another process sees its text only."""
+    """A failed attempt leaves no text: a reader of the second one at another process gets its text only."""
     first, second = asyncio.Event(), asyncio.Event()
     tries = iter([(say("Wrong st"), pause(first), fail(retry_after=0)), (say("Right "), pause(second), say("start."))])
     here = await running.driver(ScriptedProvider(lambda _: next(tries)))
@@ -130,7 +130,7 @@ async def test_a_new_try_clears_what_the_old_one_showed(running: Processes):
 
 
 async def test_a_message_that_came_in_elsewhere_is_seen_by_those_who_read_here(running: Processes):
-    """A process that drives a session hears of a message that another one took in."""
+    """A process that drives a session is notified of a message that another one received."""
     go = asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say("Well. "), pause(go))))
     there = await running.onlooker()
@@ -146,14 +146,14 @@ async def test_a_message_that_came_in_elsewhere_is_seen_by_those_who_read_here(r
     task.cancel()
 
 
-async def test_a_ring_and_an_interrupt_reach_the_others_and_not_oneself(running: Processes):
-    """Whoever asks for a worker, or for a stop, asks the other processes."""
+async def test_a_wake_and_an_interrupt_reach_other_processes_only(running: Processes):
+    """A request for a worker, or for a stop, reaches the other processes."""
     one, two = await running.onlooker(), await running.onlooker()
-    await until(lambda: bus(one)._outgoing.heard)  # who is alone has nobody to ask
+    await until(lambda: bus(one)._outgoing.heard)  # a process alone notifies no other
     bus(one).ring(7)
     bus(one).interrupt(8)
-    assert (await engine(two).rung.get(), await engine(two).interrupted.get()) == (7, 8)
-    assert engine(one).rung.empty()
+    assert (await engine(two).woken.get(), await engine(two).interrupted.get()) == (7, 8)
+    assert engine(one).woken.empty()
     assert engine(one).interrupted.empty()
 
 
@@ -172,8 +172,8 @@ async def test_a_cancel_reaches_the_process_that_drives(running: Processes):
     task.cancel()
 
 
-async def test_nothing_live_is_written_while_nobody_else_is_there(running: Processes):
-    """One process alone writes no live rows; who comes in mid-message gets it whole and then what follows."""
+async def test_nothing_live_is_written_without_another_process(running: Processes):
+    """One process alone writes no live rows; a reader who joins in mid-message gets it whole and then what follows."""
     half, go = asyncio.Event(), asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say(*WORDS), pause(half), say("More. "), pause(go))))
     session = await open_session(here)
@@ -226,7 +226,7 @@ async def test_two_drivers_in_turn_make_one_stream(running: Processes):
 
 
 async def test_a_newer_version_beside_this_one_does_no_harm(running: Processes):
-    """Words that this version does not know, under a name of any length, are passed over; known ones are heard."""
+    """Unknown notifications, from a process with a name of any length, are skipped; known ones are handled."""
     one, two = await running.onlooker(), await running.onlooker()
     payloads = (
         "9[",
@@ -237,5 +237,5 @@ async def test_a_newer_version_beside_this_one_does_no_harm(running: Processes):
         for payload in payloads:
             await one._store.write(lambda connection, payload=payload: connection.execute(NOTIFY, {"payload": payload}))
         async with asyncio.timeout(SAFETY):
-            assert [await engine(core).rung.get() for core in (one, two)] == [7, 7]
+            assert [await engine(core).woken.get() for core in (one, two)] == [7, 7]
     assert not [line for line in logs if line["event"] == "bus.lost"]

@@ -88,8 +88,8 @@ async def test_what_was_missed_is_read_when_the_connection_is_back(running: Proc
         assert sum(line["event"] == "bus.lost" for line in logs) <= 2
 
 
-async def test_what_could_not_be_written_is_told_anew(running: Processes):
-    """A connection that is cut while text flows costs no text: the open message is told from its beginning."""
+async def test_text_that_could_not_be_written_is_sent_again(running: Processes):
+    """A connection that is cut while text flows loses no text: the open message is sent from its beginning."""
     async for step in steps(running):
         assert await cut(step.here, "parley-bus-write") > 0
         late, other = await joined(step.there, step.session)
@@ -99,7 +99,7 @@ async def test_what_could_not_be_written_is_told_anew(running: Processes):
 
 
 async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, monkeypatch: pytest.MonkeyPatch):
-    """Who hears of nothing looks now and then, and misses nothing."""
+    """A process without notifications polls, and misses nothing."""
     monkeypatch.setattr(bus, "POLL", 0.05)
     monkeypatch.setattr(bus.PostgresBus, "_hear", lambda *_: None)
     half, go = asyncio.Event(), asyncio.Event()
@@ -150,8 +150,8 @@ async def test_a_server_that_crashes_and_comes_back_costs_no_text():
                 each.cancel()
 
 
-async def test_a_process_of_its_own_is_heard(postgres_url: str, running: Processes):
-    """A run that another process was rung for is read here as it is written there."""
+async def test_another_process_is_read(postgres_url: str, running: Processes):
+    """A run that another process was woken for is read here as it is written there."""
     there = await running.onlooker()
     async with driving(postgres_url, "to_the_end"):
         session = await open_session(there)
@@ -167,7 +167,7 @@ async def test_a_process_of_its_own_is_heard(postgres_url: str, running: Process
 async def test_what_a_killed_process_had_said_is_replaced(
     postgres_url: str, running: Processes, monkeypatch: pytest.MonkeyPatch
 ):
-    """Who takes a run over says its step anew: the text of before is cleared, its rows are passed over, and go."""
+    """A new driver restarts the step: the earlier text is cleared, and its rows are skipped and removed."""
     monkeypatch.setattr(bus, "TIDY", 0.05)
     there = await running.onlooker()
     session = await open_session(there)
@@ -194,7 +194,7 @@ async def test_what_a_killed_process_had_said_is_replaced(
 
 
 async def test_readers_of_a_session_that_was_deleted_elsewhere_end(running: Processes):
-    """Whoever follows a session is told that it is gone, whichever process deleted it."""
+    """Followers of a session are notified that it is gone, whichever process deleted it."""
     here, there = await running.onlooker(), await running.onlooker()
     session = await open_session(here)
     reading, task = await joined(there, session)
@@ -205,7 +205,7 @@ async def test_readers_of_a_session_that_was_deleted_elsewhere_end(running: Proc
 
 
 async def test_a_database_that_does_not_answer_is_said_to_be_away(running: Processes, monkeypatch: pytest.MonkeyPatch):
-    """A reader who comes while the database is away is told so."""
+    """A reader who comes while the database is away gets an error that says so."""
     there = await running.onlooker()
     session = await open_session(there)
     monkeypatch.setattr(bus, "TIMEOUT", 0.05)

@@ -27,7 +27,7 @@ def kept(core: Core) -> list[object]:
 async def test_a_commit_whose_answer_was_lost_leaves_no_open_message(
     running: Processes, monkeypatch: pytest.MonkeyPatch
 ):
-    """The answer is in the log, its driver does not know: whoever joins later is shown nothing of it as open."""
+    """The answer is in the log although its driver does not know: a later reader gets no open message of it."""
     core = await running.driver(ScriptedProvider(lambda _: (say("Half ", "and half."),)))
     session = await open_session(core)
     append, lost = core._store.database.write, asyncio.Event()

@@ -74,7 +74,7 @@ async def test_an_exception_undoes_its_transaction(database: PostgresDatabase):
 
 
 async def test_a_read_is_one_consistent_view(database: PostgresDatabase, other: PostgresDatabase):
-    """Two statements of a read see the same, though somebody commits between them."""
+    """Two statements of a read see the same, although another transaction commits between them."""
     between = asyncio.Event()
 
     def look(connection: Connection) -> tuple[str, str]:
@@ -98,7 +98,7 @@ async def test_a_read_cannot_write(database: PostgresDatabase):
 async def test_transactions_that_wait_for_each_other_both_come_through(
     database: PostgresDatabase, other: PostgresDatabase
 ):
-    """Of two transactions that lock two rows crosswise one is undone and run anew; both are committed."""
+    """Of two transactions that lock two rows crosswise one is rolled back and retried; both are committed."""
     await database.write(lambda connection: connection.execute(PROJECT.insert().values(key=2, name="second")).rowcount)
     both, tries = asyncio.Barrier(2), 0
 
@@ -117,11 +117,11 @@ async def test_transactions_that_wait_for_each_other_both_come_through(
         await asyncio.gather(database.write(cross(1, 2)), other.write(cross(2, 1)))
     assert tries == 3
     names = await database.read(lambda connection: connection.execute(select(PROJECT.c.name)).scalars().all())
-    assert len({name.partition(" ")[0] for name in names}) == 1, "whoever was last wrote both"
+    assert len({name.partition(" ")[0] for name in names}) == 1, "the last transaction wrote both"
 
 
 async def test_connections_that_were_cut_are_replaced(database: PostgresDatabase, postgres_url: str):
-    """After every idle connection was cut, the next transactions get new ones, and nobody hears of it."""
+    """After every idle connection was cut, the next transactions get new ones, without an error."""
     await asyncio.gather(*(database.read(lambda connection: connection.execute(text("SELECT pg_sleep(0.05)")).all())
                            for _ in range(5)))  # fmt: skip
     assert await asyncio.to_thread(cut, postgres_url) >= 5
@@ -130,7 +130,7 @@ async def test_connections_that_were_cut_are_replaced(database: PostgresDatabase
 
 
 async def test_a_transaction_whose_connection_is_cut_is_unavailable(database: PostgresDatabase, postgres_url: str):
-    """Whoever loses the database in the middle is told so and nothing is written; the next one finds it again."""
+    """A transaction that loses the database fails and writes nothing; the next one reconnects."""
 
     def lose(connection: Connection) -> None:
         rename("lost")(connection)
@@ -155,25 +155,25 @@ async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server:
                 with pytest.raises(Unavailable):
                     await database.read(name_of)
                 with pytest.raises(Unavailable):
-                    await database.write(rename("nobody"))
+                    await database.write(rename("unknown"))
         assert await database.read(name_of) == "kept"
         assert await database.write(rename("back")) == "kept"
 
 
 async def test_a_cancelled_caller_leaves_a_whole_transaction(database: PostgresDatabase, other: PostgresDatabase):
-    """A caller who is cancelled while its transaction waits for a lock breaks nothing: it commits, and tells of it."""
-    told: list[str] = []
+    """Cancelling the caller of a transaction that waits for a lock breaks nothing: it commits, and calls `then`."""
+    written: list[str] = []
     async with held(other, rename("first")):
-        caller = asyncio.create_task(database.write(rename("second"), told.append))
+        caller = asyncio.create_task(database.write(rename("second"), written.append))
         await waits(other)
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
             await caller
-        assert told == []
+        assert written == []
     async with asyncio.timeout(SAFETY):
-        while not told:  # noqa: ASYNC110 - nobody waits for it any more
+        while not written:  # noqa: ASYNC110 - its caller was cancelled
             await asyncio.sleep(0)
-    assert told == ["first"]
+    assert written == ["first"]
     assert await database.read(name_of) == "second"
     assert await database.write(rename("third")) == "second"
 
@@ -189,8 +189,8 @@ async def test_no_more_connections_are_opened_than_the_pool_has(postgres_url: st
     await database.close()
 
 
-async def test_who_stands_still_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
-    """A transaction that stands still is ended by the database: who waited for its lock goes on, and it is lost."""
+async def test_an_idle_transaction_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
+    """An idle transaction is ended by the database and rolled back; the one that waited for its lock continues."""
     async with opened(postgres_url, idle_timeout=0.2) as stopped:
         with pytest.raises(Unavailable):
             async with held(stopped, rename("first")):
@@ -198,7 +198,7 @@ async def test_who_stands_still_keeps_no_lock(database: PostgresDatabase, postgr
         assert await stopped.read(name_of) == "second"
 
 
-async def test_who_is_stopped_in_the_middle_of_a_statement_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
+async def test_a_cancelled_statement_keeps_no_lock(database: PostgresDatabase, postgres_url: str):
     """A transaction that takes too long in all is ended too: its process was stopped while it sent a statement."""
     long = text("SELECT pg_sleep(60)")
     async with opened(postgres_url, idle_timeout=0.2) as stopped:

@@ -1,4 +1,4 @@
-"""The Postgres database: nobody waits for the answer to another, and nobody for long."""
+"""The Postgres database: transactions do not wait for the answer to another, and none waits for long."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ STALLING = (
     FOR EACH ROW EXECUTE FUNCTION stall()
     """,
 )
-"""A table whose rows are committed while nobody holds the advisory lock 1: until then COMMIT gets no answer."""
+"""A table whose rows are committed only while the advisory lock 1 is free: until then COMMIT gets no answer."""
 
 
 def execute(*statements: str):
@@ -51,34 +51,34 @@ async def silent_server() -> AsyncIterator[tuple[str, list[asyncio.StreamWriter]
     taken: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1", 0)
     try:
-        yield f"postgresql://ann@127.0.0.1:{server.sockets[0].getsockname()[1]}/nobody?sslmode=disable", taken
+        yield f"postgresql://ann@127.0.0.1:{server.sockets[0].getsockname()[1]}/unknown?sslmode=disable", taken
     finally:
         server.close()
         for writer in taken:
             writer.close()
 
 
-async def test_a_commit_without_an_answer_holds_up_nobody(new_postgres_url: str):
-    """While one commit waits for its answer, all others are written, told of and read."""
-    told: list[object] = []
+async def test_a_commit_without_an_answer_holds_up_no_other(new_postgres_url: str):
+    """While one commit waits for its answer, all others are written, notified and read."""
+    written: list[object] = []
     async with opened(new_postgres_url) as database, opened(new_postgres_url) as other:
         await database.write(execute(*STALLING))
         async with held(other, execute("SELECT pg_advisory_xact_lock(1)")):
             stalled = asyncio.create_task(
-                database.write(execute("INSERT INTO slow VALUES (0) RETURNING n"), told.append)
+                database.write(execute("INSERT INTO slow VALUES (0) RETURNING n"), written.append)
             )
             await waits(other)
             async with asyncio.timeout(SAFETY):
-                await asyncio.gather(*(database.write(execute(f"SELECT {n}"), told.append) for n in range(1, 31)))
+                await asyncio.gather(*(database.write(execute(f"SELECT {n}"), written.append) for n in range(1, 31)))
                 assert await database.read(ONE) == 1
-            assert sorted(told) == list(range(1, 31))  # type: ignore[type-var]
+            assert sorted(written) == list(range(1, 31))  # type: ignore[type-var]
             assert not stalled.done()
         assert await stalled == 0
-        assert told[-1] == 0
+        assert written[-1] == 0
 
 
 async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
-    """A reader passes facts on in their order, each once, though it hears of a commit before that of an earlier one."""
+    """A reader passes facts on in their order, each once, although it is notified of a commit before an earlier one."""
     core = await make_core(ScriptedProvider(lambda _: (say("Hi."),)))
     publish, commits = core._store.hub.publish, []
 
@@ -102,8 +102,8 @@ async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
     assert [(f.seq, f.type, f.raw) for f in reading.facts] == [(f.seq, f.type, f.raw) for f in facts]
 
 
-async def test_nobody_waits_long_for_a_place(postgres_url: str):
-    """Who gets no place in time is told so, and what has one goes on."""
+async def test_waiting_for_a_connection_times_out(postgres_url: str):
+    """A read that gets no connection in time fails, and the one that has it continues."""
     database = PostgresDatabase(postgres_url, pool=1, patience=0.2)
     async with held(database, ONE):
         answers = await asyncio.gather(*(database.read(ONE) for _ in range(5)), return_exceptions=True)
@@ -113,8 +113,8 @@ async def test_nobody_waits_long_for_a_place(postgres_url: str):
     await database.close()
 
 
-async def test_what_nobody_waits_for_is_not_begun(postgres_url: str):
-    """A caller who leaves while it waits for a place gives that up too."""
+async def test_a_cancelled_transaction_is_not_begun(postgres_url: str):
+    """A caller that is cancelled while it waits for a connection leaves the queue."""
     begun: list[int] = []
     async with opened(postgres_url) as database:
         holding = [held(database, ONE) for _ in range(10)]
@@ -144,7 +144,7 @@ async def test_a_server_that_says_nothing_is_asked_by_few():
 
 
 async def test_a_row_that_another_keeps_locked_is_unavailable(postgres_url: str):
-    """A lock that somebody keeps fails the one transaction that wants it, and its connection is good for more."""
+    """A lock that is kept elsewhere fails the one transaction that wants it, and its connection stays usable."""
     lock = execute("SELECT key FROM project FOR UPDATE")
     database = PostgresDatabase(postgres_url, pool=1, lock_timeout=0.1)
     async with opened(postgres_url) as other:
@@ -158,7 +158,7 @@ async def test_a_row_that_another_keeps_locked_is_unavailable(postgres_url: str)
 
 
 async def test_a_statement_that_takes_too_long_is_unavailable(postgres_url: str, monkeypatch: pytest.MonkeyPatch):
-    """A statement that is not answered in time fails clearly, and its connection is good for more."""
+    """A statement that is not answered in time fails clearly, and its connection stays usable."""
     monkeypatch.setattr("agent_core.store.postgres.database.STATEMENT_TIMEOUT", 0.2)
     async with opened(postgres_url) as database:
         with pytest.raises(Unavailable):
@@ -166,8 +166,8 @@ async def test_a_statement_that_takes_too_long_is_unavailable(postgres_url: str,
         assert await database.read(ONE) == 1
 
 
-async def test_a_failure_that_nobody_waits_for_is_not_complained_of(postgres_url: str):
-    """A transaction fails in silence when its caller has left."""
+async def test_a_failure_without_a_caller_is_not_reported_as_unhandled(postgres_url: str):
+    """The failure of a transaction whose caller was cancelled reaches no exception handler."""
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     lock = execute("SELECT pg_advisory_xact_lock(1)")

@@ -122,7 +122,7 @@ async def joined(core: Core, session: str, *, after: int = 0) -> tuple[Reading, 
         await begun.wait()
     newest = (await log_of(core, session))[-1].seq
     await until(lambda: newest <= after or bool(reading.facts and reading.facts[-1].seq >= newest))
-    for _ in range(10):  # a few rounds more: the open messages come behind the facts
+    for _ in range(10):  # a few rounds more: the open messages come after the facts
         await asyncio.sleep(0)
     return reading, task
 

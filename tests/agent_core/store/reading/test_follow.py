@@ -77,7 +77,7 @@ async def test_every_cursor_of_a_running_session_gets_the_open_message_whole(mak
 
 
 async def test_offsets_count_code_points(make_core: MakeCore):
-    """The offset of a delta counts the code points of its part so far, behind a joiner's one delta too."""
+    """The offset of a delta counts the code points of its part so far, after a joiner's one delta too."""
     half, go = asyncio.Event(), asyncio.Event()
     core = await make_core(ScriptedProvider(lambda _: (say(*EMOJI[:3]), pause(half), say(EMOJI[3]), pause(go))))
     session = await open_session(core)
@@ -94,8 +94,8 @@ async def test_offsets_count_code_points(make_core: MakeCore):
         task.cancel()
 
 
-async def test_a_new_try_of_a_step_begins_its_message_anew(make_core: MakeCore):
-    """Whoever joins during the second try gets its text only, under the same message and a higher attempt."""
+async def test_a_new_attempt_of_a_step_restarts_its_message(make_core: MakeCore):
+    """A reader who joins during the second attempt gets its text only, under the same message and a higher attempt."""
     go = asyncio.Event()
     tries = iter([(say("Wrong st"), fail(retry_after=0)), (say("Right "), pause(go), say("start."))])
     core = await make_core(ScriptedProvider(lambda _: next(tries)))
@@ -146,7 +146,7 @@ async def test_a_gap_is_filled_from_the_log(make_core: MakeCore, every: int):
 
 
 async def test_a_stream_until_idle_closes_when_nothing_is_left(make_core: MakeCore):
-    """It closes at once on an idle session, and else behind the end of the last run, queued ones included."""
+    """It closes at once on an idle session, and else after the end of the last run, queued ones included."""
     go = asyncio.Event()
     core = await make_core(ScriptedProvider(lambda _: (pause(go), say("Hi."))))
     session = await open_session(core)
@@ -174,7 +174,7 @@ async def test_an_unknown_cursor_is_refused(make_core: MakeCore):
         with pytest.raises(UnknownCursor, match=str(newest)):
             await anext(events)
     assert (await read(core.follow(session, after=newest, until_idle=True))).tail == []
-    for events in (core.follow("ses_nobody"), core.follow_run("run_nobody")):
+    for events in (core.follow("ses_unknown"), core.follow_run("run_unknown")):
         with pytest.raises(NotFound):
             await anext(events)
     await readers_gone(core)
@@ -240,8 +240,8 @@ async def test_two_readers_see_the_same(make_core: MakeCore):
         task.cancel()
 
 
-async def test_what_the_log_told_first_is_not_shown_again_when_the_hub_hears_of_it(make_core: MakeCore):
-    """A hub that hears late of one answer, and early of the next: the reader has both, and no text behind its end."""
+async def test_facts_read_from_the_log_are_not_repeated_by_the_hub(make_core: MakeCore):
+    """A hub is notified late of one answer, early of the next: the reader has both, and no text after its end."""
     core = await make_core(ScriptedProvider(lambda _: (say(*EMOJI),)))
     session = await open_session(core)
     reading, task = await joined(core, session)

@@ -1,4 +1,4 @@
-"""follow, where it is delicate: waits and their ends, a commit that readers have not heard of yet, joiners anywhere."""
+"""`follow` at the edges: waits and their ends, a commit before its notification, readers who join anywhere."""
 
 import asyncio
 
@@ -58,7 +58,7 @@ class AskClient:
 
 
 async def answer_wait(core: Core, session: str, run: str) -> None:
-    """Finish the run's pending call, as whoever it waits for does, and ring the run."""
+    """Finish the run's pending call from outside, and wake the run."""
     ref = await ref_of(core, run)
     requested = only(await log_of(core, session), ToolRequested)[-1]
     body = ToolCompleted(call=requested.call, outcome="done", parts=(Text("42"),), truncated=False)
@@ -73,7 +73,7 @@ async def answer_wait(core: Core, session: str, run: str) -> None:
 
 
 async def test_a_runs_stream_closes_where_the_run_waits(make_core: MakeCore):
-    """A run's stream ends at its wait, for whoever was there and for whoever comes while it lasts."""
+    """A run's stream ends at its wait, for readers who were there and for those who join while it lasts."""
     core = await make_core(ScriptedProvider(WAITS), tools=(AskClient(),))
     session = await open_session(core)
     receipt = await send(core, session, "Ask me")
@@ -110,7 +110,7 @@ async def test_a_settled_run_is_returned_and_a_slow_one_after_its_time(make_core
 
 
 async def test_no_text_follows_the_end_of_its_message(open_database: OpenDatabase):
-    """Whoever joins between the commit that ends a message and its announcement gets no text of it behind its end."""
+    """A reader who joins between the end of a message and its notification gets none of its text after the end."""
     go, database = asyncio.Event(), LateDatabase(open_database())
     provider = ScriptedProvider(lambda _: (say("I can"), pause(go), refuse()))
     core = Core(database, providers={"scripted": provider}, tools={}, default_model="scripted", clock=FakeClock())
@@ -154,7 +154,7 @@ JOINS = st.lists(st.tuples(st.integers(0, 60), st.floats(0, 1), st.sampled_from(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(answers=ANSWERS, joins=JOINS, messages=st.integers(1, 2))
-def test_whoever_joins_sees_it_all(
+def test_a_reader_who_joins_sees_everything(
     fresh: Fresh,
     answers: list[tuple[list[Item], tuple[Item, ...]]],
     joins: list[tuple[int, float, int]],
@@ -213,7 +213,7 @@ def _check(reading: Reading, after: int, seqs: list[int]) -> None:
 
 
 async def test_a_reader_and_the_request_agree(make_core: MakeCore):
-    """What a reader was shown of an answer is what the model is told, in the next request, that it said."""
+    """The text that a reader was shown of an answer is the text that the next request has of it."""
     provider = ScriptedProvider(lambda _: (say("Grüß ", "dich 😀"),))
     core = await make_core(provider)
     session = await open_session(core)

@@ -59,7 +59,7 @@ class Talk:
         await idle(self.core, self.session)
 
     async def same(self) -> bool:
-        """Tell whether the window in memory is the one that the log gives."""
+        """Return whether the window in memory is the one that the log gives."""
         await until(lambda: not local(self.core).pool.driven)
         warm = (await self.core._cache.get(self.session)).window
         self.core._cache.forget(self.session)
@@ -99,7 +99,7 @@ async def test_a_window_from_the_log_is_the_one_in_memory(talk: Talk):
     assert types(await log_of(talk.core, talk.session)).count("context.compacted") >= 3
 
 
-async def test_a_session_that_fell_out_of_memory_goes_on(talk: Talk):
+async def test_a_session_that_fell_out_of_memory_continues(talk: Talk):
     """A process keeps so many sessions in memory; one that it let go is answered as if it had stayed."""
     await talk.say("one")
     homes = talk.core._cache

@@ -101,7 +101,7 @@ async def test_a_reader_who_looks_again_gets_the_open_message_whole(make_core: M
 
 
 async def test_a_slow_reader_of_a_run_ends_with_the_run(make_core: MakeCore):
-    """The stream of a run that ended while nobody looked has its facts to the end, and ends there."""
+    """The stream of a run that ended before it was read has its facts to the end, and ends there."""
     speak = asyncio.Event()
     core = await make_core(ScriptedProvider(lambda _: (pause(speak), say(*LONG))))
     session = (await core.open_session(agent="assistant", actor=ANN)).id
@@ -118,7 +118,7 @@ async def test_a_slow_reader_of_a_run_ends_with_the_run(make_core: MakeCore):
 
 
 async def test_a_slow_reader_until_idle_ends_at_an_idle_moment(make_core: MakeCore):
-    """Who follows until idle and looks late gets everything without a gap, up to a moment without a run."""
+    """A slow reader with `until idle` gets everything without a gap, up to a moment without a run."""
     speak = asyncio.Event()
     core = await make_core(ScriptedProvider(lambda _: (pause(speak), say(*LONG))))
     session = (await core.open_session(agent="assistant", actor=ANN)).id

@@ -73,7 +73,7 @@ class Asker:
 
 @asynccontextmanager
 async def asking(script, **options):
-    """Serve *script* and give somebody who asks it."""
+    """Serve *script* and yield a client of it."""
     async with FakeModels(script, **options) as fake, aiohttp.ClientSession() as http:
         yield Asker(fake, http)
 

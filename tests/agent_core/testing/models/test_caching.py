@@ -45,7 +45,7 @@ async def used(asker, body):
 
 
 async def test_a_mark_writes_and_the_next_request_reads():
-    """What stands before a mark is written once and read from then on; what follows it is plain."""
+    """What is before a mark is written once and read from then on; what follows it is plain."""
     async with asking(always) as asker:
         plain, read, short, long = await used(asker, marked(block(mark=FIVE)))
         assert (plain, read, long) == (TAIL, 0, 0)
@@ -123,7 +123,7 @@ async def test_marks_of_both_lengths_are_billed_apart():
         ({"metadata": {"user_id": "u"}}, "everything"),
     ],
 )
-async def test_a_change_loses_what_stands_behind_it(change, kept):
+async def test_a_change_invalidates_what_follows_it(change, kept):
     """A change of tools or model loses all, of tool choice or thinking the messages, of other fields nothing."""
     async with asking(always) as asker:
         body = marked(block(mark=FIVE), system=[block(mark=FIVE)])
@@ -156,7 +156,7 @@ async def test_many_results_are_one_position():
 
 
 async def test_automatic_caching_marks_the_last_block():
-    """A mark at the top of the request stands for one at its last block."""
+    """A mark at the top of the request is one at its last block."""
     async with asking(always) as asker:
         body = {**user(LONG), **FIVE}
         written = (await used(asker, body))[2]
@@ -204,7 +204,7 @@ async def test_newer_models_bill_what_they_write(wire):
 
 
 async def test_explicit_breakpoints_are_kept():
-    """With explicit breakpoints only what stands before them is written."""
+    """With explicit breakpoints only what is before them is written."""
     part = {"type": "input_text", "text": LONG, "prompt_cache_breakpoint": {"type": "default"}}
     body = {**user([part], "responses"), "prompt_cache_options": {"mode": "explicit"}}
     bare = {**user(LONG, "responses"), "prompt_cache_options": {"mode": "explicit"}}

@@ -113,8 +113,8 @@ async def test_rules_pick_the_answer(rules):
         ("- {answer: [{usage: {inputs: 1}}]}", "`usage` takes input, output"),
     ],
 )
-def test_a_bad_file_is_told_in_one_line(rules, text, said):
-    """A mistake in a script file is told with its place and what would be right."""
+def test_a_bad_file_is_reported_in_one_line(rules, text, said):
+    """A mistake in a script file is reported with its place and what would be right."""
     with pytest.raises(BadRules) as raised:
         rules(text)
     assert said in str(raised.value)
@@ -183,17 +183,17 @@ async def test_results_are_said_back(wire):
                 {"role": "user", "content": [result]},
             ]
         elif wire == "responses":
-            told = {"type": "function_call_output", "call_id": answer["output"][0]["call_id"], "output": "cats"}
-            body["input"] += [*answer["output"], told]
+            result = {"type": "function_call_output", "call_id": answer["output"][0]["call_id"], "output": "cats"}
+            body["input"] += [*answer["output"], result]
         else:
             message = answer["choices"][0]["message"]
-            told = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "cats"}
-            body["messages"] += [message, told]
+            result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "cats"}
+            body["messages"] += [message, result]
         assert "The tools said: cats" in (await asker.ask(body, wire)).text
 
 
 async def test_the_models_echo_think_and_fail_on_demand():
-    """Without a script the models say back what they hear, think when told to, are long, and fail as asked."""
+    """Without a script the models echo their input, think when asked to, answer at length, and fail as asked."""
     async with asking(builtin) as asker:
         assert "You said: hello there" in (await asker.ask("hello there")).text
         assert [block["type"] for block in (await asker.ask("think!")).json["content"]] == ["thinking", "text"]
@@ -235,7 +235,7 @@ async def test_the_command_serves_until_ctrl_c():
         assert await process.stderr.read() == b""
 
 
-async def test_a_taken_port_is_told():
+async def test_a_taken_port_is_reported():
     """The command says so when its port is taken, and how to go on."""
     async with asking([]) as asker:
         port = asker.fake.url.rpartition(":")[2]

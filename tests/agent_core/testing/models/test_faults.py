@@ -122,7 +122,7 @@ async def test_a_slow_first_byte_is_slow(wire):
 
 
 async def test_a_pause_waits_for_its_event(wire):
-    """What stands before a pause is sent, what stands behind it waits."""
+    """What is before a pause is sent, what follows it waits."""
     event = asyncio.Event()
     async with streaming([[say("a"), pause(event), say("b")]], wire) as response:
         await response.content.readuntil(b'"a"')
@@ -171,7 +171,7 @@ async def test_requests_are_remembered(wire):
 
 
 async def test_a_script_that_is_over_says_so(wire):
-    """A model call without an answer is told what is missing."""
+    """A model call without an answer gets an error that names what is missing."""
     async with asking([]) as asker:
         reply = await asker.stream("hi", wire)
     assert (reply.status, "add one" in reply.said) == (400, True)

@@ -52,7 +52,7 @@ async def test_the_reason_may_be_wrong():
 
 
 async def test_reasoning_has_two_names():
-    """Reasoning stands in `reasoning_content` or in `reasoning`."""
+    """Reasoning is in `reasoning_content` or in `reasoning`."""
     for name in ("reasoning_content", "reasoning"):
         deltas = [chunk["choices"][0]["delta"] for chunk in (await stream(Quirks(reasoning=name))).events]
         assert [delta[name] for delta in deltas if name in delta] == ["hm"]

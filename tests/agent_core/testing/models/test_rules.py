@@ -17,7 +17,7 @@ TOOL = {"name": "now", "input_schema": {"type": "object"}}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "now", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "noon"}
 CALLS = {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "now"}}]}
-TOLD = {"role": "tool", "tool_call_id": "call_1", "content": "noon"}
+NOON = {"role": "tool", "tool_call_id": "call_1", "content": "noon"}
 
 
 def assistant(*blocks):
@@ -29,7 +29,7 @@ def users(*blocks):
 
 
 async def refused(body, wire="messages", **options):
-    """Ask what nobody should answer, and return what is said about it."""
+    """Send a request that must be refused, and return the message of the refusal."""
     async with asking([[say("x")]]) as asker:
         reply = await asker.ask({**user("hi", wire), **body}, wire, **options)
     assert (reply.status, asker.fake.calls) == (400, 1)
@@ -110,7 +110,7 @@ async def test_a_model_of_openais_has_its_own_efforts(model, fields, said):
     ],
 )
 async def test_what_a_model_takes_is_taken(model, fields):
-    """Efforts that a model has are taken, a temperature without thinking, and anything by a model nobody knows."""
+    """Efforts that a model has are taken, a temperature without thinking, and anything by an unknown model."""
     await accepted({"model": model, **fields}, "responses")
 
 
@@ -144,7 +144,7 @@ async def test_requests_of_messages_have_their_fields(fields, said):
     ],
 )
 async def test_orderly_messages_are_answered(messages):
-    """Text behind results, a late system message, two messages of a user and a paused answer are all in order."""
+    """Text after results, a late system message, two messages of a user and a paused answer are all in order."""
     await accepted({"messages": messages})
 
 
@@ -191,8 +191,8 @@ async def test_items_have_an_order(fields, said, code):
         ({"messages": [HELLO, {"role": "assistant", "content": None}]}, "expected a string, got null"),
         ({"messages": [HELLO, CALLS]}, "must be followed by tool messages"),
         ({"messages": [HELLO, CALLS, HELLO]}, "did not have response messages: call_1"),
-        ({"messages": [HELLO, TOLD]}, "must be a response to a preceeding message"),
-        ({"messages": [HELLO, CALLS, TOLD, TOLD]}, "must be a response to a preceeding message"),
+        ({"messages": [HELLO, NOON]}, "must be a response to a preceeding message"),
+        ({"messages": [HELLO, CALLS, NOON, NOON]}, "must be a response to a preceeding message"),
         ({"tools": [{"type": "function", "name": "now"}]}, "tools[0].function"),
     ],
 )
@@ -205,12 +205,12 @@ async def test_orderly_conversations_are_answered():
     """Calls with their outputs are in order on both of OpenAI's wires."""
     await accepted({"input": [HELLO, CALL, OUTPUT, {"role": "assistant", "content": "Noon."}, HELLO]}, "responses")
     await accepted({"input": "Hello"}, "responses")
-    await accepted({"messages": [HELLO, CALLS, TOLD, HELLO]}, "chat")
+    await accepted({"messages": [HELLO, CALLS, NOON, HELLO]}, "chat")
 
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_key_is_needed(wire):
-    """Without a key, and with the one that is bad, nobody is answered; any other key is good."""
+    """Without a key, and with the bad one, requests are refused; any other key is good."""
     async with asking([[say("x")]]) as asker:
         for headers in (VERSION, {**VERSION, "authorization": "Bearer bad-key"}):
             reply = await asker.ask("hi", wire, headers=headers)

@@ -114,7 +114,7 @@ async def test_a_whole_answer_says_what_its_stream_says():
     ],
 )
 async def test_each_end_has_its_counterpart(ending, claude_says, gpt_says, chat_says):
-    """Every end that a script can have is told in each vendor's own words."""
+    """Every end that a script can have is sent in each vendor's own format."""
     async with clients(*[[say("Well,"), *ending]] * 3) as (_, claude, gpt):
         message = await claude.messages.create(**CLAUDE)
         response = await gpt.responses.create(**GPT)
@@ -145,7 +145,7 @@ async def test_a_script_can_say_what_was_used():
 
 
 async def test_a_servers_own_tool_comes_whole():
-    """A native block is sent as it is, and an answer that was paused behind it can be sent back."""
+    """A native block is sent as it is, and an answer that was paused after it can be sent back."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
     async with clients([native(search), finish("continue")], [say("Found.")]) as (_, claude, _gpt):
         paused = await claude.messages.create(**CLAUDE)

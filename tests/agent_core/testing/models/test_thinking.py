@@ -141,7 +141,7 @@ async def test_what_keeps_the_prefix_is_allowed(change):
     ],
 )
 async def test_what_changes_the_prefix_is_refused(change):
-    """Thinking behind a change, from between, edited, moved, or of another model gets the vendor's 400."""
+    """Thinking after a change, from between, edited, moved, or of another model gets the vendor's 400."""
     async with asking(always(STEP)) as asker:
         body = await conversation(asker)
         change(body)
@@ -152,7 +152,7 @@ async def test_what_changes_the_prefix_is_refused(change):
 
 
 async def test_thinking_that_was_left_out_stays_out():
-    """Once a model has thought behind a cut, the thinking from before it can never come back."""
+    """Once a model has produced thinking after a cut, the thinking from before it can never come back."""
     async with asking(always(STEP)) as asker:
         whole = await conversation(asker, 2)
         cut = copy.deepcopy(whole)
@@ -178,7 +178,7 @@ async def test_every_kind_of_thinking_can_be_sent_back(answer):
     ("answer", "place", "status"), [([think("hm"), say("")], 1, 200), ([say(""), think("hm")], 0, 400)]
 )
 async def test_empty_text_must_be_left_out(answer, place, status):
-    """Nobody may send a blank text block back; thinking that stands behind one is bound to it, and lost with it."""
+    """A blank text block may not be sent back; thinking that follows one is bound to it, and lost with it."""
     async with asking(always([*answer, call("now")])) as asker:
         body = await conversation(asker, 1)
         assert "must be non-empty" in (await asker.ask(body)).said
@@ -209,8 +209,8 @@ async def test_reasoning_is_bound_to_its_model():
         body = user("hi", "responses")
         first = await asker.ask(body, "responses")
         output = first.json["output"]
-        told = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "noon"}
-        body["input"] += [*output, told]
+        result = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "noon"}
+        body["input"] += [*output, result]
         assert (await asker.ask(body, "responses")).status == 200
         other = await asker.ask({**body, "model": "gpt-6-luna"}, "responses")
         assert (other.status, other.json["error"]["code"]) == (400, "invalid_encrypted_content")

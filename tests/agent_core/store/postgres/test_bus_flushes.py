@@ -78,7 +78,7 @@ def here() -> Process:
     return process
 
 
-def test_adjacent_pieces_of_a_part_are_told_as_one(here: Process):
+def test_adjacent_pieces_of_a_part_are_merged(here: Process):
     """A flush has one row per run, and in it one delta for what came together, with the offset of the first."""
     here.says(delta(0, "ab"), delta(2, "cd"), delta(0, "x", part=1), delta(4, "e"))
     batch = here.flush()
@@ -87,7 +87,7 @@ def test_adjacent_pieces_of_a_part_are_told_as_one(here: Process):
 
 
 def test_a_process_alone_gathers_nothing():
-    """While nobody listens there is nothing to flush, however much happens; who comes then is told all of it."""
+    """Without a subscriber there is nothing to flush; once there is one, everything open is flushed."""
     alone = Process()
     alone.says(e.RunStarted(epoch=1), STEP, delta(0, "ab"), delta(2, "cd"))
     assert alone.flush().is_empty
@@ -97,7 +97,7 @@ def test_a_process_alone_gathers_nothing():
     assert ("fact", SESSION, 2) in batch.entries
 
 
-def test_what_could_not_be_flushed_is_told_from_the_beginning(here: Process):
+def test_a_failed_flush_is_repeated_from_the_beginning(here: Process):
     """The rows of a flush that failed are dropped; the next one has the open message whole."""
     here.says(delta(0, "ab"))
     here.outgoing.failed(here.flush())
@@ -105,14 +105,14 @@ def test_what_could_not_be_flushed_is_told_from_the_beginning(here: Process):
     assert [texts(row) for row in here.flush().rows] == [[(0, 0, "abcd")]]
 
 
-def test_a_complete_message_has_its_rows_removed_and_nothing_more_told(here: Process):
-    """What was not told of it by its end needs no telling: the fact has it all."""
+def test_a_complete_message_has_its_rows_removed_and_no_more_written(here: Process):
+    """Text that was not flushed before the end is not flushed: the fact has it all."""
     here.says(delta(0, "ab"))
-    told = here.flush().rows[0]
+    flushed = here.flush().rows[0]
     here.says(delta(2, "cdef"), END)
     batch = here.flush()
     assert not batch.rows
-    assert [(x.session, x.run, x.epoch, x.n) for x in batch.over] == [(RUN.session, RUN.key, 1, told.n)]
+    assert [(x.session, x.run, x.epoch, x.n) for x in batch.over] == [(RUN.session, RUN.key, 1, flushed.n)]
 
 
 def test_notifications_are_as_short_as_postgres_wants_them():
@@ -121,8 +121,8 @@ def test_notifications_are_as_short_as_postgres_wants_them():
     entries: list[Entry] = [*facts, *[("live", 2**62, 0)] * 1_000]
     notes = Batch([], [], entries).notes("bus_0123456789abcdef")
     assert all(len(note) <= ENTRY for note in notes)
-    told = [tuple(entry) for note in notes for entry in msgspec.json.decode(note[20:])]
-    assert told == entries
+    sent = [tuple(entry) for note in notes for entry in msgspec.json.decode(note[20:])]
+    assert sent == entries
 
 
 class Listener:
@@ -156,7 +156,7 @@ def row(n: int, *bodies: e.LiveBody, step: int = 2) -> Row:
 
 
 def test_a_hole_heals_when_the_rows_are_read_again():
-    """Text behind a hole is held back until the rows are read from the first one on, and then nothing is missing."""
+    """Text after a hole is held back until the rows are read from the first one on, and then nothing is missing."""
     there = Listener()
     there.reads(row(1, delta(0, "ab")), row(3, delta(4, "ef")))
     assert there.seen() == [(0, "ab")]
@@ -166,7 +166,7 @@ def test_a_hole_heals_when_the_rows_are_read_again():
 
 
 def test_what_was_shown_is_not_shown_again():
-    """A message that is told from its beginning once more goes on where it was."""
+    """A message that is sent from its beginning again continues where it was."""
     there = Listener()
     there.reads(row(1, delta(0, "abc")))
     there.incoming.told_of_rows(RUN.key)
@@ -175,7 +175,7 @@ def test_what_was_shown_is_not_shown_again():
 
 
 def test_text_waits_for_its_step():
-    """Rows of a step whose fact was not read yet are shown behind it."""
+    """Rows of a step whose fact was not read yet are shown after it."""
     there = Listener()
     later = e.StepStarted(n=2, attempt=1, message="msg_2", takes=(), snapshot="s")
     said = e.TextDelta(message="msg_2", part=0, epoch=1, attempt=1, offset=0, text="Next")
@@ -189,7 +189,7 @@ def test_text_waits_for_its_step():
     assert there.seen() == ["message.completed", "step.started", (0, "Next")]
 
 
-def test_what_only_a_newer_version_understands_is_passed_over():
+def test_unknown_live_events_of_a_newer_version_are_skipped():
     """A live event of an unknown kind or shape, and a row of an unknown one, cost nothing of what is beside them."""
     there = Listener()
     mixed = (2, [("tool.drawing", 5, {"x": 1}), ("text.delta", 5, {"ink": 7}), ("text.delta", 5, delta(0, "ab"))])
@@ -198,8 +198,8 @@ def test_what_only_a_newer_version_understands_is_passed_over():
     assert there.seen() == [(0, "ab"), (2, "cd")]
 
 
-def test_a_fact_that_only_a_newer_version_knows_is_passed_over():
-    """What comes behind it is passed on, and whoever waits for it does not wait for ever."""
+def test_an_unknown_fact_of_a_newer_version_is_skipped():
+    """Later facts are published, and waiting for the unknown one ends."""
     there = Listener()
     there.incoming.told_of_facts(SESSION, 4)
     assert there.incoming.take_stale() == ([SESSION], [2])
@@ -212,7 +212,7 @@ def test_a_fact_that_only_a_newer_version_knows_is_passed_over():
 
 
 def test_the_rest_of_a_message_is_shown_with_its_end():
-    """What was not told before the end is shown from the fact, so that all deltas together are the text."""
+    """Text that was not received before the end is taken from the fact, so that all deltas together are the text."""
     there = Listener()
     there.reads(row(1, delta(0, "abc")))
     there.learns(3, END)
@@ -221,7 +221,7 @@ def test_the_rest_of_a_message_is_shown_with_its_end():
 
 
 def test_what_a_process_says_of_a_run_that_it_lost_is_not_shown(here: Process):
-    """Once another process has taken a run, the former driver's text reaches nobody."""
+    """Once another process has taken a run, the former driver's text reaches no reader."""
     incoming = Incoming(here.outgoing)
     incoming.hub = here.hub
     incoming.join(SESSION)
@@ -237,7 +237,7 @@ def test_what_a_process_says_of_a_run_that_it_lost_is_not_shown(here: Process):
 
 
 def test_of_a_run_that_was_let_go_nothing_is_kept(here: Process):
-    """Its text is told no more, and the open message of a step before a resume is nobody's."""
+    """Its text is no longer flushed, and a resume drops the open message of the step before it."""
     here.says(delta(0, "ab"))
     assert here.outgoing.release(RUN.id, RUN.epoch)
     assert here.flush().rows == []
@@ -249,7 +249,7 @@ def test_of_a_run_that_was_let_go_nothing_is_kept(here: Process):
     assert here.outgoing.drives(SESSION) == 3
 
 
-def test_a_resume_that_is_heard_of_late_takes_no_run_away(here: Process):
+def test_a_resume_that_is_read_late_takes_no_run_away(here: Process):
     """Another process took the run, and this one took it back before it read so in the log."""
     incoming = Incoming(here.outgoing)
     incoming.hub = here.hub

@@ -1,4 +1,4 @@
-"""What was heard of an answer, in words that are the same on every wire."""
+"""The content of a received answer, in terms that are the same on every wire."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Part = tuple[str, Any] | tuple[str, Any, Any]
 
 
 @dataclass(frozen=True)
-class Heard:
+class Received:
     """*parts* are `("text", …)`, `("thinking", …)` and `("call", name, arguments)`, in the order in which they began.
 
     *end* is the reason of a finish, or the kind of a failure; *raw* the arguments of the calls as they came.
@@ -29,14 +29,14 @@ class Heard:
     failure: p.Failed | None
 
 
-def heard(deltas: Sequence[p.Delta]) -> Heard:
+def received(deltas: Sequence[p.Delta]) -> Received:
     """Fold *deltas*; raises `AssertionError` when they are no well-formed stream."""
     check(deltas)
     end = deltas[-1]
     calls = {d.slot: d for d in deltas if isinstance(d, p.ToolEnd)}
     starts = {d.slot: d for d in deltas if isinstance(d, p.ToolStart)}
     usage = [d.usage for d in deltas if isinstance(d, p.UsageReport)]
-    return Heard(
+    return Received(
         parts=_parts(deltas, starts, calls),
         end=end.reason if isinstance(end, p.Finished) else end.kind if isinstance(end, p.Failed) else "none",
         refused=any(isinstance(d, p.Refusal) for d in deltas),

@@ -1,4 +1,4 @@
-"""A conversation through every error of the official servers: what the person sees, and what the operator reads."""
+"""Every error of the official servers in a conversation: what the person sees, and what the operator reads."""
 
 import pytest
 
@@ -22,8 +22,8 @@ CASES += [(wire, kind, True) for wire in WIRES for kind in sorted(RETRYABLE - {"
     CASES,
     ids=[f"{wire.name} {kind} {'in the stream' if began else 'at once'}" for wire, kind, began in CASES],
 )
-async def test_the_person_is_told_honestly_and_the_operator_what_to_do(kind, began, scene, wire):
-    """A run that an error ends tells the person no internals, the operator the remedy, and nobody the key."""
+async def test_a_failed_run_explains_itself_to_person_and_operator(kind, began, scene, wire):
+    """A run that fails shows the person no internals, the operator the remedy, and neither the key."""
     clock = FakeClock()
     stage = await scene(wire, lambda asked: [*([say("Half an ans")] if began else []), fail(kind)], clock=clock)
     run = await stage.send("Go")
@@ -58,8 +58,8 @@ async def test_the_session_lives_on_after_an_error(kind, scene, wire):
     assert b"One" in b"".join(stage.requests[1])
 
 
-async def test_a_run_that_fails_for_a_while_comes_through(scene, wire):
-    """Three failures of three kinds in a row do not end a run that then is answered."""
+async def test_a_run_completes_after_retries(scene, wire):
+    """Three failures of different kinds in a row do not end a run whose next attempt succeeds."""
     clock = FakeClock()
     answers = iter([[fail("overloaded")], [fail("network")], [say("Ha"), fail("error")], [say("Through.")]])
     stage = await scene(wire, lambda asked: next(answers), clock=clock)

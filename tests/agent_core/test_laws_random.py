@@ -25,20 +25,20 @@ from agent_core.loop.state import replay
 from agent_core.loop.strategy import Compact, react
 from agent_core.providers.base import neutral
 from tests.agent_core.laws import check_log
-from tests.agent_core.wild import EVERYTHING, Asked, Plan, Wild, plans
+from tests.agent_core.random_session import EVERYTHING, Asked, Plan, RandomSession, plans
 from tests.conftest import Fresh
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
 
 
-def no_session_breaks_the_log(session: Wild) -> None:
+def no_session_breaks_the_log(session: RandomSession) -> None:
     """Whatever happens in a session, its log keeps the rules of the contract and every run comes to an end."""
     check_log(session.facts)
     ended = {fact.run for fact in session.facts if isinstance(fact.body, e.TERMINAL)}
     assert ended == {fact.run for fact in session.facts if fact.run}
 
 
-def law_4_the_strategy_derives_everything_from_state(session: Wild) -> None:
+def law_4_the_strategy_derives_everything_from_state(session: RandomSession) -> None:
     """Whatever a run decided follows from the replay of the log as it was then: no decision needs more than that."""
     for fact in session.facts:
         if isinstance(fact.body, DECIDED) and fact.run:
@@ -75,7 +75,7 @@ def _placed(body: e.FactBody, seq: int) -> e.FactBody:
     return msgspec.structs.replace(body, takes=tuple(take if take > 0 else seq + take for take in body.takes))
 
 
-def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: Wild) -> None:
+def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: RandomSession) -> None:
     """Each request's bytes of tools, system and messages begin with those of the request before.
 
     Only a compaction or a new snapshot between them may change that, restarts and stops may not.
@@ -86,7 +86,7 @@ def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: Wild) -> Non
             assert after.prefix.startswith(before.prefix), (before, after)
 
 
-def law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(session: Wild) -> None:
+def law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(session: RandomSession) -> None:
     """Reasoning is replayed until a compaction or a new snapshot, and never again after it."""
     changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
     for asked in session.asked:
@@ -103,13 +103,13 @@ def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
     return body if isinstance(body, e.MessageCompleted) else None
 
 
-def law_9_the_model_sees_what_the_steps_named(session: Wild) -> None:
+def law_9_the_model_sees_what_the_steps_named(session: RandomSession) -> None:
     """What people and notes said to the model in a request is what the steps up to it took, in that order."""
     for asked in session.asked:
-        assert _heard(asked) == _named(session.facts, asked.step)
+        assert _sent(asked) == _named(session.facts, asked.step)
 
 
-def _heard(asked: Asked) -> list[str]:
+def _sent(asked: Asked) -> list[str]:
     said = [text_of(entry.message.parts) for entry in asked.entries if entry.message.role == "user"]
     return [text for text in said if text != STOPPED_NOTE]
 
@@ -134,18 +134,18 @@ def _taken(facts: Sequence[Fact], takes: Sequence[int]) -> list[str]:
             place = body.corrects if body.corrects in takes else take
             texts[place] = text_of(body.parts) if place != take else f"{CORRECTION}\n\n{text_of(body.parts)}"
         elif getattr(body, "role", "user") == "user":
-            texts[take] = _told(facts[take - 1])
+            texts[take] = _text(facts[take - 1])
     return list(texts.values())
 
 
-def _told(fact: Fact) -> str:
+def _text(fact: Fact) -> str:
     if isinstance(fact.body, ContextAdded):
         return f"[{fact.body.source}] {fact.body.text}"
     assert isinstance(fact.body, MessageReceived | e.MessageCompleted), f"a step took {fact}"
     return text_of(fact.body.parts)
 
 
-def a_rebuilt_window_equals_the_one_that_grew(session: Wild) -> None:
+def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
     """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
     for grown, rebuilt in session.windows:
         assert _shape(rebuilt) == _shape(grown)
@@ -156,8 +156,8 @@ def _shape(window: Window) -> list[tuple[int, bool, Message]]:
     return [(entry.seq, entry.border, entry.message) for entry in window.entries]
 
 
-def what_was_deleted_unseen_stays_unseen(session: Wild) -> None:
-    """No step takes a message behind its deletion, nor a correction of it."""
+def what_was_deleted_unseen_stays_unseen(session: RandomSession) -> None:
+    """No step takes a message after its deletion, nor a correction of it."""
     gone: set[int] = set()
     for fact in session.facts:
         if isinstance(fact.body, e.MessageCorrected) and not fact.body.parts:
@@ -166,7 +166,7 @@ def what_was_deleted_unseen_stays_unseen(session: Wild) -> None:
             assert gone.isdisjoint(fact.body.takes)
 
 
-def a_window_stays_within_its_limit(session: Wild) -> None:
+def a_window_stays_within_its_limit(session: RandomSession) -> None:
     """A request holds no more messages than the limit where the window could have been cut at a border.
 
     The request that continues a paused answer is exempt: that answer must go back whole.
@@ -203,6 +203,6 @@ LAWS = (
 def test_no_session_breaks_a_law(fresh: Fresh, plan: Plan):
     """Whatever happens in a session, on a fresh database, every law above holds on what it left."""
     with fresh() as open_database:
-        session = asyncio.run(Wild(open_database, plan).live())
+        session = asyncio.run(RandomSession(open_database, plan).live())
     for law in LAWS:
         law(session)

@@ -1,4 +1,4 @@
-"""Rings that fail: each leaves one line in the log, and its run to the sweep."""
+"""Wakes that fail: each leaves one line in the log, and its run to the sweep."""
 
 import asyncio
 import gc
@@ -17,10 +17,10 @@ async def broken(*_: object, **__: object) -> None:
     raise ZeroDivisionError
 
 
-async def test_a_ring_from_elsewhere_that_fails_is_logged_once(
+async def test_a_failed_wake_from_elsewhere_is_logged_once(
     make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """A bug of ours behind a ring is no error that nobody heard of."""
+    """An error in a wake is logged, not left unhandled."""
     core = await make_core(ScriptedProvider([]), clock=FakeClock())
     monkeypatch.setattr(core._engine, "hear", broken)
     with capture_logs() as logs:
@@ -31,14 +31,14 @@ async def test_a_ring_from_elsewhere_that_fails_is_logged_once(
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
-async def test_a_ring_at_the_end_of_a_drive_that_fails_is_logged_once(
+async def test_a_failed_wake_at_the_end_of_a_drive_is_logged_once(
     make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """A run that is rung while it is driven, and that cannot be taken then, is left as it is."""
+    """A run that is woken while it is driven, and cannot be claimed then, is left as it is."""
 
     @tool
     async def ask() -> Outcome:
-        """Ask somebody."""
+        """Ask someone."""
         await core._engine.ring(1)
         return Pending("client")
 

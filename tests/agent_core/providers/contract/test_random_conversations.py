@@ -1,4 +1,4 @@
-"""Wild conversations: whatever a model says and people do, no later request breaks a rule of its wire."""
+"""Random conversations: whatever a model says and people do, no later request breaks a rule of its wire."""
 
 import asyncio
 import random
@@ -22,8 +22,8 @@ SEARCH = {"type": "server_tool_use", "name": "web_search", "input": {}}
 FOUND = {"type": "web_search_tool_result", "content": []}
 
 
-class Wild:
-    """A model that says anything, and people who do anything; the same for the same *seed*."""
+class RandomModel:
+    """A model that answers at random and people who act at random; the same for the same *seed*."""
 
     def __init__(self, wire: Wire, seed: int) -> None:
         self.wire, self.random = wire, random.Random(f"{wire.name} {seed}")  # noqa: S311 - no secret
@@ -57,7 +57,7 @@ class Wild:
 
     @property
     def pauses(self) -> bool:
-        """Tell whether answers pause: Anthropic's do, and a cut must not come between."""
+        """Return whether answers pause: Anthropic's do, and no truncation may come between."""
         return self.wire is MESSAGES and self.limit is None
 
     def _item(self) -> Any:
@@ -77,7 +77,7 @@ class Wild:
                 raw_call("list_all", self.random.choice(["", "null", "{}", " { } "])),
                 raw_call("look", f'{{"what": "{n}'),
                 raw_call("look", f"[{n}]"),
-                call("nobody", n=n),
+                call("unknown", n=n),
                 call("odd.name ü", n=n),
             ]
         )
@@ -101,14 +101,14 @@ class Wild:
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_conversation_leads_to_a_request_that_is_refused(seed, scene, wire):
     """Over runs, stops, steering, cuts, other models and bad calls, the vendor's rules and its check hold."""
-    wild = Wild(wire, seed)
-    stage = await scene(wire, wild.answer, tools=TOOLS, limits=Limits(wild.limit))
+    model = RandomModel(wire, seed)
+    stage = await scene(wire, model.answer, tools=TOOLS, limits=Limits(model.limit))
     runs: list[str] = []
     for n in range(RUNS):
-        runs.append((await stage.core.receive(stage.session, wild.inbound(n))).run)
-        if wild.random.random() < 0.2:
+        runs.append((await stage.core.receive(stage.session, model.inbound(n))).run)
+        if model.random.random() < 0.2:
             await stage.core.cancel(runs[-1], by=ANN)
-        if wild.random.random() < 0.7:
+        if model.random.random() < 0.7:
             await stage.core.settled(runs[-1], timeout=PATIENCE)
         else:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Wild sessions: random conversations with tools, failures, steering, stops and restarts, for the laws to hold on."""
+"""Random sessions: conversations with tools, failures, steering, stops and restarts, to check the laws on."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -39,7 +39,7 @@ from tests.conftest import OpenDatabase
 ANN = Actor("ann", "user")
 PATIENCE = 90.0
 Kind = Literal[
-    "say", "think", "look", "looks", "move", "same", "nobody", "broken", "length", "continue", "refuse", "fail",
+    "say", "think", "look", "looks", "move", "same", "unknown", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
 ]  # fmt: skip
 Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "cancel", "restart"]
@@ -49,7 +49,7 @@ WITH_TOOL = ("look", "looks", "move")
 
 @dataclass(frozen=True)
 class Step:
-    """One model call: what the model does, and what somebody else does meanwhile.
+    """One model call: what the model does, and what other users do meanwhile.
 
     When a message must be sent for it, it may bring its *own* instructions and an imported history.
     """
@@ -100,7 +100,7 @@ def plans() -> st.SearchStrategy[Plan]:
 
 
 class Gate(asyncio.Event):
-    """A place where somebody waits; *reached* tells when."""
+    """A point where a task waits; *reached* is set once it does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Asked:
 
 
 @dataclass
-class Wild:
+class RandomSession:
     """A plan that comes alive; afterwards *facts* and *asked* are what happened."""
 
     open_database: OpenDatabase
@@ -132,7 +132,7 @@ class Wild:
     agents: dict[str, Agent] = field(default_factory=dict)
     windows: list[tuple[Window, Window]] = field(default_factory=list)
 
-    async def live(self) -> "Wild":
+    async def live(self) -> "RandomSession":
         """Play the plan to its end, and read what happened."""
         self._gates = [Gate() for _ in self.plan.steps]
         self._next, self._sent, self._changes = 0, 0, 0
@@ -190,7 +190,7 @@ class Wild:
         elif act in ("correct", "retract"):
             await self._change(act)
         elif act == "tell":
-            await self._core.add_context(self._session, [Context(text=f"told behind message {self._sent}")])
+            await self._core.add_context(self._session, [Context(text=f"noted after message {self._sent}")])
         elif act == "restart":
             await self._compare()
             await self._core.stop(grace=1.0)
@@ -287,7 +287,7 @@ def _end(kind: Kind, n: int) -> Sequence[Item]:
         "looks": [call("look", n=n), call("look", n=n, also=1)],
         "move": [call("move", n=n), call("look", n=n)],
         "same": [call("look", n=-1)],
-        "nobody": [call("nobody", n=n)],
+        "unknown": [call("unknown", n=n)],
         "broken": [raw_call("look", '{"n": '), call("look", n=n, also="x")],
         "length": [raw_call("look", '{"n": '), finish("length")],
         "continue": [finish("continue")],
@@ -300,7 +300,7 @@ def _end(kind: Kind, n: int) -> Sequence[Item]:
 
 
 async def first(wanted: Awaitable[object], other: Awaitable[object]) -> bool:
-    """Wait for either and tell whether the wanted one came."""
+    """Wait for either and return whether the wanted one came."""
     tasks = [asyncio.ensure_future(wanted), asyncio.ensure_future(other)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,130 @@
+"""Words that this repository does not use: each has a standard term, and one list for names and prose alike.
+
+`python -m tests.test_words` lists how often each folder still uses them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIXES = {".py", ".ts", ".tsx", ".md"}
+GENERATED = {".git", ".venv", "data", "artifacts", "build", "dist", "htmlcov", "node_modules", "__pycache__", "static"}
+
+BANNED = (
+    ("told", "notified, returned, reported, given"),
+    ("heard", "received, subscribed"),
+    ("rung", "woken, notified"),
+    ("nobody", "no one, no user, no process, nothing"),
+    ("somebody", "someone, a user"),
+    ("whoever", "the caller, the reader, the process that"),
+    ("anew", "again, from the start"),
+    ("vain", "without result, without effect"),
+    ("untaken", "pending, unclaimed, available"),
+    ("owed", "pending, due, still to be sent"),
+    ("tell whether", "return whether"),
+    ("tells whether", "returns whether"),
+    ("test who", "a test named after its subject: test_cancelled_waiter_releases_its_slot"),
+)
+"""Each word, or pair of words in a row, with what to write instead. A name counts as the words it consists of."""
+
+ALLOWED = (
+    ("tests/test_words.py", {term for term, _ in BANNED}, "lists them"),
+    ("docs/glossary.md", {"nobody", "whoever"}, "says that they are not used"),
+    ("agent_core/store/work/runs.py", {"rung"}, "a stored value"),
+    ("agent_core/tally.py", {"rung"}, "the stored value, as a label of a metric"),
+)
+"""Files that may use some of them, and why."""
+
+
+class Use(NamedTuple):
+    """A banned term in a file of the repository."""
+
+    path: str
+    line: int
+    term: str
+
+
+def test_plain_words():
+    """Names, comments, messages and documents use the standard terms of the field."""
+    replacements = dict(BANNED)
+    bad = [f"{use.path}:{use.line} {use.term!r}: write {replacements[use.term]}" for use in uses() if not allowed(use)]
+    assert not bad, f"{len(bad)} uses of banned words:\n" + "\n".join(bad)
+
+
+def test_allowed_words_are_in_use():
+    """A file is listed as allowed to use a word only while it uses it."""
+    used = {(use.path, use.term) for use in uses()}
+    unused = [(path, term) for path, terms, _ in ALLOWED for term in sorted(terms) if (path, term) not in used]
+    assert not unused, f"remove these from ALLOWED: {unused}"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def was_told(): ...", [(1, "told")]),
+        ("class ToldTwice:", [(1, "told")]),
+        ("RUNG_AT = 1", [(1, "rung")]),
+        ("Nobody waits.", [(1, "nobody")]),
+        ("It tells\n    # whether it ran.", [(1, "tells whether")]),
+        ("def test_who_leaves(): ...", [(1, "test who")]),
+        ("one\ntwo, anew\n", [(2, "anew")]),
+        ("borrowed, wrung, vainly, retold, allowed", []),
+    ],
+)
+def test_words_are_found(text: str, found: list[tuple[int, str]]):
+    """Words are found in snake case, camel case, capitals and prose, and across the end of a line; not within words."""
+    assert list(find(text)) == found
+
+
+def uses() -> Iterator[Use]:
+    """Yield each use of a banned term, allowed or not, by file and line."""
+    for path in sources():
+        relative = path.relative_to(ROOT).as_posix()
+        for line, term in find(path.read_text(encoding="utf-8")):
+            yield Use(relative, line, term)
+
+
+def sources() -> Iterator[Path]:
+    """Yield each file with one of the suffixes that we wrote."""
+    for path in sorted(ROOT.rglob("*")):
+        if path.suffix in SUFFIXES and not GENERATED.intersection(path.relative_to(ROOT).parts) and path.is_file():
+            yield path
+
+
+def find(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the term of each banned term in a text, in order."""
+    terms = {term for term, _ in BANNED}
+    previous = ("", 0)
+    for line, word in (
+        (number, word.lower()) for number, each in enumerate(text.splitlines(), 1) for word in words(each)
+    ):
+        if word in terms:
+            yield line, word
+        if (pair := f"{previous[0]} {word}") in terms:
+            yield previous[1], pair
+        previous = (word, line)
+
+
+def words(line: str) -> list[str]:
+    """Return the words of a line; a name is split at underscores and at capitals."""
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", line)
+
+
+def allowed(use: Use) -> bool:
+    """Return whether a file is listed as allowed to use a term."""
+    return any(use.path == path and use.term in terms for path, terms, _ in ALLOWED)
+
+
+def counts() -> Counter[str]:
+    """Count the uses that are not allowed, by folder."""
+    return Counter(str(Path(use.path).parent) for use in uses() if not allowed(use))
+
+
+if __name__ == "__main__":
+    for folder, count in sorted(counts().items()):
+        print(f"{count:5} {folder}")
