@@ -52,7 +52,7 @@ class Pressure:
         self._timer = loop.call_later(_EVERY, self._look, loop, loop.time() + _EVERY)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        late = max(0.0, _TICK * ((loop.time() - due + _TICK / 1000) // _TICK))  # whole ticks, with a margin for rounding
+        late = max(0.0, _TICK * ((loop.time() - due + _TICK / 1000) // _TICK))  # whole ticks, allowing for rounding
         if self._observe is not None:
             self._observe(late)
         self.note(late)

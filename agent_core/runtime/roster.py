@@ -206,7 +206,7 @@ class Roster:
         snapshot: Snapshot,
         overrides: Controls,
     ) -> Agent:
-        """Return an agent as a run uses it: what the model sees is frozen, the behaviour of tools is the current one."""
+        """Return an agent as a run uses it: what the model sees is frozen, tools behave as they do now."""
         tools = {spec.name: _guarded(self._today(spec), definition) for spec in snapshot.tools}
         return Agent(
             id=id,
