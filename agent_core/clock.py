@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tell the time and wait; tests pass a clock they move by hand."""
+    """Return the time and wait; tests pass a clock that they move by hand."""
 
     def now(self) -> int:
         """Return milliseconds since the epoch, UTC."""

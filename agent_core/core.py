@@ -59,7 +59,7 @@ from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
 
 class Core:
-    """One agent core behind every place where a team talks. Build it inside a running event loop."""
+    """One agent core for all channels. Build it inside a running event loop."""
 
     _work: asyncio.Task[None] | None = None
     _counting: asyncio.Task[None] | None = None
@@ -116,7 +116,7 @@ class Core:
         self._work = asyncio.create_task(self._engine.work(), name="parley-engine")
 
     async def stop(self, grace: float = 2.0) -> None:
-        """Stop driving within *grace* seconds and close the database; runs go on at another worker or the next start.
+        """Stop driving within *grace* seconds and close the database; other workers or the next start resume the runs.
 
         Pending notifications of ended runs get what is left of them.
         """
@@ -170,7 +170,7 @@ class Core:
         return await self._store.peek(lambda connection: sessions.get(connection, id))
 
     async def opener(self, session: str) -> Actor:
-        """Return who opened a session; raises `NotFound`."""
+        """Return the actor who opened a session; raises `NotFound`."""
         return (await self._cache.get(session)).opener
 
     async def find_session(self, address: str) -> SessionObject | None:
@@ -287,7 +287,7 @@ class Core:
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
         """Stop the session's active root run and all that are queued, and return them; raises `NotFound`.
 
-        Nothing starts in between, and a message that joined the active run and was not taken yet opens no next one.
+        Nothing starts in between, and a message that joined the active run and that no step consumed opens no next one.
         """
         done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
         for run in done.freed:
@@ -296,7 +296,7 @@ class Core:
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
-        """Complete client calls of *run* with *outputs*, all or none; it goes on once none of them is open.
+        """Complete client calls of *run* with *outputs*, all or none; the run continues once none of them is open.
 
         *changes* apply to its controls from then on. Raises `NotFound`, `InvalidInput` for a call that it does not wait
         for or controls that cannot be followed, `AlreadyDecided` for a call that has ended.
@@ -309,19 +309,19 @@ class Core:
     ) -> int:
         """Replace the *parts* of an earlier message, and return the seq of the correction; raises `NotFound`.
 
-        *message* is its id, or the key that it was received with; the same *key* corrects once. Where no step took the
+        *message* is its id, or the key that it was received with; the same *key* corrects once. If no step consumed the
         message it is replaced; else the correction reaches the run's next step, or the next run. A correction with an
         *order* below that of one that was received before it is ignored: it is older.
         """
         if not parts:
-            raise InvalidInput("parts", "a correction says something; `retract` takes a message back.")
+            raise InvalidInput("parts", "a correction has content; to delete a message use `retract`.")
         return (await self._store.correct(session, message, parts, key=key, order=order)).seq
 
     async def retract(self, session: str, message: str, *, by: Actor, key: str | None = None) -> int:
         """Note that *by* deleted a message, named as for `correct`, and return the fact's seq; raises `NotFound`.
 
-        What no step took is kept from the model, and a run that has nothing else to answer is cancelled; a message that
-        the model has seen gets a note.
+        A message that no step consumed never reaches the model, and a run that has nothing else to answer is cancelled;
+        if the model has seen the message, a note informs it.
         """
         owner = self._dispatcher.owner
         done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner)
@@ -332,7 +332,7 @@ class Core:
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
         """Add *context* before the next run's message, and return the newest fact's seq.
 
-        The same *key* adds once. Raises `NotFound`, `SessionClosed`. For a message at hand there is `Inbound.context`.
+        The same *key* adds once. Raises `NotFound`, `SessionClosed`. Context of one message is `Inbound.context`.
         """
         return (await self._store.add_context(session, context, key=key)).seq
 

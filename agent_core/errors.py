@@ -3,7 +3,7 @@
 ParleyError
 ├── ConfigError            the start is misconfigured; the message names the setting and the remedy
 ├── NotFound               unknown or foreign id
-├── InvalidInput           a value that cannot be used; `faults` are the places
+├── InvalidInput           an invalid value; `faults` are the places and reasons
 │   ├── TooLarge
 │   ├── UnknownCursor
 │   └── IdempotencyMismatch
@@ -15,8 +15,8 @@ ParleyError
 │   └── ManagedByFile
 ├── Forbidden
 │   └── NotAnApprover
-├── RateLimited            more waits than is taken on; nothing was kept, the same may be sent again
-├── Unavailable            the database cannot be reached now; nothing is known to be wrong with what was asked
+├── RateLimited            too much is queued; nothing was stored, the same may be sent again
+├── Unavailable            the database cannot be reached now; the same may be sent again
 └── LostRun                another worker owns the run now; this one must stop
     └── NewerRun           a newer version has written to the run; this one cannot drive it
 """
@@ -60,7 +60,7 @@ class Fault:
 
 
 class InvalidInput(ParleyError):
-    """A value that cannot be used, for its first fault and for *more*."""
+    """An invalid value: its first fault, and *more* of them."""
 
     code = "invalid_request"
 
@@ -105,7 +105,7 @@ class SessionOpen(Conflict):
 
 
 class AlreadyDecided(Conflict):
-    """There is an outcome already: of *approval*, when it is about one."""
+    """A call or an approval has its outcome already; *approval* is the one that has."""
 
     code = "already_decided"
 
@@ -127,7 +127,7 @@ class NotAnApprover(Forbidden):
 
 
 class RateLimited(ParleyError):
-    """Too much waits already; the same is welcome after *retry_after* seconds."""
+    """Too much is queued already; the same may be sent again after *retry_after* seconds."""
 
     code = "rate_limited"
 
@@ -137,19 +137,19 @@ class RateLimited(ParleyError):
 
 
 class Unavailable(ParleyError):
-    """The database cannot be reached, or was lost on the way; the same may work in a moment."""
+    """The database cannot be reached, or the connection was lost; the same may work in a moment."""
 
     code = "unavailable"
 
 
 class LostRun(ParleyError):
-    """Raised by the log when an append carries an epoch that is not the run's any more."""
+    """Raised by the log when an append carries an old epoch of its run."""
 
     code = "lost_run"
 
 
 class NewerRun(LostRun):
-    """Raised where a run's log holds facts that only a newer version knows: whoever has that one drives it."""
+    """Raised where a run's log holds facts that only a newer version knows: a process of that version drives it."""
 
     code = "newer_run"
 

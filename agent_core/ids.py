@@ -10,7 +10,7 @@ _BATCH = 128
 
 
 class _Pool:
-    """Random bytes fetched for many ids with one system call: it showed in the profile of the hot path."""
+    """Random bytes fetched with one system call for many ids: a call per id was visible in profiles of a step."""
 
     def __init__(self) -> None:
         self._ready: deque[str] = deque()

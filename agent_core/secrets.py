@@ -1,8 +1,8 @@
-"""The one encryption of what is kept and must not be read: tokens, and the secrets of webhooks.
+"""Encryption of stored secrets: tokens, and the secrets of webhooks.
 
-AES-SIV (RFC 5297) with a key that is derived from PARLEY_SECRET_KEY. What is sealed is `v1.<key>.<text>`, so that a
-later key or cipher can be told from this one. The same text is always sealed to the same: an agent's file that has not
-changed makes no new version. Whoever reads the database sees the length of a secret, and which ones are equal.
+AES-SIV (RFC 5297) with a key that is derived from PARLEY_SECRET_KEY. A sealed text is `v1.<key>.<text>`, so that a
+later key or cipher can be distinguished from this one. Sealing is deterministic, so that an unchanged agent's file
+makes no new version. A reader of the database sees the length of a secret, and which secrets are equal.
 """
 
 import hmac
@@ -16,7 +16,7 @@ _FORM = "v1"
 
 
 class Unreadable(ParleyError):
-    """What was sealed cannot be opened: it was sealed with another key, for something else, or is damaged."""
+    """A sealed text cannot be opened: it was sealed with another key, for another purpose, or is damaged."""
 
     code = "unreadable"
 
@@ -37,7 +37,7 @@ class Secrets:
         return f"{_FORM}.{self._id}.{urlsafe_b64encode(sealed).decode()}"
 
     def open(self, sealed: str, purpose: str) -> str:
-        """Return the text that was sealed for *purpose*; raise Unreadable. The first time takes 30 ms."""
+        """Return the text that was sealed for *purpose*; raises `Unreadable`. The first call takes 30 ms."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as below
 
         form, _, rest = sealed.partition(".")

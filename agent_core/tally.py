@@ -13,12 +13,12 @@ from agent_core.domain.events import Fact
 from agent_core.domain.failures import KINDS
 
 OTHER = "other"
-"""The label of every name that is not known: names from outside must not fill the memory of the metrics server."""
+"""The label of unknown names: names from outside must not fill the memory of the metrics server."""
 _MODELS = 50
 _TOOLS = 1000
 _DECLARED_TOOLS = 50
 _FOLLOWED = 10_000
-"""Runs that are followed at once; the oldest beyond that are forgotten."""
+"""How many runs are followed at once; beyond that the oldest is dropped."""
 _CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -91,7 +91,7 @@ class Tally:
             self._tools.update(sorted(set(tools) - self._tools)[: _TOOLS - len(self._tools)])
 
     def resumed_run(self, run: str, model: str | None, tools: Mapping[str, str] | None = None) -> None:
-        """Note what is known of a run that waited or began elsewhere, since its facts do not repeat it.
+        """Note the model and tools of a run that waited or began elsewhere, since its facts do not repeat them.
 
         *model* is the one of its newest step, *tools* the names of its agent's tools by open call.
         """

@@ -16,9 +16,9 @@ assert channel_tables.DeliveryRow
 for index in (each for table in target_metadata.tables.values() for each in table.indexes):
     index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
 _ONE_AT_A_TIME = 7_275_542
-"""The advisory lock of whoever migrates, in whatever many transactions."""
-_PATIENCE, _PAUSE = 600.0, 0.1
-"""Seconds in which whoever migrates now should be done, and between two looks whether they are."""
+"""The advisory lock of the process that migrates; it is held over all its transactions."""
+_TIMEOUT, _PAUSE = 600.0, 0.1
+"""Seconds to wait for another process that migrates, and between two attempts to get the lock."""
 _LOCK_TIMEOUT = "5s"
 
 
@@ -43,11 +43,11 @@ def run() -> None:
 
 
 def _beside_others(connection: Connection) -> None:
-    """Wait for whoever else migrates; but give up on a table that is in use for long: all who use it would wait too.
+    """Wait while another process migrates, and set a lock timeout: queries queue up after a migration that waits.
 
-    Nobody waits within a transaction: an index that is built beside the traffic would wait for that in turn.
+    No transaction is open while it waits: an index that is built concurrently would wait for that in turn.
     """
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT
     while not connection.execute(text(f"SELECT pg_try_advisory_lock({_ONE_AT_A_TIME})")).scalar_one():
         connection.rollback()
         if time.monotonic() > until:

@@ -28,8 +28,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the loop knows of a tool.
 
     *effect* `write` means that a second execution may do harm; *idempotent* that the tool takes the call id as
-    an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model. *kind* says who
-    executes it: this process, the client of the run, or nobody, so that a call of it is the run's answer.
+    an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model. *kind* is its
+    executor: this process, the client of the run, or none, so that a call of it is the run's answer.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A tool that an agent's author declares and no code of ours executes: the `client` does, or nobody (`none`)."""
+    """A tool that an agent's author declares: the `client` executes its calls, or they are the answer (`none`)."""
 
     name: str
     kind: Literal["client", "none"]
@@ -60,7 +60,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """*max_context_messages* is both the window's bound and the history depth; None keeps everything.
 
     *max_runs* is how many runs of the agent, their children not counted, may run at once over all processes and
-    versions; None sets no bound. The newest version's word counts for all of them.
+    versions; None sets no bound. The newest version's value applies to all of them.
     """
 
     max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES
@@ -127,7 +127,7 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
-    *able* returns what the API of a model, `provider:name`, does by itself; *has_sources* is whether there are
+    *able* returns what the API of a model, `provider:name`, enforces by itself; *has_sources* is whether there are
     context sources to ask before a first step.
     """
 
@@ -154,7 +154,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tool_context(self) -> dict[str, Any]:
-        """Return what the tools are handed beside their arguments; it may hold secrets."""
+        """Return what is passed to the tools besides their arguments; it may hold secrets."""
         return merged(self.overrides, self.definition.controls).tool_context or {}
 
 

@@ -1,4 +1,4 @@
-"""Who may decide on a call. Pure."""
+"""The people who may decide on a call. Pure."""
 
 from collections.abc import Sequence
 from math import inf
@@ -23,7 +23,7 @@ _MAX_DETAIL = 2_000
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
-    """Who decides, as the surface knows them.
+    """The person who decides, as the surface knows them.
 
     *is_operator*: with an operator's key and in no other person's name. *is_present*: in the place that shows the
     approval. *also* are further names, such as the account `slack:U1` or the group `slack:S1`.
@@ -84,7 +84,7 @@ def _is(name: str, decider: Decider, *, is_asker: bool) -> bool:
 
 
 def described(responders: Sequence[str]) -> str:
-    """Return in words who may decide."""
+    """Return a description of the *responders*, as part of a sentence."""
     words = {
         "asker": "the person who asked",
         "operators": "operators",
@@ -95,7 +95,7 @@ def described(responders: Sequence[str]) -> str:
 
 
 def check_approval(path: str, config: ApprovalConfig, channels: Channels) -> None:
-    """Raise `InvalidInput` when a call could not be decided as *config* says; *channels* know people and places."""
+    """Raise `InvalidInput` when no call could be decided under *config*; *channels* know people and destinations."""
     if not config.responders:
         raise InvalidInput(f"{path}.responders", "name a responder, such as `asker` or `operators`.")
     _check_lists(path, config)
@@ -134,7 +134,7 @@ def _check_people(path: str, config: ApprovalConfig, channels: Channels) -> None
 
 
 def _people(responders: Sequence[str], channels: Channels) -> float:
-    """Return how many people could approve; infinite when a word or a group among *responders* names no person."""
+    """Return how many people could approve; infinite when one of *responders* is a role or a group."""
     wanted = set(responders) - {"not_asker"}
     if not wanted or not all(_is_person(name, channels) for name in wanted):
         return inf

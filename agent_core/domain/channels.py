@@ -10,7 +10,7 @@ from agent_core.domain.agents import Definition
 from agent_core.errors import InvalidInput
 
 Responder = Literal["person", "group"]
-"""Whether a responder's name is one person's, or lets in any number of people."""
+"""Whether a responder is one person or any number of people."""
 Settings = Mapping[str, Any]
 """What an agent configures of one channel, as JSON."""
 

@@ -85,7 +85,7 @@ class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunQueued(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run waits for its place; `inputs` are steered messages that an ended run left to it."""
+    """A run is queued; `inputs` are steered messages that an ended run left to it."""
 
     type: ClassVar[str] = "run.queued"
     inputs: tuple[int, ...] = ()

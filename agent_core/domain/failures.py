@@ -1,4 +1,4 @@
-"""Failures of model calls: their kinds, and the explanation of each for the person who asked."""
+"""Failures of model calls: their kinds, and an explanation of each for the person who asked."""
 
 from typing import Literal, get_args
 

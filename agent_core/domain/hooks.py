@@ -15,8 +15,8 @@ _RANK: dict[str, int] = {"rule": 0, "http": 1, "approval": 2}
 class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One hook: asked at *event*, of the tools that *matcher* names (a name or a glob; None: every tool).
 
-    Those of the same *order* are asked by type, rules first and people last, then as they are written. *name* stands
-    for it in the log. *config* is read as the type's own struct below.
+    Those of the same *order* are asked by type, rules first and people last, then as they are written. *name* is its
+    name in the log. *config* is read as the type's own struct below.
     """
 
     event: HookEvent
@@ -28,10 +28,10 @@ class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class ApprovalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who may decide on a call, and how.
+    """The people who may decide on a call, and how they may.
 
     *responders* are `asker`, `operators`, `anyone`, `not_asker`, `actor:<id>` and `slack:<user or group id>`; *quorum*
-    is how many must say yes; after *timeout_s* seconds the call is denied, or the run fails. With *edit* the arguments
+    is how many must approve; after *timeout_s* seconds the call is denied, or the run fails. With *edit* the arguments
     may be corrected; with *remember* the tool may be allowed for the rest of the conversation. *deliver_to* names
     places (`slack:<channel or user id>`) where the question is shown besides the conversation, with *title* and
     *detail*.
@@ -57,7 +57,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuleConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All *conditions* together lead to *decision*; otherwise the rule says nothing."""
+    """When all *conditions* hold the ruling is *decision*; otherwise the rule makes none."""
 
     conditions: tuple[Condition, ...]
     decision: Literal["deny", "allow"] = "deny"
@@ -65,7 +65,7 @@ class RuleConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Ask *url*, signed with *secret*; what counts when it is down, slow or answers rubbish is *on_error*."""
+    """Ask *url*, signed with *secret*; *on_error* is the ruling when it is down, slow or its answer is invalid."""
 
     url: str
     secret: str

@@ -11,7 +11,7 @@ Overlap = Literal["queue", "steer", "interrupt", "reject"]
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model reads beside a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
+    """What the model reads besides a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
 
     Text of a thread is shown as a quotation, see `context.quoted`; a note is shown as it is, so it may hold no text of
     others.

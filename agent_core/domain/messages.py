@@ -75,7 +75,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A person, a visitor, a service or an agent that acts."""
+    """A user, a visitor, a service or an agent that acts."""
 
     id: str
     kind: Literal["user", "visitor", "service", "agent"]

@@ -63,7 +63,7 @@ class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that someone else has to finish."""
+    """A call that a person, a client or another run has to complete."""
 
     call: str
     on: WaitingOn
@@ -82,7 +82,7 @@ class RunError(msgspec.Struct, frozen=True):
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of a run."""
+    """A person's feedback on a run."""
 
     run: str
     actor: Actor
@@ -119,7 +119,7 @@ class RunObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one person said to an approval; *decider* is how the surface knew them, kept for what is allowed later."""
+    """One person's vote on an approval; *decider* is how the surface knew them, stored to check later permissions."""
 
     actor: Actor
     approved: bool
@@ -134,7 +134,7 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
 class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
     """A question to people about one exact call; *arguments* are those that may run, *asked* the model's own.
 
-    *digest* is the hash of tool and arguments; *edit* and *remember* tell what a decision may bring besides yes or no.
+    *digest* is the hash of tool and arguments; *edit* and *remember* are what a decision may do besides yes or no.
     """
 
     id: str
@@ -171,7 +171,7 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _canonical(arguments: dict[str, Any]) -> bytes:
-    """Return what tells arguments apart: to Python 1 and true are the same."""
+    """Return a key that distinguishes arguments: to Python 1 and true are equal."""
     return msgspec.json.encode(arguments, order="deterministic")
 
 
@@ -191,9 +191,9 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message: its id, the run that takes it, its seq; *repeated* when the key was known.
+    """The outcome of receiving a message: its id, the run that answers it, its seq; *repeated* when the key was known.
 
-    The run's facts lie behind the seq *before*.
+    The run's facts have seqs above *before*.
     """
 
     session: str

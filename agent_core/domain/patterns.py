@@ -1,7 +1,7 @@
-"""Regular expressions that nobody can make slow: RE2, whose time is linear in the text, and a bound on that line.
+"""Regular expressions with bounded time: RE2, which is linear in the text, and a bound on pattern times text.
 
-A guard that a clock cut off would answer by how busy the machine is. What is too much here is too much everywhere, and
-known before the search begins.
+A timeout instead would make a guard's answer depend on how busy the machine is. This bound is the same on every machine
+and is checked before the search begins.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any
 LONGEST = 1_000
 _MEMORY = 2**20
 _WORK = 200_000_000
-"""Steps of a pattern times bytes of a text: a second for the worst of both, and 1,000 times less as a rule."""
+"""Steps of a pattern times bytes of a text: a second in the worst case, and usually 1,000 times less."""
 _SYNTAX = "patterns are those of RE2, which has no look-around and no back-references"
 
 
@@ -20,7 +20,7 @@ class TooMuch(Exception):
 
 
 def problem(pattern: str) -> str | None:
-    """Say why *pattern* is none, None when it is one."""
+    """Return why *pattern* is invalid, None when it is valid."""
     if not 1 <= len(pattern) <= LONGEST:
         return f"a pattern has 1 to {LONGEST} characters."
     try:
@@ -33,7 +33,7 @@ def problem(pattern: str) -> str | None:
 
 
 def found(pattern: str, text: str) -> bool:
-    """Tell whether *pattern* is somewhere in *text*; raise TooMuch."""
+    """Return whether *pattern* matches anywhere in *text*; raises `TooMuch`."""
     compiled, given = _compiled(pattern), text.encode(errors="replace")
     if compiled.programsize * len(given) > _WORK:
         raise TooMuch(f"it is too long for the pattern: {len(given)} bytes, {compiled.programsize} steps each")

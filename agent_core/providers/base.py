@@ -1,4 +1,4 @@
-"""The neutral stream: what every model provider is asked, and what it answers.
+"""The neutral stream: the request to any model provider, and its answer.
 
 A provider's `stream` yields *batches*: all deltas that came in with one network read, in order. The loop shows
 what came in one read as one event, so a provider must not split a read into many batches, nor wait to fill one.
@@ -173,11 +173,11 @@ class Provider(Protocol):
         ...
 
     def accepts(self, model: str) -> bool:
-        """Return whether this provider can be asked for *model*, a name without the provider's prefix."""
+        """Return whether this provider serves *model*, a name without the provider's prefix."""
         ...
 
     def able(self, model: str) -> Abilities:
-        """Return which controls the API of *model* sees to by itself."""
+        """Return which controls the API of *model* enforces by itself."""
         ...
 
     def encoder(self, model: str) -> Encode:

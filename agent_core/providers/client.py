@@ -23,9 +23,9 @@ T = TypeVar("T")
 CONNECT_SECONDS = 5.0
 """The SDKs' own limit for a connection."""
 _OWN = (b"content-length", b"cookie")
-"""Headers that each request has of its own."""
+"""Headers that differ for each request."""
 _REFUSAL_SECONDS = 10.0
-"""Seconds and bytes for which the body of an error is read: one that never ends is classified by its status."""
+"""Limits, in seconds and bytes, of reading an error's body: an endless one is classified by its status."""
 _LONGEST_REFUSAL = 1_000_000
 _LAST_SECONDS = 1.0
 """Seconds that the end of a stream may take after its last event; then the connection is closed."""
@@ -44,11 +44,11 @@ class Fold(Protocol):
         ...
 
     def take(self, events: Sequence[bytes]) -> list[Delta]:
-        """Fold in the data of whole events; raises `msgspec.DecodeError` for what is no JSON of this wire."""
+        """Fold in the data of whole events; raises `msgspec.DecodeError` for anything else than JSON of this wire."""
         ...
 
     def end(self) -> list[Delta]:
-        """Return what is still due when the stream has ended: nothing after an answer that was over."""
+        """Return the remaining deltas at the end of the stream: none after a complete answer."""
         ...
 
 
@@ -60,7 +60,7 @@ class Sdk(NamedTuple):
 
 
 class _Refused(Exception):
-    """The answer is no success; *body* is its JSON, or its text as far as it came."""
+    """The answer is not a success; *body* is its JSON, or its text as far as it was received."""
 
     def __init__(self, status: int, headers: httpx2.Headers, body: Any) -> None:
         super().__init__(status)
@@ -92,7 +92,7 @@ class SdkClient:
         return sdk
 
     async def close(self) -> None:
-        """Close every connection; an import under way is not waited for."""
+        """Close every connection, without waiting for an import that is running."""
         await asyncio.gather(*self._leaving, return_exceptions=True)
         if self._making is not None and self._making.done() and self._making.exception() is None:
             await self._making.result().client.close()
@@ -168,7 +168,7 @@ class SdkClient:
             raise
 
     async def _first(self, sdk: Sdk, path: str, body: bytes) -> httpx2.Response:
-        """Ask by the SDK's own low-level call; raises its errors of connections, and `_Refused` as what lies below."""
+        """Ask by the SDK's own low-level call; raises its connection errors, and `_Refused` unwrapped."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Accept-Encoding": "identity"}
         given = await sdk.client.post(
             path,
@@ -180,7 +180,7 @@ class SdkClient:
         return getattr(given, "response", given)
 
     def _refusal(self, error: Exception) -> Failed:
-        """Classify *error*, which came instead of an answer."""
+        """Classify *error*, raised instead of an answer."""
         refusal = error.__cause__ if isinstance(error.__cause__, _Refused) else error
         if isinstance(refusal, _Refused):
             return refused(self._provider, refusal.status, refusal.body, refusal.headers)
@@ -237,7 +237,7 @@ async def _refuse(answer: httpx2.Response) -> None:
 
 
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:
-    """Return what is due at the end of a stream; *rest* is its last event, which may have been cut."""
+    """Return the deltas at the end of a stream; *rest* is its last event, which may be cut."""
     try:
         said = fold.take(rest)
     except _UNREADABLE:

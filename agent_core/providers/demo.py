@@ -1,4 +1,4 @@
-"""The demo provider: a deterministic, offline stand-in for a model, which says so."""
+"""The demo provider: a deterministic, offline stand-in for a model, which introduces itself as one."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from agent_core.providers.base import (
 
 DEFAULT_RATE = 50.0
 BREATH = 16
-"""Flat out, a batch has so many deltas, and the event loop gets a round before each: often enough for Stop."""
+"""Deltas of a batch without a rate; before each batch the event loop runs, so that Stop takes effect."""
 
 MARK = "*This is a demonstration: a script wrote this, not a model.*"
 HELP = """\
@@ -70,7 +70,7 @@ SUM = re.compile(
 )
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
 NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)\] ")
-"""The prefix of Parley's own notes in the window: they are no user's question."""
+"""The prefix of Parley's own notes in the window, which are not a user's question."""
 ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
 OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} | {
     "plus": "+",
@@ -81,7 +81,7 @@ OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} |
 
 
 class DemoProvider:
-    """Answer by rule, at *rate* deltas per second (0: flat out); usage is unknown, for there is no model."""
+    """Answer by rule, at *rate* deltas per second (0: without pauses); usage is unknown, since there is no model."""
 
     def __init__(self, clock: Clock, rate: float = DEFAULT_RATE) -> None:
         self._clock, self._rate = clock, rate
@@ -101,7 +101,7 @@ class DemoProvider:
         return neutral
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
-        """Yield a batch per word of text or call; what became due while the last one was read comes as one batch."""
+        """Yield a batch per word of text or call; all that became due while the last one was read is one batch."""
         situation = read(request.messages)
         wishes = [wish for wish in situation.open if _may_call(wish, request)]
         yield (Started(f"demo_{len(request.messages)}", request.model),)
@@ -153,7 +153,7 @@ class Situation:
 
 
 def read(messages: Sequence[Entry]) -> Situation:
-    """Read the window from its end: the results since the last answer, the wishes of the last user message."""
+    """Read the window from its end: the results since the last answer, the tools the last user message wants."""
     text = ""
     called: set[str] = set()
     calls: dict[str, ToolCall] = {}
@@ -173,7 +173,7 @@ def read(messages: Sequence[Entry]) -> Situation:
 
 
 def wishes(text: str) -> Iterator[Wish]:
-    """Give what *text* wants, each tool at most once."""
+    """Yield the tools that *text* asks for, each at most once."""
     if found := SUM.search(text):
         yield Wish("calculate", {"expression": tidy(found.group())})
     if re.search(r"\btime\b", text, re.IGNORECASE):
@@ -199,7 +199,7 @@ def tidy(found: str) -> str:
 
 
 def answer(situation: Situation, request: Request) -> str:
-    """Return everything that is to be said, as markdown."""
+    """Return the whole answer, as markdown."""
     said = [_result(call, result) for call, result in situation.results]
     said += [_excuse(wish, request) for wish in situation.open]
     if situation.at_length:
@@ -208,13 +208,13 @@ def answer(situation: Situation, request: Request) -> str:
 
 
 def essay(text: str) -> str:
-    """Return some 400 words about Parley; *text* decides where they begin."""
+    """Return about 400 words on Parley; *text* determines the first section."""
     start = zlib.crc32(text.encode("utf-8", "replace")) % len(SECTIONS)
     return "\n\n".join([TITLE, *SECTIONS[start:], *SECTIONS[:start], CLOSE])
 
 
 def words(text: str) -> list[str]:
-    """Cut *text* in words, each with the space before it; joined they are *text* again."""
+    """Split *text* into words, each with the space before it; joined they are *text* again."""
     return re.findall(r"\s*\S+|\s+", text)
 
 

@@ -17,7 +17,7 @@ SECRET: ContextVar[str] = ContextVar("secret", default="")
 """The API key in use while a provider's answer is read: `shown` removes it, whatever its format."""
 _LOOKED_AT = 8 * MAX_SAID
 _SHORTEST_KEY, _SHORTEST_PIECE, _SHORTEST_END = 8, 8, 6
-"""A shorter key is none that anybody gave out; of a key, pieces and ends that are shorter may be words of the text."""
+"""No vendor's key is shorter; shorter pieces or ends of a key may be words of the text."""
 
 _REMEDIES: dict[FailureKind, str] = {
     "overloaded": "Usually this passes; an agent with `fallback_models` answers meanwhile.",
@@ -32,7 +32,7 @@ _REMEDIES: dict[FailureKind, str] = {
     "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
     "controls_refused": "The `controls` are passed as text from now on, and the call is repeated once.",
 }
-# Words of a type or a code that say more than the status; the first that is found decides.
+# Words of a type or a code that are more specific than the status; the first match decides.
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("stale_reasoning", ("invalid_encrypted_content",)),
     ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "billing_hard_limit_reached")),
@@ -43,13 +43,13 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
     ("misconfigured", ("model_not_found", "not_found_error", "unsupported_parameter", "unsupported_value")),
 )
-# Types and codes that say less than the status and the text.
+# Types and codes that are less specific than the status and the text.
 _GENERAL: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
     ("invalid", ("invalid_request_error", "invalid_prompt", "policy", "data_residency_mismatch", "image_", "_image")),
 )
-# Whole phrases of a text, which may quote anything: they count where the rest leaves the question open. Without the
-# marks around names, which each gateway sets in its own way.
+# Whole phrases of a text, which may quote anything: they count only where type, code and status do not decide. Without
+# the quotation marks around names, which differ by gateway.
 _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     (
         "stale_reasoning",
@@ -111,16 +111,16 @@ _STATUSES: dict[int, FailureKind] = {
 _OF_CONTROLS = re.compile(
     r"tool_choice|allowed_tools|response_format|text\.format|output_config\.format|output_format|json_schema"
 )
-"""What a refused request is about when a model does not take what was asked of its tools or of its answer's form."""
+"""Fields named by a refusal when a model does not support the controls of its tools or of its answer's form."""
 _MARKS = re.compile("[`'\"]")
 _SERVER_ERROR = 500
 _SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…/+=:-]{6,}", re.IGNORECASE)
 
 
 def classify(status: int | None, named: str | None, text: str | None) -> FailureKind:
-    """Return what kind of failure a provider speaks of.
+    """Return the kind of a provider's failure.
 
-    The type and code that it *named* go first, then phrases of its *text* where they can be trusted, then the status.
+    The type and code that it *named* count first, then phrases of its *text* where they are reliable, then the status.
     """
     named = (named or "").lower()
     code: FailureKind | None = next((kind for kind, marks in _CODES if any(mark in named for mark in marks)), None)
@@ -179,7 +179,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
 def in_stream(provider: str, body: object) -> Failed:
     """Return the failure for an error event in a stream of *provider*."""
     type_, code, text = said_in(body)
-    # Gateways pass the status on as the code: the one of the HTTP answer had been sent when the error came.
+    # Gateways pass the status as the code: that of the HTTP answer was sent before the error occurred.
     status = int(code) if code and re.fullmatch("[45][0-9]{2}", code) else None
     kind = classify(status, f"{type_ or ''} {code or ''}", text)
     named = " ".join(dict.fromkeys(word for word in (type_, code) if word)) or "an error"
@@ -228,7 +228,7 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
 def shown(text: str) -> str:
     """Return *text* short, on one line, and without the key or anything that looks like one."""
     line = " ".join(text.split())[:_LOOKED_AT]
-    # The known key goes first: what only looks like one may be a part of it.
+    # The known key is removed first: a text that only looks like a key may be a part of it.
     line = _SECRET.sub("[secret]", _without(line, SECRET.get()))
     return line if len(line) <= MAX_SAID else line[: MAX_SAID - 1] + "…"
 

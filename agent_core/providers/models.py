@@ -1,4 +1,4 @@
-"""What is known of each model: limits, what it takes, what it costs. The data is in models.toml, with its date."""
+"""The model table: limits, accepted options and prices of each model. The data is in models.toml, with its date."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ import msgspec
 from agent_core.domain.messages import Usage
 
 Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
-"""How a model of Anthropic's is asked to think."""
+"""How thinking is requested from a model of Anthropic's."""
 _MILLION = Decimal(1_000_000)
 _DAY = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
@@ -70,7 +70,7 @@ UNKNOWN = Model()
 
 @cache
 def table() -> Table:
-    """Return the table that is shipped."""
+    """Return the table that Parley ships."""
     text = files("agent_core.providers").joinpath("models.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Table)
 
@@ -82,12 +82,12 @@ def find(name: str) -> Model:
 
 
 def holds(known: Model) -> bool:
-    """Return whether the API can enforce a schema on an answer; an unlisted model is asked, and may refuse."""
+    """Return whether the API can enforce a schema on an answer; an unlisted model gets the schema, and may refuse."""
     return known.structured or known is UNKNOWN
 
 
 def effort(model: Model, wish: str, order: tuple[str, ...]) -> str:
-    """Return the level of *model* that comes nearest to *wish*, not above it where there is one; *order* has all."""
+    """Return the level of *model* nearest to *wish*, preferably not above it; *order* has all levels."""
     if not model.efforts or wish in model.efforts:
         return wish
     below = [level for level in model.efforts if order.index(level) <= order.index(wish)]

@@ -1,4 +1,4 @@
-"""What the wires have in common when they put a message into words: files, names, and starts that are made once."""
+"""What the wires' encoders share: files, names, and the cached start of a request."""
 
 import base64
 import re
@@ -12,13 +12,13 @@ from agent_core.providers.base import Files
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PDF = "application/pdf"
 ANSWER = "answer"
-"""The name under which a schema of answers is sent: the APIs want one."""
+"""The name of an output schema, which the APIs require."""
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 _STARTS = 64
 
 
 class Readable(NamedTuple):
-    """Bytes that a model reads by itself; each wire has its own form for them."""
+    """A file that a model reads as it is; each wire has its own form for it."""
 
     kind: Literal["image", "pdf"]
     mime: str
@@ -32,7 +32,7 @@ class Readable(NamedTuple):
 
 
 def readable(parts: Iterable[Part], files: Files) -> Iterator[Readable | str]:
-    """Give what a model is shown of *parts*: their files and their text, but for blank text, which the APIs refuse."""
+    """Yield what a model is shown of *parts*: files and text, without blank text, which the APIs refuse."""
     for part in parts:
         if isinstance(part, Text) and part.text.strip():
             yield part.text

@@ -21,7 +21,7 @@ from agent_core.providers.models import cost, find
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
 
 _INSISTED = frozenset({CHOICE_IGNORED, CONTROLS_REFUSED})
-"""Failures after which a note asked the model for the required call: once is enough."""
+"""Failures after which a note asked the model for the required call; that is done once."""
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class Answer:
         return [block for block in self._blocks.values() if block.kind is None and block.ended]
 
     def _placed(self) -> list[_Block]:
-        """Return the blocks in the order of their parts without blank ones: providers refuse those when replayed."""
+        """Return the blocks in the order of their parts without blank ones, which providers refuse when replayed."""
         placed = [(block.index, block) for block in self._blocks.values() if block.index is not None]
         return [block for _, block in sorted(placed, key=lambda each: each[0])]
 

@@ -37,7 +37,7 @@ class RunDesk:
         self._store, self._run = store, run
 
     async def about(self) -> About:
-        """Return who asked for the run and who has joined it so far."""
+        """Return the person who asked for the run and those who have joined it so far."""
         address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
         asker = speakers[-1] if speakers else None
         return About(_channel(address, asker), asker, question, speakers)
@@ -53,7 +53,7 @@ class RunDesk:
 
 
 class Approvals:
-    """Questions to people about calls: listed, decided, and kept account of."""
+    """Approvals: listed, decided, and recorded in the audit log."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store, self._dispatcher = store, dispatcher
@@ -99,7 +99,7 @@ class Approvals:
         return await self._store.read(lambda connection: approvals.find(connection, id).object)
 
     async def decide(self, decision: Decision) -> ApprovalObject:
-        """Count a vote and return the approval, still open while its quorum lacks some.
+        """Count a vote and return the approval, still open while its quorum is not met.
 
         Raises `NotFound`, `AlreadyDecided` (with the outcome), `NotAnApprover`, and `InvalidInput` for corrected
         arguments that do not fit the tool's schema: then nothing is written.
@@ -114,34 +114,34 @@ class Approvals:
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
         if ruled.refused:
-            who = described(ruled.approval.responders)
-            raise NotAnApprover(f"`{decision.by.actor.id}` may not decide of this; it is for: {who}.")
+            responders = described(ruled.approval.responders)
+            raise NotAnApprover(f"`{decision.by.actor.id}` may not decide this; it is for: {responders}.")
         return ruled.approval
 
     async def note(
         self, id: str, kind: approvals.Seen, *, surface: str, place: str | None = None, by: Actor | None = None
     ) -> None:
-        """Keep account of where a question was `delivered` or `opened`; raises `NotFound`."""
+        """Record where an approval was `delivered` or `opened`; raises `NotFound`."""
         now = self._store.clock.now()
         await self._store.write(
             lambda connection: approvals.seen(connection, id, kind, now=now, surface=surface, place=place, by=by)
         )
 
     async def note_opened(self, ids: Collection[str], *, surface: str, by: Actor) -> None:
-        """Put on record that *by* is shown the approvals *ids*: once each, and only while they are open."""
+        """Record that *by* is shown the approvals *ids*: once each, and only while they are open."""
         unseen = await self._store.read(lambda connection: approvals.unopened(connection, ids, surface=surface, by=by))
         for id in unseen:
             with suppress(NotFound):  # its session was deleted just now
                 await self.note(id, "opened", surface=surface, by=by)
 
     async def audit(self, *, after: int = 0, limit: int = 500, approval: str | None = None) -> Sequence[AuditEntry]:
-        """Return lines of the record after *after*, in their order."""
+        """Return lines of the audit log after the line *after*, in order."""
         return await self._store.read(
             lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
         )
 
     async def _check(self, decision: Decision, arguments: dict[str, Any]) -> None:
-        """Check corrected arguments against the tool's schema, unless the vote is refused or late anyway."""
+        """Check corrected arguments against the tool's schema, unless the vote does not count anyway."""
 
         def work(connection: Any) -> tuple[ApprovalObject, dict[str, Any] | None]:
             seen = approvals.find(connection, decision.approval).object
@@ -160,9 +160,9 @@ class Approvals:
 
 
 def _channel(address: str | None, asker: Actor | None) -> str:
-    """Return the kind of place that a run was asked for in: its address says so, or who asked.
+    """Return the surface that a run came from: that of its session's address, or that of the person who asked.
 
-    A visitor is on a page whatever they are called: their id is no word of ours.
+    A visitor is always on a page: their id is arbitrary text and is not looked at.
     """
     if address:
         return address.partition(":")[0]
@@ -176,7 +176,7 @@ def _channel(address: str | None, asker: Actor | None) -> str:
 
 
 def outcome(approval: ApprovalObject) -> str:
-    """Say what became of an approval."""
+    """Return a sentence on the outcome of an approval."""
     by = f" by {approval.decided_by.name or approval.decided_by.id}" if approval.decided_by else ""
     says = f"This was {approval.status} already{by}"
     return f"{says}: {approval.reason}" if approval.reason else f"{says}."

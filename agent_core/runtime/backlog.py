@@ -1,4 +1,4 @@
-"""Backlog: how many runs are queued over all processes, and when that is too many to take more."""
+"""Backlog: how many runs are queued over all processes, and when that is too many to accept more."""
 
 import structlog
 
@@ -13,36 +13,36 @@ _log = structlog.get_logger("parley.limits")
 
 
 class Backlog:
-    """How many runs wait over all processes: counted once a second, and with it those that were queued here since."""
+    """How many runs are queued over all processes: counted every second, plus those queued here since the count."""
 
     def __init__(self, database: Database, clock: Clock, most: int | None) -> None:
-        """*most* may wait; None counts nothing and refuses nobody."""
+        """*most* runs may be queued; None sets no bound, and nothing is counted."""
         self._database, self._clock, self._most = database, clock, most
         self.waiting = 0
 
     @property
     def refusal(self) -> RateLimited | None:
-        """What a post that adds to the backlog is told while there is too much of it."""
+        """The error for a message that would add to a full backlog, None while there is room."""
         if self._most is None or self.waiting < self._most:
             return None
-        return RateLimited("More runs wait than this server takes on; send the same again later.", RETRY_AFTER)
+        return RateLimited("More runs are queued than this server accepts; send the same again later.", RETRY_AFTER)
 
     def note(self) -> None:
-        """Count in a run that this process has just queued."""
+        """Count a run that this process has just queued."""
         self.waiting += 1
 
     async def watch(self) -> None:
-        """Count for ever, at once and then every second; while the database is away the last count stays."""
+        """Count at once and then every second until cancelled; while the database is away the last count stays."""
         while self._most is not None:
             try:
                 await self.count()
             except Unavailable:
-                _log.debug("backlog.not_counted")  # the sweep has told of the outage
-            except Exception:  # noqa: BLE001 - the boundary: a count that fails must not be the last
+                _log.debug("backlog.not_counted")  # the sweep logs the outage
+            except Exception:  # noqa: BLE001 - a count that fails must not end the task
                 _log.exception("backlog.not_counted")
             await self._clock.sleep(_COUNT_EVERY)
 
     async def count(self) -> None:
-        """Count no further than one needs to know."""
+        """Count the queued runs, no further than the bound."""
         most = self._most or 0
         self.waiting = await self._database.read(lambda connection: limits.count_queued(connection, most=most))

@@ -37,7 +37,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to the controls of a run that is resumed.
 
-    *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all that come. The
+    *next* is for its next step alone, *rules* for the steps that they name and *defaults* for all later ones. The
     *tool_context* replaces the run's own; it is passed to the tools and never shown.
     """
 
@@ -58,7 +58,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> Sequence[e.FactBody]:
-        """The facts that record them."""
+        """Return the facts that record them."""
         defaults = self.defaults
         if self.rules is not None:
             defaults = replace(defaults or Defaults(), step_rules=self.rules)
@@ -72,7 +72,7 @@ NO_CHANGES = Changes()
 
 
 class Outputs:
-    """Takes outputs in."""
+    """Receives the outputs of client calls."""
 
     def __init__(self, store: Store, cache: SessionCache, segments: Segments, dispatcher: Dispatcher) -> None:
         self._store, self._cache, self._segments, self._dispatcher = store, cache, segments, dispatcher
@@ -96,7 +96,7 @@ class Outputs:
     async def _end(self, run: RunRef, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
         parts = (Text(_text(given)),)
         outcome = "done" if given.error is None else "failed"
-        if call is None:  # the transaction says what is wrong with it
+        if call is None:  # the transaction raises the exact error
             return [e.ToolCompleted(call=given.call, outcome=outcome, parts=parts, truncated=False)]
         return await self._segments.calls(run, agent).result(agent.tools[call.name], call, outcome, parts)
 

@@ -33,10 +33,10 @@ from agent_core.tools.toolset import Scope, Toolset
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
 RESERVED = "agent_"
-"""Ids begin with it: an agent that is named like another's id would be found in its place."""
+"""The prefix of ids, forbidden for names: an agent named like another's id would be found instead of it."""
 MAX_INSTRUCTIONS = 200_000
 MAX_PROTOTYPES = 256
-"""Agents that are kept in memory for new sessions."""
+"""How many agents are cached for new sessions."""
 
 
 class Prototype(NamedTuple):
@@ -78,7 +78,7 @@ class Roster:
         return self._shown((await self.find(name)).object)
 
     async def find(self, name: str) -> StoredAgent:
-        """Return the agent as it is kept, its secrets sealed; raises `NotFound`."""
+        """Return the agent as it is stored, its secrets sealed; raises `NotFound`."""
         return await self._store.peek(lambda connection: catalog.find(connection, name))
 
     async def create(self, definition: Definition) -> AgentObject:
@@ -94,16 +94,16 @@ class Roster:
     async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
         """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
 
-        What is absent stays, in a group such as `limits` too; a secret that is sent back masked stays as well.
+        Absent fields stay, also in a group such as `limits`, and so does a secret that is sent back masked.
         """
         now, seen = self._clock.now(), catalog.editable(await self.find(name))
         known = await self._toolset.tools(Scope(seen.object.id))
-        # Looking at a schema takes up to a second: not on the loop, and not while all writers wait.
+        # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
         sealed = await asyncio.to_thread(self._changed, seen, changes, known)
 
         def work(connection: Connection) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
-            # Whoever came in between is built upon; what was looked at is not what this would be then.
+            # After a concurrent update the changes apply to its result, which has to be checked again.
             wanted = sealed if agent == seen else self._changed(agent, changes, known)
             return catalog.update_definition(connection, agent, wanted, channels=self._channels, now=now)
 
@@ -116,7 +116,7 @@ class Roster:
         )
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
-        """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
+        """Update the stored agents to the files; raises `InvalidInput`, `ConfigError`."""
         known = await self._toolset.tools(Scope())
         now, sealed = self._clock.now(), [self._sealed(definition, known) for definition in definitions]
         await self._store.write(
@@ -147,7 +147,7 @@ class Roster:
         if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
             raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
         if definition.name in {".", ".."}:
-            raise InvalidInput("name", f"`{definition.name}` cannot stand in a path; choose another name.")
+            raise InvalidInput("name", f"`{definition.name}` cannot be part of a path; choose another name.")
         if definition.name.startswith(RESERVED):
             raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:
@@ -177,8 +177,8 @@ class Roster:
     async def prototype(self, name: str) -> Prototype:
         """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
 
-        It is kept in memory while the toolset gives equal tools. Its row may be out of date, which the transaction that
-        opens the session finds out (`StaleAgent`): then `forget` it.
+        It is cached while the toolset returns equal tools. It may be out of date; the transaction that opens the session
+        then raises `StaleAgent`: `forget` it and retry.
         """
         cached = self._prototypes.get(name)
         if cached is not None and cached.known == await self._toolset.tools(Scope(cached.agent.id)):
@@ -193,7 +193,7 @@ class Roster:
         return self._prototypes[name]
 
     def forget(self, name: str) -> None:
-        """Read the agent with this id or name from the database when it is next asked for."""
+        """Remove the agent with this id or name from the cache."""
         self._prototypes.pop(name, None)
 
     async def base(self, agent: AgentObject) -> Snapshot:
@@ -216,7 +216,7 @@ class Roster:
         snapshot: Snapshot,
         overrides: Controls,
     ) -> Agent:
-        """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
+        """Return an agent as a run uses it: what the model sees is frozen, tools behave as they do now."""
         known = await self._toolset.tools(Scope(id))
         tools = {spec.name: _guarded(_current(spec, known), definition) for spec in snapshot.tools}
         return Agent(
@@ -231,9 +231,9 @@ class Roster:
         )
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
-        """Return *agent* with *changes*, once checked, as it is kept."""
+        """Return *agent* with *changes*, checked, in the stored form."""
         stored = self._channels.known(agent.object.definition)
-        # `channels` says all of them; the settings of one channel, beside the fields, change that one.
+        # `channels` replaces the settings of all channels; a channel's own field replaces those of that channel.
         base = replace(stored, channels={}) if "channels" in changes else stored
         merged = _merged(spread(base), changes)
         try:
@@ -243,7 +243,7 @@ class Roster:
         return self._sealed(wanted, known, agent.object.definition.hooks)
 
     def _sealed(self, given: Definition, known: Collection[str], kept: Sequence[Hook] = ()) -> Definition:
-        """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
+        """Return *given*, checked, in the stored form; masked secrets in it are replaced by those of *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
         self.check(wanted, known)
         wanted = self._channels.checked(wanted)
@@ -318,13 +318,13 @@ def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> No
 
 
 def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
-    """Return *spec* as one that writes when people are asked about it: what they approve once runs once."""
+    """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
     hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
     return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return *given* with *changes* in the place of what they name, one level deep in groups."""
+    """Return *given* with its fields replaced by *changes*, one level deep in groups."""
     groups = {name: {**given[name], **each} for name, each in changes.items() if _is_group(given.get(name), each)}
     return {**given, **changes, **groups}
 
@@ -334,7 +334,7 @@ def _is_group(given: Any, change: Any) -> bool:
 
 
 def cursor_key(cursor: str | None) -> int | None:
-    """Return the key that a list's cursor stands for; raises `UnknownCursor`."""
+    """Return the row key in a list's cursor; raises `UnknownCursor`."""
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 64 bits

@@ -1,4 +1,4 @@
-"""The numbers that stand for event types in the table. Numbers are never reused or changed."""
+"""The numbers of event types in the table. Numbers are never reused or changed."""
 
 CODES: dict[str, int] = {
     "session.opened": 1,

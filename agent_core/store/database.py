@@ -14,9 +14,9 @@ class Database(Protocol):
     async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
         """Run *work* in one transaction and return its result once it is committed.
 
-        *committed* is called with the result on the event loop, before any awaiting task goes on, and also when that
-        task was cancelled meanwhile: what is published there is published once per commit. The order is that of the
-        commits where one writer has them all (SQLite); elsewhere one may overtake another, which readers repair by seq.
+        *committed* is called with the result on the event loop, before any awaiting task continues, and also when that
+        task was cancelled meanwhile: what is published there is published once per commit. On SQLite, with one writer,
+        the calls come in the order of the commits; elsewhere one may overtake another, which readers repair by seq.
         An exception of *work* rolls the transaction back and is raised.
         """
         ...
@@ -26,7 +26,7 @@ class Database(Protocol):
         ...
 
     async def peek(self, work: Callable[[Connection], T]) -> T:
-        """Do the same for *work* that reads a few rows by key; where that is faster, on the event loop's thread."""
+        """Like `read`, for *work* that reads a few rows by key; on the event loop's thread where that is faster."""
         ...
 
     async def close(self) -> None: ...
@@ -34,7 +34,7 @@ class Database(Protocol):
 
 @runtime_checkable
 class Pooled(Protocol):
-    """A database that counts the transactions that run, and those that wait for a connection."""
+    """A database that counts its running transactions and those that wait for a connection."""
 
     @property
     def in_use(self) -> int: ...

@@ -1,7 +1,7 @@
 """SQLite: one writer thread runs whole transactions.
 
-Those that wait share a commit, each under its savepoint, and their results reach the event loop with one wake-up. Reads
-run beside it, on connections of their own.
+Waiting transactions share a commit, each under its own savepoint, and their results reach the event loop with one
+wake-up. Reads run in parallel, on connections of their own.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class SqliteDatabase:
         return await future
 
     async def peek(self, work: Callable[[Connection], T]) -> T:
-        """Read on the event loop itself: some 50 microseconds, a fifth of the way to a reader's thread and back."""
+        """Read on the event loop itself: about 50 microseconds, a fifth of a round trip to a reader's thread."""
         if self._closed:
             raise RuntimeError("The database is closed.")
         self._near = self._near or self._engine.connect()
@@ -111,7 +111,7 @@ def _look(connection: Connection, job: _Job) -> None:
 
 
 def _within(connection: Connection, work: Callable[[Connection], T]) -> T:
-    """Run *work* in a transaction that leaves nothing."""
+    """Run *work* in a transaction and roll it back."""
     bare(connection, "BEGIN")
     try:
         return work(connection)
@@ -165,7 +165,7 @@ def _engine(path: Path) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         poolclass=NullPool,
-        hide_parameters=True,  # an error is logged, and parameters are what people and models said
+        hide_parameters=True,  # errors are logged, and parameters hold what people and models said
         isolation_level="AUTOCOMMIT",  # transactions are begun and ended by hand, see above
         connect_args={"check_same_thread": False, "timeout": 10.0},
     )

@@ -33,17 +33,17 @@ Listener = Callable[[Fact], None]
 
 
 class Committed(Protocol):
-    """What a transaction gives back: the *facts* that it wrote, to be published at its commit."""
+    """The result of a transaction: the *facts* that it wrote, to be published at its commit."""
 
     @property
     def facts(self) -> Sequence[Fact]: ...
 
 
 class Store:
-    """Everything that is kept, and everything that happens now.
+    """The log, the other tables, and the hub of this process.
 
-    A method that writes returns what happened; facts are published as they are committed, before it returns. Starting a
-    run, or waking one, is the caller's.
+    A method that writes returns what happened; facts are published as they are committed, before it returns. The caller
+    starts or wakes runs.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Store:
         return appended
 
     def show(self, run: RunRef, body: LiveBody) -> None:
-        """Show a live event of *run*: no await, nothing kept."""
+        """Publish a live event of *run*: no await, nothing stored."""
         event = Live(session=run.session_id, run=run.id, parent_run=run.parent, time=self.clock.now(), body=body)
         if self.bus is None or self.bus.live(run, event):
             self.hub.show(event)
@@ -112,7 +112,7 @@ class Store:
         self.tally.facts(facts)
 
     def add_reader(self, session: str) -> Subscriber:
-        """Return a reader of what happens in *session*, here and at other processes; end it with `remove_reader`."""
+        """Return a reader of the events of *session*, of all processes; end it with `remove_reader`."""
         if self.bus is not None:
             self.bus.join(session)
         return self.hub.subscribe(session)
@@ -161,7 +161,7 @@ class Store:
         return await self._write(work)
 
     async def stop(self, session: str, *, by: Actor, reason: str | None, finish: Finish) -> Stopped:
-        """Cancel what a session answers and all that waits, see `stopping.stop`; raises `NotFound`."""
+        """Cancel the active run of a session and all queued ones, see `stopping.stop`; raises `NotFound`."""
         now = self.clock.now()
         return await self._write(
             lambda connection: stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now)
@@ -216,7 +216,7 @@ class Store:
         self.publish(done.facts)
 
     async def put(self, session: int, mime: str, data: bytes) -> str:
-        """Keep bytes whole and return their blob id."""
+        """Store bytes and return their blob id."""
         return await self.database.write(lambda connection: blobs.put(connection, session, mime, data))
 
     async def get(self, blob: str) -> tuple[str, bytes]:

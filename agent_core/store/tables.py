@@ -191,7 +191,7 @@ class ReceiptRow(SQLModel, table=True):
 
 
 class ChangeRow(SQLModel, table=True):
-    """An idempotency key of a session that was used for what asks for no run; *seq* is the fact that came of it."""
+    """An idempotency key of a session that was used for a change without a run; *seq* is the fact of the change."""
 
     __tablename__ = "change"
     session: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True))
@@ -214,7 +214,7 @@ class FeedbackRow(SQLModel, table=True):
 
 
 class ApprovalRow(SQLModel, table=True):
-    """A question to people about one exact call, and what became of it.
+    """An approval: a question to people about one exact call, and its outcome.
 
     *asked* are the arguments as the model gave them, *arguments* those that may run, both as JSON; *digest* names what
     may run. *votes* are JSON; with *remembered* the tool is allowed for the rest of the conversation.
@@ -250,7 +250,7 @@ class ApprovalRow(SQLModel, table=True):
 
 
 class AuditRow(SQLModel, table=True):
-    """What happened to an approval, in order; only ever added to, and kept when its session is deleted.
+    """A line of the audit log of approvals: append-only, and kept when the session is deleted.
 
     *kind* is one of `approvals.AUDITED`, *surface* and *place* say where, *data* is JSON.
     """
@@ -271,7 +271,7 @@ class AuditRow(SQLModel, table=True):
 
 
 class BlobRow(SQLModel, table=True):
-    """Bytes kept whole: tool results past their limit, later files and renders. A fork has a row of its own."""
+    """Stored bytes: tool results beyond their limit, later files and renders. A fork has a row of its own."""
 
     __tablename__ = "blob"
     __table_args__ = (UniqueConstraint("id", "session"), Index("ix_blob_session", "session"))
@@ -284,10 +284,10 @@ class BlobRow(SQLModel, table=True):
 
 
 class WorkerRow(SQLModel, table=True):
-    """A process on Postgres that lives: *beat_at* is when it last said so, by the database's clock.
+    """A live process on Postgres: *beat_at* is the time of its last heartbeat, by the database's clock.
 
     *kind* is `web` (drives nothing), `worker` (serves nothing) or `both`; *room* is how many more runs it may drive and
-    *protocol* the newest way of keeping runs that it knows.
+    *protocol* the newest version of the stored form of runs that it knows.
     """
 
     __tablename__ = "worker"
@@ -305,8 +305,8 @@ class WorkerRow(SQLModel, table=True):
 class LiveRow(SQLModel, table=True):
     """Live events of an open message, for readers at other processes; gone with the message's end.
 
-    One row per run and flush; *n* grows within an epoch. The table is not written to Postgres's own log: what a crash
-    takes is unfinished text, whose step is repeated.
+    One row per run and flush; *n* grows within an epoch. The table is unlogged: a crash of the database loses
+    unfinished text only, whose step is repeated.
     """
 
     __tablename__ = "live"
@@ -318,7 +318,7 @@ class LiveRow(SQLModel, table=True):
 
 
 class KeptRow(SQLModel, table=True):
-    """A value that all processes of this database share: the first one written stays."""
+    """A value that all processes of this database share: the first one written is never replaced."""
 
     __tablename__ = "kept"
     name: str = Field(sa_column=Column(String(40), primary_key=True))

@@ -1,4 +1,4 @@
-"""What several processes on one database know of each other: who lives, and what is being said."""
+"""Several processes on one database: their heartbeats, and the live events of open messages."""
 
 import sqlalchemy as sa
 from alembic import op

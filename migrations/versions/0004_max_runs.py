@@ -1,4 +1,4 @@
-"""How many runs of an agent may run at once, beside its newest version."""
+"""How many runs of an agent may run at once, in the agent's row."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Apply the change: a column that may be empty, so that what runs the old version goes on."""
+    """Apply the change: a nullable column, so that processes of the old version still work."""
     op.add_column("agent", sa.Column("max_runs", sa.Integer(), nullable=True))
 
 

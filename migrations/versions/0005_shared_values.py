@@ -1,4 +1,4 @@
-"""What the processes of one database keep in common, each value written once."""
+"""Values that the processes of one database share, each written once."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Corrections, deletions and context between runs, and what people think of answers."""
+"""Corrections, deletions and context between runs, and feedback on answers."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +12,7 @@ KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Apply the change: tables, and a column that may be empty, so that what runs the old version goes on."""
+    """Apply the change: tables, and a nullable column, so that processes of the old version still work."""
     op.add_column("session", sa.Column("noted", sa.LargeBinary(), nullable=True))
     op.create_table(
         "change",

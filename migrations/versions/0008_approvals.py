@@ -1,4 +1,4 @@
-"""Questions to people about calls, and the record of what became of them."""
+"""Approvals of calls, and their audit log."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,7 @@ OPEN = sa.text("status = 'open'")
 
 
 def upgrade() -> None:
-    """Apply the change: two tables that what runs the old version does not look at."""
+    """Apply the change: two tables that processes of the old version do not use."""
     op.create_table(
         "approval",
         sa.Column("key", KEY, autoincrement=True, nullable=False),

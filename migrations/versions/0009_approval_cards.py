@@ -1,4 +1,4 @@
-"""Cards that ask people, and where a place rests that waits for them."""
+"""Approval cards, and the places that wait for a decision."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,7 +14,7 @@ UNSETTLED = sa.text("state != 'settled'")
 
 
 def upgrade() -> None:
-    """Apply the change: a column that may be empty, and a table that what runs the old version does not look at."""
+    """Apply the change: a nullable column, and a table that processes of the old version do not use."""
     op.add_column("place", sa.Column("waits_at", sa.BigInteger(), nullable=True))
     op.create_index("ix_place_waiting", "place", ["channel"], sqlite_where=WAITING, postgresql_where=WAITING)
     op.create_table(

@@ -1,6 +1,6 @@
-"""Messages as Anthropic's request JSON: each is made once, and never again.
+"""Messages as Anthropic's request JSON, each made once.
 
-Each ends with `}]}`, the ends of its last block, of its content and of itself: there a cache mark has its place.
+Each ends with `}]}`, the ends of its last block, its content and itself, where a cache mark can be inserted.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def _text_at(parts: Sequence[Part], place: int) -> str:
 
 
 def _answer(message: Message) -> list[Block]:
-    """Return what another model said, or this one in another time: text and calls, without the thinking."""
+    """Return an answer of another model, or one from before a new prefix: text and calls, without the thinking."""
     blocks: list[Block] = []
     for part in message.parts:
         if isinstance(part, ToolCall):

@@ -180,7 +180,7 @@ class AnthropicFold:
         return out
 
     def end(self) -> list[Delta]:
-        """Return the failure that a stream without its last event is."""
+        """Return the failure for a stream without its last event."""
         return [] if self.over else [failed("network", "`anthropic` broke off its answer before `message_stop`")]
 
     def _grow(self, event: _Event, out: list[Delta]) -> None:
@@ -215,7 +215,7 @@ class AnthropicFold:
             self._fresh.append(text)
 
     def _say(self, out: list[Delta]) -> None:
-        """Pass on the text that came since the last delta."""
+        """Emit the text that came since the last delta."""
         if self._growing is None or not self._fresh:
             return
         text, block = "".join(self._fresh), self._growing
@@ -247,7 +247,7 @@ class AnthropicFold:
                 return
 
     def _start(self, message: _Message, out: list[Delta]) -> None:
-        """Take the first event, which may bring whole blocks with it: what was still due of the answer before."""
+        """Fold the first event in; it may hold whole blocks, the remaining ones of a paused answer."""
         self._is_begun, self._stop_reason = True, message.stop_reason or ""
         out.append(Started(message.id or "", message.model or ""))
         if usage := message.usage:
@@ -275,7 +275,7 @@ class AnthropicFold:
             out.append(ToolEnd(block.slot, block.raw, _arguments(block.raw)))
 
     def _count(self, usage: _Usage, out: list[Delta]) -> None:
-        """Take *usage* over: its counts are totals, and what it leaves out stays as it was."""
+        """Merge *usage*: its counts are totals, and absent ones stay as they were."""
         for name in usage.__struct_fields__:
             if (count := getattr(usage, name)) is not None:
                 setattr(self._usage, name, count)
@@ -301,7 +301,7 @@ class AnthropicFold:
         return any(block.kind == "text" and "".join(block.texts).strip() for block in self._blocks)
 
     def _natives(self, *, whole: bool) -> Iterator[NativeItem]:
-        """Give the blocks as they must be sent back.
+        """Return the blocks as they must be sent back.
 
         An answer must not end with thinking. So thinking goes with what follows it, a call too, which may be dropped
         when the answer was cut; only an answer that is to be continued goes back *whole*. Thinking is bound to all that
@@ -344,7 +344,7 @@ def _neutral(usage: _Usage) -> Usage:
 
 
 def _arguments(raw: str) -> dict[str, Any] | None:
-    """Return the arguments that *raw* holds: none at all for no text and `null`; None when it is no JSON object."""
+    """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
     try:
         value: object = msgspec.json.decode(raw) if raw.strip() else None
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

@@ -36,7 +36,7 @@ def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0)
 
 
 class AnthropicProvider:
-    """Claude, or whatever else speaks Messages at the base URL."""
+    """Claude, or another model that speaks Messages at the base URL."""
 
     name = "anthropic"
 
@@ -45,13 +45,13 @@ class AnthropicProvider:
         self._starts = Starts(prefix_of)
 
     def accepts(self, model: str) -> bool:
-        """Take any name: the provider knows its models better than our table."""
+        """Accept any name: our table may lack models that the provider has."""
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        """Return what costs no cache and is not refused: any change of the choice bills all messages again.
+        """Return what the API enforces without losing the cache: any change of the choice bills all messages again.
 
-        A call can be forced from a model that does not think meanwhile; it is worth its price.
+        A model that does not think meanwhile can be forced to call a tool; that is worth its price.
         """
         known = models.find(f"{self.name}:{model}")
         return Abilities(
@@ -71,7 +71,7 @@ class AnthropicProvider:
         return self._client.stream(PATH, body, AnthropicFold())
 
     async def prepare(self) -> None:
-        """Import the SDK, so that the first question need not wait for it."""
+        """Import the SDK ahead of the first request."""
         await self._client.prepare()
 
     async def close(self) -> None:
@@ -80,7 +80,7 @@ class AnthropicProvider:
 
 
 def prefix_of(snapshot: Snapshot) -> bytes:
-    """Return system and tools as members of the body; each ends with `}]`, where a cache mark has its place."""
+    """Return system and tools as members of the body; each ends with `}]`, where a cache mark can be inserted."""
     members: dict[str, Any] = {}
     if snapshot.instructions.strip():
         members["system"] = [{"type": "text", "text": snapshot.instructions}]
@@ -154,7 +154,7 @@ def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any
 
 
 def _may_begin_to_think(messages: Sequence[Entry]) -> bool:
-    """Return whether no tool loop is under way, or its first answer opens with thinking.
+    """Return whether no tool loop is open, or its first answer begins with thinking.
 
     With a budget the API answers 400 to a loop that does not: thinking was dropped, or another model began it.
     """

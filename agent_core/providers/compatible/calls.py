@@ -36,7 +36,7 @@ class CallDelta(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Call:
-    """A call as it grows; *index* and *id* are the server's own, *shown* the id under which it goes on.
+    """A call as it grows; *index* and *id* are the server's own, *shown* is the id in our deltas.
 
     *size* and *depth* are the characters of its arguments and their open braces, those within texts too.
     """
@@ -105,7 +105,7 @@ class Calls:
             yield ToolEnd(call.slot, call.raw, arguments(call.raw))
 
     def _place(self, index: int | None, id_: str) -> _Call | None:
-        """Return the call that a delta with *index* and *id_* would go on with."""
+        """Return the call that a delta with *index* and *id_* would continue."""
         newest = self._calls[::-1]
         if index is not None:
             found = next((call for call in newest if call.index == index), None)
@@ -125,7 +125,7 @@ def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
     if name and call.name and name != call.name:
         return True
     if id_ and call.id and id_ != call.id:
-        # Some servers make a new id for each delta; what truly begins has a name, or follows what is whole.
+        # Some servers make a new id for each delta; a new call has a name, or follows complete arguments.
         return bool(name) or call.whole
     if not call.begins_again(more) or (id_ and more == call.raw):
         return False
@@ -133,7 +133,7 @@ def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
 
 
 def _grow(call: _Call, more: str) -> Iterator[Delta]:
-    """Add *more* arguments, unless they only repeat what is whole; what follows a placeholder takes its place."""
+    """Add *more* arguments, unless they repeat complete ones; those after a placeholder replace it."""
     if not call.started and call.name:
         yield from _start(call)
     if not more or (call.begins_again(more) and more == call.raw):

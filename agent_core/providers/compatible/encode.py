@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 def encode(message: Message, files: Files) -> bytes:
-    """Return *message* as text and calls: this wire has nothing native to be read again."""
+    """Return *message* as text and calls: this wire has no native items to replay."""
     match message.role:
         case "user":
             messages = _user(message, files)
@@ -59,7 +59,7 @@ def _call(part: ToolCall) -> Json:
 
 
 def _results(message: Message, files: Files) -> Iterator[Json]:
-    """Give a message per result; results are text alone here, so that what is not follows as a user's message."""
+    """Return a message per result; results are text only here, so other parts follow as a user's message."""
     shown: list[Json] = []
     for result in message.parts:
         if isinstance(result, ToolResult):
@@ -69,7 +69,7 @@ def _results(message: Message, files: Files) -> Iterator[Json]:
 
 
 def _output(result: ToolResult, files: Files, shown: list[Json]) -> str:
-    """Return the text of *result* and add to *shown* what is no text."""
+    """Return the text of *result* and add its other parts to *shown*."""
     texts = [] if result.outcome == "done" else [f"[This call did not succeed: {result.outcome}]"]
     for part in result.parts:
         for content in _contents((part,), files):

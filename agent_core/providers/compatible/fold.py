@@ -1,7 +1,7 @@
 """The Chat Completions stream: chunks in, neutral deltas out.
 
-An answer is whole with `[DONE]`, or with a `finish_reason` and the end of the stream; whether tools are to be run is
-recognized by the calls, never by the `finish_reason`.
+An answer is complete with `[DONE]`, or with a `finish_reason` and the end of the stream. Whether tools are to be run is
+decided by the calls, never by the `finish_reason`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _THOUGHT, _TEXT, _CALLS = 0, 1, 2
 """The slots: thinking and text are one part each in this wire, calls count from the third."""
 _LENGTH = ("length", "max_tokens", "model_length")
 _BROKEN = ("error", "abort", "insufficient_system_resource")
-"""Reasons of servers that gave up in the middle: OpenRouter, vLLM and SGLang, DeepSeek."""
+"""Reasons of servers that failed in the middle: OpenRouter, vLLM and SGLang, DeepSeek."""
 _NULL = msgspec.Raw(b"null")
 
 
@@ -168,7 +168,7 @@ class ChatFold:
             batch.add(iter((Refusal(said.refusal),)))
 
     def _odd(self, chunk: _Chunk, choice: _Choice, data: bytes) -> Iterator[Delta]:
-        """Fail when the chunk says so, in whatever shape."""
+        """Fail when the chunk holds an error, in any of its shapes."""
         if error := chunk.error or choice.error:
             yield self._fail(in_stream(self._provider, {"error": error}))
         elif choice.finish_reason in _BROKEN:
@@ -218,11 +218,11 @@ def _plain(text: object) -> str:
 
 
 def _usage(raw: msgspec.Raw) -> Iterator[Delta]:
-    """Report what was counted; the prompt's total is parted into what was read from a cache, written to it, and not."""
+    """Report the usage; the prompt's total is split into tokens read from a cache, written to it, and uncached."""
     try:
         usage = _USAGE.decode(raw)
     except msgspec.ValidationError:
-        return  # counted in a way of its own: unknown, which spoils no answer
+        return  # an unknown form of usage must not fail the answer
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return
     prompt, completion = usage.prompt_tokens_details or _Prompt(), usage.completion_tokens_details or _Completion()

@@ -54,7 +54,7 @@ class CompatibleProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        """Return what every server has, and for OpenAI's own what it adds."""
+        """Return what every server enforces, and for OpenAI's own what it adds."""
         holds = self._official and models.holds(models.find(f"openai:{model}"))
         return Abilities(narrows=self._official, structured="any" if holds else "none")
 
@@ -96,7 +96,7 @@ def _head(snapshot: Snapshot) -> bytes:
 
 
 def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, Any]:
-    """Return what is not of the prefix: no more than was wished, since small servers refuse what they do not know."""
+    """Return the body after the prefix, without unset options: small servers refuse fields that they do not know."""
     known = models.find(f"openai:{model}") if official else models.UNKNOWN
     settings: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if controls.max_output_tokens is not None:
@@ -116,7 +116,7 @@ def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, An
 
 
 def _choice(controls: Controls) -> str | dict[str, Any] | None:
-    """Return which tools may be called, or must; None where any may, as servers take it anyway."""
+    """Return which tools may be called, or must; None where any may, which is every server's default."""
     match controls.tool_choice or "auto":
         case NamedTool(name):
             return {"type": "function", "function": {"name": name}}

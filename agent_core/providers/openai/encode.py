@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 def encode(reader: str, message: Message, files: Files) -> bytes:
-    """Return *message* for *reader*, `provider:model`: its own words verbatim, those of others as text and calls."""
+    """Return *message* for *reader*, `provider:model`: its own answers verbatim, those of others as text and calls."""
     match message.role:
         case "user":
             items: Sequence[Json] = _user(message, files)

@@ -1,4 +1,4 @@
-"""The events of the Responses stream that concern us, as they come; what a server may send as null is optional."""
+"""The events of the Responses stream that we read; a field that a server may send as null is optional."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from agent_core.domain.messages import Usage
 
 
 class Event(msgspec.Struct, gc=False):
-    """What the events that come by the thousand have; `delta` is no text in some that do not concern us."""
+    """The fields of the frequent events; `delta` is not a text in some that we do not read."""
 
     type: str | None = None
     output_index: int | None = None
@@ -30,7 +30,7 @@ class _Written(msgspec.Struct):
 
 
 class Tokens(msgspec.Struct):
-    """What a response cost; *input_tokens* is the total."""
+    """The usage of a response; *input_tokens* is the total."""
 
     input_tokens: int | None = None
     input_tokens_details: _Details | None = None
@@ -55,7 +55,7 @@ class Response(msgspec.Struct):
 
 
 class Whole(msgspec.Struct):
-    """What the other events have that concern us."""
+    """The fields of the other events that we read."""
 
     text: str | None = None
     refusal: str | None = None

@@ -13,7 +13,7 @@ Slots = Mapping[Place, tuple[int, str]]
 
 
 class Item(msgspec.Struct):
-    """What concerns us of an item of any type."""
+    """The fields that we read of an item of any type."""
 
     type: str | None = None
     id: str | None = None
@@ -44,7 +44,7 @@ _LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
 
 
 def read(raw: msgspec.Raw) -> Item:
-    """Return what *raw* says; an item without a type when there is none."""
+    """Return *raw* decoded; an item without a type when it is missing or null."""
     return (_ITEM.decode(raw) if memoryview(raw).nbytes else None) or Item()
 
 
@@ -108,7 +108,7 @@ def function_call(call: str, name: str, raw: str) -> str:
 
 
 def arguments(raw: str) -> dict[str, Any] | None:
-    """Return the arguments that *raw* is, None when it is no JSON object; nothing and `null` are no arguments."""
+    """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
     try:
         found: Any = msgspec.json.decode(raw) if raw.strip() else {}
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -19,7 +19,7 @@ from agent_core.providers.wording import ANSWER, Starts
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 MIN_OUTPUT_TOKENS = 16
-"""Responses refuses a lower bound of its answer."""
+"""The smallest bound of an answer that Responses accepts."""
 
 
 def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "OpenAIProvider":
@@ -94,7 +94,7 @@ def _head(snapshot: Snapshot) -> bytes:
 
 
 def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
-    """Return what is not of the prefix; a model that is not in the table is asked for what was wished."""
+    """Return the body after the prefix; a model that is not in the table gets all options that were set."""
     known = models.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:

@@ -1,4 +1,4 @@
-"""Postgres: each transaction on a connection of its own for as long as it lasts, awaited on the event loop."""
+"""Postgres: each transaction has a connection of its own while it lasts, and is awaited on the event loop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,18 +14,18 @@ from agent_core.store.postgres.dsn import for_asyncpg
 
 T = TypeVar("T")
 POOL = 10
-"""Connections of a process for its transactions; the listener and the heartbeat have one each besides."""
-PATIENCE = 5.0
-"""Seconds that a transaction waits for its place, and then for a first answer on its connection."""
+"""Connections of a process for its transactions; the listener and the heartbeat have one more each."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds that a transaction waits for a place in the pool, and then for a first answer on its connection."""
 STATEMENT_TIMEOUT = 30.0
 LOCK_TIMEOUT = 5.0
 """Seconds that a transaction waits for a lock: far longer than any of ours lasts."""
 IDLE_TIMEOUT = 5.0
-"""Seconds for which a transaction that writes may stand still between two statements; the database ends it then.
+"""Seconds for which a writing transaction may be idle between two statements before the database ends it.
 
-A process that was stopped, or cut off, would keep its locks otherwise, and nobody could take over what it drove. One
-that was stopped while it sent a statement does not stand still for Postgres: from 17 on that ends a transaction too
-when it takes twice as long in all.
+Otherwise a process that is suspended, or cut off, would keep its locks, and its runs could not be taken over. For
+Postgres a process that was suspended while it sent a statement is not idle: from version 17 on it also ends a
+transaction that takes twice as long in all.
 """
 _HAS_WHOLE = (17,)
 _LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -53,15 +53,15 @@ class PostgresDatabase:
         url: str,
         *,
         pool: int = POOL,
-        patience: float = PATIENCE,
+        connect_timeout: float = CONNECT_TIMEOUT,
         lock_timeout: float = LOCK_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
-        self._engine = engine_of(url, patience)
-        # For this transaction alone, in the same breath: a pooler may give the connection to others in between.
+        self._engine = engine_of(url, connect_timeout)
+        # For this transaction alone, in the same message: between two, a pooler may give the connection to others.
         self._limits = _set(lock_timeout=lock_timeout, idle_in_transaction_session_timeout=idle_timeout)
         self._whole = _set(transaction_timeout=2 * idle_timeout)
-        self._places, self._patience = asyncio.Semaphore(pool), patience
+        self._places, self._timeout = asyncio.Semaphore(pool), connect_timeout
         self._free: list[_Link] = []
         self._begun: set[asyncio.Task[Any]] = set()
         self._waiting, self._silent_until = 0, 0.0
@@ -78,16 +78,16 @@ class PostgresDatabase:
 
     @property
     def in_use(self) -> int:
-        """How many transactions have a connection."""
+        """Return how many transactions have a connection."""
         return len(self._begun)
 
     @property
     def waiting(self) -> int:
-        """How many transactions wait for one."""
+        """Return how many transactions wait for a connection."""
         return self._waiting
 
     async def close(self) -> None:
-        """Finish what was begun, then close every connection."""
+        """Finish the transactions that have begun, then close every connection."""
         self._closed = True
         if self._begun:
             await asyncio.wait(self._begun)
@@ -96,9 +96,9 @@ class PostgresDatabase:
         await self._engine.dispose()
 
     async def _in_place(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run *transaction* once there is a place for it.
+        """Run *transaction* once there is a place for it in the pool.
 
-        What has begun comes to its end, and its connection back, though the caller be cancelled meanwhile.
+        A transaction that has begun is finished, and its connection returned, even if the caller is cancelled.
         """
         await self._take_place()
         task = asyncio.create_task(transaction())
@@ -109,7 +109,7 @@ class PostgresDatabase:
     async def _take_place(self) -> None:
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 await self._places.acquire()
         except TimeoutError:
             raise Unavailable("The database is too busy; try again in a moment.") from None
@@ -123,7 +123,7 @@ class PostgresDatabase:
         self._begun.discard(task)
         self._places.release()
         if not task.cancelled():
-            task.exception()  # the caller may be gone; then the error counts as retrieved
+            task.exception()  # mark the error as retrieved: the caller may be gone
 
     async def _write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None) -> T:
         for left in reversed(range(_TRIES)):
@@ -160,7 +160,7 @@ class PostgresDatabase:
             link = self._free.pop()
             try:
                 await self._open(link, writes=writes)
-            except Exception as error:  # nothing was done yet: a new one may do better
+            except Exception as error:  # nothing was executed yet: retry on a new connection
                 await self._drop_all(link)
                 if isinstance(error, TimeoutError):
                     raise Unavailable("The database does not answer; try again in a moment.") from error
@@ -179,7 +179,7 @@ class PostgresDatabase:
         if writes:
             has_whole = link.raw.get_server_version() >= _HAS_WHOLE
             begin = f"BEGIN{self._limits}{self._whole if has_whole else ''}"
-        await link.raw.execute(begin, timeout=self._patience)
+        await link.raw.execute(begin, timeout=self._timeout)
 
     async def _connect(self) -> "_Link":
         loop = asyncio.get_running_loop()
@@ -200,20 +200,20 @@ class PostgresDatabase:
 
 
 class _Link(NamedTuple):
-    """A connection, and asyncpg's own that is within: SQLAlchemy gives that one away no more once it was cut."""
+    """A connection and asyncpg's own inside it, which SQLAlchemy no longer returns once the connection is lost."""
 
     connection: AsyncConnection
     raw: Any
 
 
-def engine_of(url: str, patience: float = PATIENCE) -> AsyncEngine:
-    """Return an engine for the Postgres at *url* that connects within *patience* seconds and pools nothing."""
+def engine_of(url: str, timeout: float = CONNECT_TIMEOUT) -> AsyncEngine:
+    """Return an engine for the Postgres at *url* that connects within *timeout* seconds and pools nothing."""
     return create_async_engine(
-        "postgresql+asyncpg://",  # asyncpg reads the address itself: it knows more of it than SQLAlchemy passes on
+        "postgresql+asyncpg://",  # asyncpg parses the address itself, more of it than SQLAlchemy passes on
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",  # transactions are begun and ended by hand
-        hide_parameters=True,  # an error is logged, and parameters are what people and models said
-        connect_args={"dsn": for_asyncpg(url), "timeout": patience, "command_timeout": STATEMENT_TIMEOUT},
+        hide_parameters=True,  # errors are logged, and parameters hold what people and models said
+        connect_args={"dsn": for_asyncpg(url), "timeout": timeout, "command_timeout": STATEMENT_TIMEOUT},
     )
 
 
@@ -232,7 +232,7 @@ async def _rolled_back(link: _Link) -> bool:
     if link.raw.is_closed():
         return False
     try:
-        await link.raw.execute("ROLLBACK", timeout=PATIENCE)
+        await link.raw.execute("ROLLBACK", timeout=CONNECT_TIMEOUT)
     except Exception:  # noqa: BLE001 - cut, or it does not answer
         return False
     return True

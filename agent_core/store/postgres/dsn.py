@@ -1,9 +1,9 @@
-"""The address of a Postgres as people write it, for the drivers that we use."""
+"""The address of a Postgres as people write it, converted for our drivers."""
 
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-# asyncpg reads these or passes them on; whatever else it finds it takes for settings of the server, which then refuses
-# the connection. psycopg uses libpq, which knows them all, `channel_binding` and the like too.
+# asyncpg reads these or passes them on; it takes all others for settings of the server, which then refuses the
+# connection. psycopg uses libpq, which knows them all, `channel_binding` for example.
 _KNOWN = frozenset((
     *("host", "port", "dbname", "user", "password", "passfile", "service", "target_session_attrs"),
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation"),
@@ -13,7 +13,7 @@ _KNOWN = frozenset((
 
 
 def for_asyncpg(url: str) -> str:
-    """Return *url* (`postgres://…`, `postgresql://…`) as `asyncpg.connect` takes it, without what only libpq knows."""
+    """Return *url* (`postgres://…`, `postgresql://…`) as `asyncpg.connect` takes it, without libpq's own options."""
     found = urlsplit(url)
     query = urlencode([(name, value) for name, value in parse_qsl(found.query) if name in _KNOWN])
     return f"postgresql://{found.netloc}{found.path}{'?' if query else ''}{query}"

@@ -1,4 +1,4 @@
-"""follow: the one reader. Any cursor gives the facts beyond it once, the open messages whole, then what happens."""
+"""follow: the one reader. From any cursor: the later facts once, the open messages whole, then new events."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
@@ -24,13 +24,13 @@ _SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)
 
 
 class Read(Protocol):
-    """Runs what reads the log."""
+    """Runs a function that reads the log."""
 
     def __call__(self, work: Callable[[Connection], T]) -> Awaitable[T]: ...
 
 
 class Watch(Protocol):
-    """What a reader wants of a session, and when it has enough."""
+    """Which events of a session a reader wants, and when it is done."""
 
     @property
     def done(self) -> bool: ...
@@ -40,12 +40,12 @@ class Watch(Protocol):
         ...
 
     def see(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return those of *events* that are wanted, up to the one that is enough."""
+        """Return the wanted ones of *events*, up to the one after which the reader is done."""
         ...
 
 
 class WatchAll:
-    """Everything, for ever."""
+    """Everything, without end."""
 
     done = False
 
@@ -114,8 +114,8 @@ async def follow(
 ) -> AsyncGenerator[list[Event]]:
     """Yield batches of events for *watch*, beginning after the seq *after*.
 
-    Once the reader has caught up there is a batch, be it empty: who waits for the first one knows that it follows.
-    It ends with the session, when that is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
+    Once the reader has caught up there is a batch, which may be empty: after the first batch a caller misses nothing.
+    It ends when the session is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
     newest fact, before the first batch. *near* says that few facts follow *after*.
     """
     subscriber = store.add_reader(session)
@@ -130,13 +130,13 @@ async def follow(
                 await store.reach(session, reader.seq)
             if subscriber.behind:
                 continue
-            # From here to the first `wait` nothing is awaited: what was held back follows what was read without a seam.
+            # From here to the first `wait` nothing is awaited, so that no event is lost between the log and the hub.
             news = reader.beyond(subscriber.take())
             if news is None:
                 continue
             held = [*news, *reader.still_open(store.hub.open_messages(session))]
             yield [] if watch.done else list(watch.see(held))
-            # For a reader too slow to take it, what was held had to be dropped: it reads again, from where it is.
+            # If the reader was too slow, its buffer was dropped: it reads the log again, from where it is.
             while not watch.done and not subscriber.behind:
                 await subscriber.wait()
                 if subscriber.over:
@@ -190,9 +190,9 @@ class _Reader:
         return self._seq
 
     def beyond(self, events: Sequence[Event]) -> Sequence[Event] | None:
-        """Return the facts of *events* that lie beyond the cursor, and move it; live events were overtaken.
+        """Return the facts of *events* beyond the cursor, and move it; live events are outdated and left out.
 
-        None when one is missing among them, as they may be that come from several processes: then the log has it.
+        None when a fact is missing between them, which can happen with several processes: the log has it.
         """
         facts = {x.seq: x for x in events if isinstance(x, Fact) and x.seq > self._seq}
         newest = max(facts, default=self._seq)
@@ -211,11 +211,11 @@ class _Reader:
 
     @property
     def overtook(self) -> bool:
-        """Tell whether the hub may still show something of messages or runs whose end was read from the log."""
+        """Return whether the hub may still show live events of messages or runs whose end was read from the log."""
         return bool(self._ended)
 
     async def whole(self, events: list[Event]) -> list[Event]:
-        """Return *events* without what was passed on before or comes too late; a gap is filled from the log."""
+        """Return *events* without those passed on before or outdated; a gap is filled from the log."""
         kept: list[Event] = []
         for event in events:
             if isinstance(event, Fact):
@@ -257,5 +257,5 @@ def _ends(facts: Sequence[Fact]) -> set[str]:
 
 
 def _more_runs(events: Sequence[Event]) -> bool:
-    """Tell whether another run begins in *events*: the one that ended started it in the same transaction."""
+    """Return whether another run begins in *events*: the end of one starts the next in the same transaction."""
     return any(event.type == e.RunQueued.type for event in events)

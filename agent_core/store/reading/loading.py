@@ -17,7 +17,7 @@ _FIRST_OPEN = Statement(select(func.min(runs.open_roots(RUN.c.first_seq).subquer
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """*facts* reach from the window's begin, or an open run's, to the newest; *recalled* are older ones they name."""
+    """*facts* reach from the start of the window, or of an open run, to the newest; *recalled* are older ones."""
 
     session: SessionRef
     opener: Actor
@@ -29,7 +29,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def load(connection: Connection, session: str) -> Loaded:
-    """Read a session for its next step; costs what its window costs. Raises `NotFound`."""
+    """Read a session for its next step; the cost grows with its window, not its log. Raises `NotFound`."""
     ref = sessions.find(connection, session)
     first_open = _FIRST_OPEN.run(connection, b_session=ref.key).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq)

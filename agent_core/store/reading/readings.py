@@ -85,7 +85,7 @@ def transcript(connection: Connection, session: str, *, after: int, limit: int) 
 
 
 def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
-    """Return which runs took steered messages of *facts* that their own run left: they open right after its end."""
+    """Return the later runs that answer steered messages of *facts*: they open right after the end of the first run."""
     ended = {fact.run for fact in facts if fact.type == e.MessageReceived.type}
     next_fact = (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.last_seq + 1)
     query = (
@@ -158,7 +158,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
 
 
 def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
-    """Return the address of a run's session, who had a say in the run, the newest last, and what it began with."""
+    """Return the address of a run's session, the actors who wrote to the run, newest last, and its first messages."""
     place = Place(run.session, run.session_id)
     facts = log.facts_of_run(connection, place, run.id, run.first_seq, None)
     address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()

@@ -66,7 +66,7 @@ _BOUND = Statement(
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose sessions: those that an *actor* (an id) of one of these *kinds* has with an *agent* (an id)."""
+    """Which sessions: those of an *actor* (an id) of one of these *kinds* with an *agent* (an id)."""
 
     actor: str
     kinds: Collection[str]
@@ -154,7 +154,7 @@ def expire(connection: Connection, run: RunRef, now: int) -> list[Fact]:
     for held in late:
         decided = settle(connection, held, "expired", now=now)
         if decided is not None:
-            facts += tell(connection, run, [decided], now=now)
+            facts += record(connection, run, [decided], now=now)
     return facts
 
 
@@ -177,7 +177,7 @@ def settle(
     if not _write(connection, held, status, remembered=remembered, now=now, by=by, reason=reason):
         return None
     assert status != "open"
-    note(connection, seen, status, now=now, actor=by, surface=surface, data=_told(seen, reason))
+    note(connection, seen, status, now=now, actor=by, surface=surface, data=_audited(seen, reason))
     return e.ApprovalDecided(
         approval=seen.id,
         call=seen.call,
@@ -196,7 +196,7 @@ def keep_votes(connection: Connection, held: Held) -> None:
     _write(connection, held, "open", remembered=False, now=None, by=None, reason=None)
 
 
-def tell(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> list[Fact]:
+def record(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> list[Fact]:
     """Write facts of *run* that come from outside it; its session is locked."""
     first = log.take_seqs(connection, run.session, len(bodies))
     return log.write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
@@ -247,11 +247,11 @@ def note(
     audit.add(connection, names, kind, now=now, actor=actor, surface=surface, place=place, data=data)
 
 
-def _told(seen: ApprovalObject, reason: str | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"arguments": seen.arguments}
+def _audited(seen: ApprovalObject, reason: str | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"arguments": seen.arguments}
     if seen.is_edited:
-        told["asked"] = seen.asked
-    return told | ({"reason": reason} if reason else {})
+        data["asked"] = seen.asked
+    return data | ({"reason": reason} if reason else {})
 
 
 def _ask(connection: Connection, run: RunRef, body: e.ApprovalRequested, *, now: int) -> None:

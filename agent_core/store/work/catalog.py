@@ -46,7 +46,7 @@ class StoredAgent(msgspec.Struct, frozen=True):
 
 
 def ensure_project(connection: Connection) -> None:
-    """Create the default project when it is not there."""
+    """Create the default project if it is missing."""
     if not connection.execute(select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT)).first():
         connection.execute(insert(PROJECT).values(key=DEFAULT_PROJECT, name="default"))
 
@@ -147,8 +147,8 @@ def delete(connection: Connection, agent: StoredAgent) -> None:
 def sync_files(connection: Connection, definitions: Sequence[Definition], *, channels: Channels, now: int) -> None:
     """Store the agents that files define: new ones are created, changed ones get a version.
 
-    An agent whose file is gone becomes an ordinary one, so that its sessions go on. Processes that start together do it
-    one after the other. Raises `ConfigError` when two agents claim one place.
+    An agent whose file is gone becomes an ordinary one, so that its sessions still work. Processes that start together
+    do it one after the other. Raises `ConfigError` when two agents claim one place.
     """
     connection.execute(_ALONE)
     known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
@@ -184,7 +184,7 @@ def _refuse_clash(connection: Connection, wanted: Definition, key: int | None, c
 
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Store *snapshot* under its hash; one that is there already stays."""
+    """Store *snapshot* under its hash, unless it is stored already."""
     if not _KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=snapshot.hash):
         content = msgspec.json.encode(snapshot)
         connection.execute(insert(SNAPSHOT).values(project=DEFAULT_PROJECT, hash=snapshot.hash, content=content))

@@ -23,10 +23,10 @@ from agent_core.store.work.approvals import Held
 
 
 class Ruled(msgspec.Struct, frozen=True):
-    """What a vote came to.
+    """The result of a vote.
 
-    *late* when the approval was settled before, *refused* when the decider may not vote; *run* is to be woken when it
-    can go on.
+    *late* when the approval was settled before, *refused* when the decider may not vote; *run* is set when it can
+    continue, and is to be woken.
     """
 
     approval: ApprovalObject
@@ -37,14 +37,14 @@ class Ruled(msgspec.Struct, frozen=True):
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """The *facts* that tool outputs came to; *run* is to be woken when it can go on."""
+    """The *facts* of tool outputs; *run* is set when it can continue, and is to be woken."""
 
     facts: Sequence[Fact]
     run: int | None
 
 
 def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
-    """Count a vote; the one that settles the question lets the run go on. Raises `NotFound`, `InvalidInput`.
+    """Count a vote; the run continues after the one that settles the approval. Raises `NotFound`, `InvalidInput`.
 
     The session's lock orders simultaneous votes: one is first, the others are late.
     """
@@ -72,7 +72,7 @@ def decide(connection: Connection, decision: Decision, now: int) -> Ruled:
     actor, reason, surface = decision.by.actor, decision.reason, decision.surface
     fact = approvals.settle(connection, held, end, now=now, by=actor, reason=reason, surface=surface)
     assert fact is not None, "The session's lock lets one decide."
-    facts = approvals.tell(connection, run, [fact], now=now)
+    facts = approvals.record(connection, run, [fact], now=now)
     settled = approvals.find(connection, id).object
     return Ruled(settled, facts, run=_woken(connection, run, now))
 
@@ -88,9 +88,9 @@ def submit(
 ) -> Submitted:
     """Take the outputs of a run's client calls: *ends* are the facts of each, *also* are facts recorded with them.
 
-    From then on the run's tools are handed *tool_context*, if there is one; it is in no fact.
-    Nothing is written when one of them is unknown (`InvalidInput`) or answered (`AlreadyDecided`). The run goes on once
-    no client call is open. Raises `NotFound`.
+    From then on *tool_context*, if given, is passed to the run's tools; it is in no fact. The run continues once no
+    client call is open. Nothing is written when a call is unknown (`InvalidInput`) or has ended (`AlreadyDecided`).
+    Raises `NotFound`.
     """
     ref, _ = runs.hold(connection, run)
     place = Place(ref.session, ref.session_id)
@@ -138,7 +138,7 @@ def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
 
 
 def _hand(connection: Connection, run: RunRef, tool_context: dict[str, Any]) -> None:
-    """Keep what the tools of *run* are handed from now on."""
+    """Store what is passed to the tools of *run* from now on."""
     options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
     changed = replace(options, controls=replace(options.controls, tool_context=tool_context))
     connection.execute(update(RUN).where(RUN.c.key == run.key).values(options=msgspec.json.encode(changed)))
@@ -209,11 +209,11 @@ def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision
         edited=seen.is_edited,
         surface=decision.surface,
     )
-    return Ruled(seen, approvals.tell(connection, run, [fact], now=now))
+    return Ruled(seen, approvals.record(connection, run, [fact], now=now))
 
 
 def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) -> None:
-    """Raise when one of *names* is not a client call of the run that is open; *ended* are the calls that have ended."""
+    """Raise when one of *names* is not an open client call of the run; *ended* are the calls that have ended."""
     calls = {call.call: call for call in state.waiting.calls}
     for place, name in enumerate(names):
         path, call = f"outputs[{place}].call", calls.get(name)

@@ -1,4 +1,4 @@
-"""receive: one message in, as one transaction; idempotent, and true to the overlap policy."""
+"""receive: one message in, as one transaction; idempotent, by the overlap policy."""
 
 import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, update
@@ -72,9 +72,9 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
 
     *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
     *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
-    it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, nothing lies
-    after *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *refusal* is raised if the
-    message needs a run of its own: too much waits.
+    it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, there is no fact
+    beyond the seq *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *refusal* is raised
+    if the message needs a run of its own, since too many are queued.
     """
 
     inbound: Inbound
@@ -98,10 +98,10 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message led to.
+    """The effects of receiving a message.
 
     *started*: the new run if it started, now to be driven; *said*: its first step is announced; *interrupted*: a run to
-    be stopped; *freed*: the key of a run that waits for nothing but room; *opened*: the session, if it was opened.
+    be stopped; *freed*: the key of a run that waits for capacity only; *opened*: the session, if it was opened.
     """
 
     receipt: Receipt
@@ -186,7 +186,7 @@ def receive_first(connection: Connection, opening: sessions.Opening, snapshot: S
 
 
 def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
-    """Hand the message to the active run, which takes it at its next step; refuse it when too many wait for that."""
+    """Add the message to the active run, whose next step consumes it; refuse it when too many wait for that."""
     steered = _STEERED.run(connection, b_session=session.key, b_run=run.key, b_first=run.first_seq).scalar_one()
     if refusal := limits.refusal_of(session.id, steered + limits.queued_in(connection, session.key)):
         raise refusal
@@ -200,7 +200,7 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
 
 
 def _open_run(connection: Connection, session: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
-    """Open a run for the message: started at once when the session is *free* and this worker has room."""
+    """Open a run for the message: started at once if the session is *free* and this worker has capacity."""
     first = session.newest + 1
     free_here = free and intake.owner is not None
     missed = log.facts_between(connection, session.place, intake.after, first) if free_here else []

@@ -26,7 +26,7 @@ FIRST_SEQS = 2
 """Facts of a session that was just opened: `session.opened` and `snapshot.frozen`."""
 
 _MANY = 500
-"""Sessions that one query is about."""
+"""How many sessions one query is about."""
 TITLE_LENGTH = 200
 """Characters of a title: those of its column."""
 
@@ -106,7 +106,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaleAgent(Exception):
-    """The agent of a session to open has another version by now, or was deleted; it never leaves the core."""
+    """The agent of a session to open has a newer version, or was deleted; this error never leaves the core."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -162,7 +162,7 @@ def _insert(connection: Connection, ref: SessionRef, opening: Opening) -> int:
         b_agent_version=ref.agent_version,
         b_actor=ref.actor,
         b_actor_kind=opening.actor.kind,
-        b_about=msgspec.json.encode(about).decode(),  # a prepared statement converts nothing
+        b_about=msgspec.json.encode(about).decode(),  # a prepared statement does not convert values
         b_closed=0,
         b_snapshot=ref.snapshot,
         b_prefix=ref.prefix,
@@ -172,13 +172,13 @@ def _insert(connection: Connection, ref: SessionRef, opening: Opening) -> int:
 
 
 def opener(connection: Connection, session: SessionRef) -> Actor:
-    """Return who opened a session, which never changes."""
+    """Return the actor who opened a session, which never changes."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
     return msgspec.convert(about["actor"], Actor)
 
 
 def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
-    """Lay *patch* over the metadata of a session that is held; None takes an entry away."""
+    """Merge *patch* into the metadata of a locked session; None removes an entry."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
     laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
     changed = {**about, "metadata": laid}
@@ -234,7 +234,7 @@ def listed(
 
 
 def close(connection: Connection, session: SessionRef) -> None:
-    """Close a session: it takes no more messages. Raises `SessionBusy` while something is to be answered."""
+    """Close a session to further messages. Raises `SessionBusy` while a run is queued or open."""
     _refuse_busy(connection, session, "close")
     connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(closed=True))
 
@@ -245,7 +245,7 @@ def rename(connection: Connection, session: SessionRef, title: str) -> None:
 
 
 def delete(connection: Connection, session: SessionRef) -> None:
-    """Remove a session and its log. Raises `SessionBusy` while something is to be answered."""
+    """Remove a session and its log. Raises `SessionBusy` while a run is queued or open."""
     _refuse_busy(connection, session, "delete")
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
@@ -253,7 +253,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
 def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: Actor | None) -> str:
     """Copy a session's log up to seq *at* (None: all) into a new session and return its id.
 
-    *at* must be a border: no run may be open there. Raises `InvalidInput` otherwise, `SessionBusy` for None while a run
+    No run may be open at *at*. Raises `InvalidInput` otherwise, `SessionBusy` for None while a run
     is open.
     """
     last = source.newest if at is None else at
@@ -342,7 +342,7 @@ def _objects() -> Select[Any]:
 
 
 def _object(row: Any) -> SessionObject:
-    """Return the session of *row*; a statement that is run hot gives its JSON as text."""
+    """Return the session of *row*; a prepared statement returns its JSON as text."""
     about = msgspec.json.decode(row.about) if isinstance(row.about, str) else row.about
     return SessionObject(
         id=row.id,

@@ -232,7 +232,7 @@ BAD = [
     pytest.param({"name": "   "}, "name", id="a blank name"),
     pytest.param({"name": "x" * 101}, "name", id="a long name"),
     pytest.param({"name": "a/b"}, "name", id="a slash in the name"),
-    pytest.param({"name": ".."}, "name`: `..` cannot stand in a path", id="a name that is a path"),
+    pytest.param({"name": ".."}, "name`: `..` cannot be part of a path", id="a name that is a path"),
     pytest.param(
         {"name": "agent_x"}, "name`: `agent_x` begins with `agent_`, as ids do; choose", id="a name like an id"
     ),

@@ -104,7 +104,7 @@ async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
 
 async def test_waiting_for_a_connection_times_out(postgres_url: str):
     """A read that gets no connection in time fails, and the one that has it continues."""
-    database = PostgresDatabase(postgres_url, pool=1, patience=0.2)
+    database = PostgresDatabase(postgres_url, pool=1, connect_timeout=0.2)
     async with held(database, ONE):
         answers = await asyncio.gather(*(database.read(ONE) for _ in range(5)), return_exceptions=True)
         assert {type(answer) for answer in answers} == {Unavailable}
@@ -134,7 +134,7 @@ async def test_a_cancelled_transaction_is_not_begun(postgres_url: str):
 async def test_a_server_that_says_nothing_is_asked_by_few():
     """However many want something of a server that hangs, they fail together, and few of them have tried it."""
     async with silent_server() as (url, taken):
-        database = PostgresDatabase(url, pool=2, patience=0.3)
+        database = PostgresDatabase(url, pool=2, connect_timeout=0.3)
         answers = await asyncio.gather(*(database.read(ONE) for _ in range(20)), return_exceptions=True)
         assert {type(answer) for answer in answers} == {Unavailable}
         with pytest.raises(Unavailable):
