@@ -1,4 +1,4 @@
-"""manifest: what Slack is told of the app: what it may do, what it hears of, and where it is reached."""
+"""manifest: the app as Slack is to know it: what it may do, which events it receives, and where it is reached."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ from channels.web.identity import Tokens
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage
 from tests.app.served import served
-from tests.channels.slack.cards.carding import Desk, asking, buttons
+from tests.channels.slack.cards.desk import Desk, asking, buttons
 from tests.conftest import MakeCore
 from tests.e2e.visitors import opened_by
 
@@ -153,18 +153,18 @@ class Ground:
     async def presses(self, user: str, card: Shown, place: str) -> Said:
         """Press on a card's yes; what that comes to is found in what *user* is told."""
         try:
-            heard = await self.team.presses(user, place, card.ts, APPROVE)
+            dispatched = await self.team.presses(user, place, card.ts, APPROVE)
         except NotPossible:  # the card says already what became of it
             return Said("slack", UNSEEN)
-        assert heard.acked, heard.failures
+        assert dispatched.acked, dispatched.failures
         return Said("slack", "pressed", user)
 
     async def submits(self, user: str, values: dict[str, str]) -> Said:
         """Send the form off that *user* has open."""
         (view,) = self.desk.views(user)
-        heard = await self.team.submits(user, view["id"], values)
-        assert heard.acked, heard.failures
-        if not (answer := heard.deliveries[0].answer):
+        dispatched = await self.team.submits(user, view["id"], values)
+        assert dispatched.acked, dispatched.failures
+        if not (answer := dispatched.deliveries[0].answer):
             return Said("slack", WON, user)
         assert answer["response_action"] == "update", answer
         return Said("slack", told(answer["view"]["blocks"][0]["text"]["text"]), user)

@@ -24,12 +24,12 @@ from agent_core import (
 from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import Clicks, Shown
 from channels.slack.inbound.commands import commanded, pointed
-from channels.slack.inbound.context import Look, Watermark, at, behind, tell
+from channels.slack.inbound.context import Look, Watermark, after, as_context, at
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
     CLOSED,
-    NOBODY,
-    PATIENCE,
+    NO_AGENT,
+    TIMEOUT,
     Mentions,
     Shows,
     actor,
@@ -63,10 +63,10 @@ class Receiver:
     """Takes in what people do in Slack."""
 
     def __init__(
-        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, patience: float = PATIENCE
+        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, timeout: float = TIMEOUT
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
-        self._asking = Mentions(core, shows, people, patience=patience)
+        self._asking = Mentions(core, shows, people, timeout=timeout)
         self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
@@ -102,7 +102,7 @@ class Receiver:
     async def _answered(
         self, home: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
     ) -> str | Json | None:
-        """Do what somebody asked for who may be told something at once."""
+        """Do what a person asked for who can be answered at once."""
         match asked:
             case i.Commanded():
                 return await commanded(self._asking, home, asked, self._clock, self._begin)
@@ -134,7 +134,7 @@ class Receiver:
             return
         agent = await self._asking.agent(session, thread)
         if agent is None:
-            self._whisper(home, said, NOBODY.format(channel=thread.channel), scope=thread.channel)
+            self._whisper(home, said, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
             return
         if not (said.addressed or settings_of(agent.definition).follow_up):
             return
@@ -159,8 +159,8 @@ class Receiver:
             self._begin(self._catch_up(home, said))
 
     async def _catch_up(self, home: Installation, said: i.Said) -> None:
-        """Take in the replies that came before the late message which they reply to, and so to nobody."""
-        for message in await self._behind(home, said):
+        """Take in the replies that came before the late message which they reply to, and were therefore skipped."""
+        for message in await self._after(home, said):
             event = {**message, "type": "message", "channel": said.thread.channel}
             match i.read({"type": "event_callback", "event": event}, home.me):
                 case i.Said() as reply:
@@ -168,13 +168,13 @@ class Receiver:
                 case _:
                     continue
 
-    async def _behind(self, home: Installation, said: i.Said) -> list[Json]:
+    async def _after(self, home: Installation, said: i.Said) -> list[Json]:
         for pause in PAUSES:
             try:
-                return await behind(home, said.thread, said.ts)
+                return await after(home, said.thread, said.ts)
             except (f.Uncertain, f.NotSent, f.Limited):
                 await self._clock.sleep(pause)
-        return await behind(home, said.thread, said.ts)
+        return await after(home, said.thread, said.ts)
 
     async def _take_in(
         self,
@@ -228,20 +228,20 @@ class Receiver:
                 await self._core.correct(session.id, _key(said.ts), parts, key=key, order=order)
                 return
             if mark.covers(said.ts) and not said.thread.is_dm:
-                await self._quote_anew(home, session, edited)
+                await self._quote_again(home, session, edited)
                 return
         # An edit may come before its message, which is then answered as it stands now; the other is a repetition.
         late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest
         if late and (said.addressed or session is not None):
             await self._said(home, said)
 
-    async def _quote_anew(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
+    async def _quote_again(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
         """Tell of a message that others wrote and that was quoted already: it says something else now."""
         said = edited.said
         message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
-        told = await tell(home, self._people, (message,), until=self._asking.until())
+        notice = await as_context(home, self._people, (message,), until=self._asking.until())
         with suppress(SessionClosed):
-            await self._core.add_context(session.id, (_EDITED, *told), key=f"edit:{said.ts}:{edited.at}")
+            await self._core.add_context(session.id, (_EDITED, *notice), key=f"edit:{said.ts}:{edited.at}")
 
     async def _deleted(self, home: Installation, deleted: i.Deleted) -> None:
         session = await self._core.find_session(deleted.thread.address)
@@ -285,7 +285,7 @@ class Receiver:
         """Tell the author of *said* alone, if it was to us, and once a day and *scope*."""
         if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
             root = None if said.thread.root == said.ts else said.thread.root
-            self._begin(_tell_alone(home, said.thread, words, root))
+            self._begin(_notify_alone(home, said.thread, words, root))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* beside the answers; that it fails is worth a line and nothing more."""
@@ -303,7 +303,7 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         _log.exception("slack.failed")
 
 
-async def _tell_alone(home: Installation, thread: Thread, words: str, root: str | None) -> None:
+async def _notify_alone(home: Installation, thread: Thread, words: str, root: str | None) -> None:
     space = home.space
     await space.pacer.admit("chat.postEphemeral", space.team, thread.channel, Lane.EDIT)
     await space.api.ephemeral(thread.channel, thread.user, words, thread_ts=root)
@@ -317,7 +317,7 @@ async def _show_closed(home: Installation, thread: Thread) -> None:
 
 
 def _files(said: i.Said) -> tuple[Context, ...]:
-    """Return what the model is told of files, which it cannot see."""
+    """Return a note for the model about files, which it cannot see."""
     note = f"Files are attached to the next message, {said.files} of them; you cannot see them."
     return (Context(text=note, source="note"),) if said.files else ()
 

@@ -110,7 +110,7 @@ class Desk:
     app_id: str
     now: int
     base_url: str
-    tell: Callable[[Channel, Json], object]
+    notify: Callable[[Channel, Json], object]
     subscribed: Callable[[str], bool]
     redeem: Callable[[str], str]
     unique: Callable[[str], str]

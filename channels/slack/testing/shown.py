@@ -30,7 +30,7 @@ class Shown:
     """One message as a person sees it; *text* is what its blocks say, *source* the text that goes with them.
 
     Markdown stands in both as it was written; in *text* a task or a block between two pieces is a line end. *ended*
-    says how its stream ended. *pings* are the mentions that notify somebody. *to* is who alone sees an ephemeral one.
+    says how its stream ended. *pings* are the mentions that notify people. *to* is the user who sees an ephemeral one.
     """
 
     ts: str

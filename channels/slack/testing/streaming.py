@@ -27,7 +27,7 @@ def start(desk: Desk, given: Arguments) -> Json:
     message.bot_id, message.username = desk.workspace.bot_id, given.text("username") or None
     channel.messages[message.ts] = message
     session_at(channel, root).become("processing", desk.now)
-    desk.tell(channel, payloads.message(desk.workspace, channel, message))
+    desk.notify(channel, payloads.message(desk.workspace, channel, message))
     return _answer(channel, message, warnings)
 
 
@@ -51,7 +51,7 @@ def stop(desk: Desk, given: Arguments) -> Json:
         stream.parts.append(blocks)
     stream.ended, message.metadata = "finished", metadata
     session_at(channel, message.root).become(status, desk.now)
-    desk.tell(channel, payloads.changed(desk.workspace, channel, message, before, channel.stamp(desk.now)))
+    desk.notify(channel, payloads.changed(desk.workspace, channel, message, before, channel.stamp(desk.now)))
     shown = payloads.as_json(message, desk.app_id)
     return {**_answer(channel, message, warnings), "message": shown}
 

@@ -1,4 +1,4 @@
-/** The transcript as a list of what stands on the page: pure, from the conversation's value. */
+/** The transcript as a list of what is on the page: pure, from the conversation's value. */
 
 import type { Conversation } from "./conversation.js";
 import type { Deciding, Decisions } from "./deciding.js";

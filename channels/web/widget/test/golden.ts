@@ -34,6 +34,6 @@ export function fold(frames: readonly Frame[], from: ViewState = EMPTY): ViewSta
 export function summary(state: ViewState): Expected {
   const transcript = state.messages.map(({ role, parts, partial }) => ({ role, text: textOf(parts), ...(partial && { partial }) }));
   const approvals = state.calls.flatMap(({ approval }) => (approval ? [[approval.id, [approval.status, approval.arguments, approval.by?.id ?? null]]] : []));
-  const told = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
-  return approvals.length ? { ...told, approvals: Object.fromEntries(approvals) } : told;
+  const summary = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
+  return approvals.length ? { ...summary, approvals: Object.fromEntries(approvals) } : summary;
 }

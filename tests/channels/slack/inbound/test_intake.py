@@ -95,7 +95,7 @@ def test_what_no_person_says_asks_for_nothing(about):
 
 
 def test_only_a_persons_edit_is_one():
-    """A change is an edit when it was edited anew: previews and our own updates are none."""
+    """A change is an edit when its `edited` is new: previews and our own updates are none."""
     edit = asked(changed({"text": "new", "edited": {"ts": "20.000000"}}, {}))
     assert edit == Edited(Said(THREAD, "10.000100", "new"), "20.000000")
     assert asked(changed({"text": "new"}, {})) is None

@@ -9,8 +9,8 @@ from agent_core.testing import Answer, FakeClock, say
 from agent_core.testing import sleep as lasting
 from agent_core.tools.base import Tool
 from channels.slack.testing import Shown, Team
-from tests.channels.slack.crowding import Held, Leaping, leap
-from tests.channels.slack.hearing import Rig, rigged
+from tests.channels.slack.crowds import Held, Leaping, leap
+from tests.channels.slack.rig import Rig, rigged
 from tests.conftest import Fresh
 
 Play = Callable[[Rig], Awaitable[None]]
@@ -56,7 +56,7 @@ def spoken(pieces: Sequence[str], every: float) -> Answer:
 
 
 def is_done(team: Team, channel: str, root: str, n: int = 1) -> bool:
-    """Tell whether a thread has *n* answers or more, and nothing is open there."""
+    """Return whether a thread has *n* answers or more, and nothing is open there."""
     answers, session = team.answers(channel, root), team.session(channel, root)
     is_quiet = session is not None and session.status == "active"
     return is_quiet and len(answers) >= n and not any(each.streaming for each in answers)

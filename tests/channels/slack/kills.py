@@ -23,8 +23,8 @@ from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace as Space
 from channels.tables import PlaceRow
-from tests.channels.slack.crowding import Far, Held, Leaping
-from tests.channels.slack.showing import ANN, Died, Log, Side, words
+from tests.channels.slack.answers import ANN, Died, Log, Side, words
+from tests.channels.slack.crowds import Far, Held, Leaping
 from tests.conftest import OpenDatabase
 
 TEAM, CHANNEL = "T0001", "CGENERAL"
