@@ -190,7 +190,7 @@ class ShownMessage:
     """A message as it is shown: its parts, and the calls that it made.
 
     *seq* is that of the latest fact about it. *border* is set when its run waited or ended after it: what comes
-    next gets a message of its own. *continued* text was cut by the token limit and goes on in the next message.
+    next gets a message of its own. *continued* text was cut by the token limit and continues in the next message.
     *steered* messages joined a run that was under way.
     """
 

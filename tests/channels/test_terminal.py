@@ -294,7 +294,7 @@ async def test_an_answer_that_begins_again_is_marked():
 
 
 async def test_a_continued_answer_is_one_text():
-    """Text that the token limit cut goes on without a gap."""
+    """Text that the token limit cut continues without a gap."""
     paper = await Paper(live=False).show(golden("continuation"))
     assert paper.out == "Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus, Neptune.\n"
 

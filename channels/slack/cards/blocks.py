@@ -89,8 +89,8 @@ def _head(asked: ApprovalObject, about: About, *, alone: bool) -> list[Json]:
     if asked.detail:
         blocks.append(_rich([text(w.visible(asked.detail))]))
     if not alone:
-        goes_on = "What it is called with goes on in the messages below; the buttons are below the last one."
-        blocks.append({"type": "context", "elements": [_plain(goes_on)]})
+        continues_below = "Its arguments continue in the messages below; the buttons are below the last one."
+        blocks.append({"type": "context", "elements": [_plain(continues_below)]})
     return blocks
 
 

@@ -64,7 +64,7 @@ class Cards:
         self._sweep.start()
 
     async def stop(self) -> None:
-        """Show no more; another process, or the next start, goes on where this one was."""
+        """Stop showing; another process, or the next start, continues where this one was."""
         await self._sweep.stop(self._working.values())
         with suppress(Unavailable):  # the leases end by themselves
             await self._rows.release()

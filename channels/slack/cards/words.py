@@ -45,7 +45,7 @@ def text(words: str, **style: bool) -> Json:
 
 
 def date(at: int) -> Json:
-    """Return a time in milliseconds, which everybody reads in their own zone."""
+    """Return a time in milliseconds, which is shown in each reader's own zone."""
     seconds = at // 1000
     said = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return {"type": "date", "timestamp": seconds, "format": _DATE, "fallback": said}

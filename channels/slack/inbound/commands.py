@@ -25,7 +25,7 @@ POSTING = 1.0
 ABSENT = "I am not in this channel. Invite me, and ask again."
 NOT_POSTED = "Slack does not let me post your question here just now. Try again in a moment."
 UNSURE = (
-    "It is not certain yet that I have your question. If it is here I answer it in its thread; if not, I tell you "
+    "It is not certain yet that I have your question. If it is here I answer it in its thread; if not, I let you know "
     "so within a minute."
 )
 MAYBE = "I could not find out whether your question was posted. If it was, mention me in its thread; else ask again."
@@ -143,7 +143,7 @@ async def _post(home: Installation, put: _Question) -> str:
 
 
 async def _looked_for(asking: Mentions, home: Installation, put: _Question, clock: Clock) -> None:
-    """Find out whether a question was posted, and have it answered, or tell the asker that it was not."""
+    """Find out whether a question was posted, and have it answered, or notify the asker that it was not."""
     notice, space, asked = MAYBE, home.space, put.asked
     for pause in LOOKS:
         await clock.sleep(pause)

@@ -162,7 +162,7 @@ async def _respond(words: str, body: Json, respond: Respond) -> BoltResponse:
             async with asyncio.timeout(RESPONSE_TIMEOUT):
                 await respond(text=words, response_type="ephemeral", replace_original=False, thread_ts=root)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-            _log.info("slack.not_told", error=type(error).__name__)
+            _log.info("slack.notice_failed", error=type(error).__name__)
     return BoltResponse(status=200, body="")
 
 

@@ -109,7 +109,7 @@ class People:
 
 
 def person_of(user: Json, me: Identity) -> Person:
-    """Return who Slack's *user* object tells of, as the app sees them that is *me*."""
+    """Return the person of Slack's *user* object, as seen by the app *me*."""
     profile = part(user, "profile")
     name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
     team = str(user.get("team_id") or me.team)

@@ -49,7 +49,7 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
-"""Seconds by which a message may come behind its own edit: Slack sends again what it could not deliver."""
+"""Seconds by which a message may come after its own edit: Slack sends again what it could not deliver."""
 IN_TIME = 2_000
 """Milliseconds after which a message comes late: replies to it may have come before it, or its deletion."""
 PAUSES = (2.0, 10.0, 60.0)
@@ -230,13 +230,13 @@ class Receiver:
             if mark.covers(said.ts) and not said.thread.is_dm:
                 await self._quote_again(home, session, edited)
                 return
-        # An edit may come before its message, which is then answered as it stands now; the other is a repetition.
+        # An edit may come before its message, which is then answered in its edited form; the other is a repetition.
         late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest
         if late and (said.addressed or session is not None):
             await self._said(home, said)
 
     async def _quote_again(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
-        """Tell of a message that others wrote and that was quoted already: it says something else now."""
+        """Quote a message of others again, whose text changed after it was quoted."""
         said = edited.said
         message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
         notice = await as_context(home, self._people, (message,), until=self._asking.until())
@@ -250,7 +250,7 @@ class Receiver:
             with suppress(NotFound):
                 await self._core.retract(session.id, _key(deleted.ts), by=by, key=f"delete:{deleted.ts}")
                 return
-        # It was not said to the agent, or it will come behind its own deletion.
+        # It was not said to the agent, or it will come after its own deletion.
         self._lately.first("deleted", deleted.thread.address, deleted.ts)
 
     async def _stopped(self, home: Installation, stopped: i.Stopped) -> None:
@@ -260,11 +260,11 @@ class Receiver:
         by, reason = self._actor(home, stopped.thread.user), "stopped in Slack"
         if Watermark.of(session.metadata).newest <= at(stopped.at):
             await self._core.stop_session(session.id, by=by, reason=reason)
-        else:  # it comes late, or again: what was asked for since goes on
+        else:  # it comes late, or again: what was asked for since continues
             for run in await self._open_runs(session.id):
                 if run.created_at // 1000 <= at(stopped.at)[0]:
                     await self._core.cancel(run.id, by=by, reason=reason)
-        self._shows.show(session.id)  # so that no status stays behind
+        self._shows.show(session.id)  # so that no status is left over
 
     async def _open_runs(self, session: str) -> list[RunObject]:
         """Return the session's open root runs, the newest first."""
@@ -282,7 +282,7 @@ class Receiver:
         return actor(home, user, person.name if person else None)
 
     def _whisper(self, home: Installation, said: i.Said, words: str, *, scope: str) -> None:
-        """Tell the author of *said* alone, if it was to us, and once a day and *scope*."""
+        """Notify the author of *said* alone, if it was to us, and once a day and *scope*."""
         if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
             root = None if said.thread.root == said.ts else said.thread.root
             self._begin(_notify_alone(home, said.thread, words, root))
@@ -298,7 +298,7 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except ParleyError as error:
-        _log.info("slack.not_told", error=str(error))
+        _log.info("slack.notice_failed", error=str(error))
     except Exception:  # noqa: BLE001 - the boundary of a task
         _log.exception("slack.failed")
 

@@ -102,7 +102,7 @@ class Arguments(Mapping[str, Any]):
 class Desk:
     """Where a method works: the workspace whose token asked, the time, and what it may set off.
 
-    *tell* sends an event to the app, *subscribed* says whether the app listens to one. *check* is the strict look at
+    *notify* sends an event to the app, *subscribed* says whether the app listens to one. *check* is the strict look at
     blocks. *redeem* takes a trigger id, once and in time.
     """
 

@@ -66,7 +66,7 @@ class Delivery:
 class Courier:
     """Deliver to the app and keep what was delivered.
 
-    Requests are signed with the time that *signed_at* tells, the machine's own unless a test turns that too: SDKs
+    Requests are signed with the time of *signed_at*, the machine's own unless a test turns that too: SDKs
     compare it with theirs.
     """
 

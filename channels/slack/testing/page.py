@@ -67,7 +67,7 @@ class Page:
         with suppress(ConnectionResetError):
             while True:
                 shown = json.dumps(picture.now(), default=str)
-                # A comment tells a browser that is gone from one that only waits.
+                # A comment distinguishes a browser that is gone from one that only waits.
                 await response.write(b":\n\n" if shown == last else f"data: {shown}\n\n".encode())
                 last = shown
                 await asyncio.sleep(_LEAST)

@@ -1,4 +1,4 @@
-"""The Slack stand-in: workspaces, the Web API, deliveries and faults behind one port of this machine."""
+"""The Slack stand-in: workspaces, the Web API, deliveries and faults on one port of this machine."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ class SlackStandIn:
     """Play Slack for one app from `async with stand_in.serving() as url` on; `url + "api/"` is its Web API.
 
     Time is that of *clock*: streams and statuses age, events are retried and rates are counted by it; only the
-    patience of *ack_within* seconds for an answer is real. *rates* are Slack's documented ones; None counts nothing.
+    timeout of *ack_within* seconds for an answer is real. *rates* are Slack's documented ones; None counts nothing.
     With *echo* the app receives its own messages too, as with Slack. To wait for something, call `until`.
     """
 

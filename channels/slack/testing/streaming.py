@@ -41,7 +41,7 @@ def append(desk: Desk, given: Arguments) -> Json:
 
 
 def stop(desk: Desk, given: Arguments) -> Json:
-    """`chat.stopStream`: the only call of a stream that takes metadata; its blocks stand below all else."""
+    """`chat.stopStream`: the only call of a stream that takes metadata; its blocks are below all else."""
     channel, message, stream = _open(desk, given)
     status = status_of(given, "session_status", "active")
     chunks, blocks, metadata = chunks_of(given), blocks_of(given), metadata_of(given)

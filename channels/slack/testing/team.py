@@ -132,7 +132,7 @@ class Team:
         return await self._interact("block_actions", user, said | {"actions": [action]}, place, message)
 
     async def stops(self, user: str, channel: str, thread_ts: str) -> Dispatched:
-        """Press Stop: Slack stops the streams of the thread and tells the app."""
+        """Press Stop: Slack stops the streams of the thread and notifies the app."""
         if not self._courier.subscribed("agent_session_stopped"):
             raise NotPossible("There is no Stop: the app has not subscribed to agent_session_stopped.")
         place, now = self._channel(channel), self._clock.now()

@@ -51,7 +51,7 @@ def converse(
 
 
 def spoken(pieces: Sequence[str], every: float) -> Answer:
-    """Say *pieces*, with *every* seconds behind each."""
+    """Say *pieces*, with *every* seconds after each."""
     return [item for piece in pieces for item in (say(piece), lasting(every))]
 
 

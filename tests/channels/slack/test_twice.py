@@ -1,4 +1,4 @@
-"""Whatever Slack tells of twice happens once, whether it has the same event id or another, at once or much later."""
+"""Whatever Slack delivers twice happens once, whether it has the same event id or another, at once or much later."""
 
 import json
 import time
@@ -35,7 +35,7 @@ async def rig(make_core, gate: Gate) -> AsyncIterator[Rig]:
 
 
 async def received_again(rig: Rig, deliveries: list[Delivery], *, event_id: str | None = None) -> None:
-    """Let Slack tell of *deliveries* again, with the same event id or with another."""
+    """Deliver *deliveries* again, with the same event id or with another."""
     async with aiohttp.ClientSession() as http:
         for each in deliveries:
             payload = each.payload if event_id is None else {**each.payload, "event_id": event_id}

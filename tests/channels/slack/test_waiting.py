@@ -90,7 +90,7 @@ async def make_stage(make_core: MakeCore) -> AsyncIterator[Callable]:
 
 @pytest.mark.parametrize("alive", [True, False])
 async def test_decided_elsewhere(make_stage: Callable, alive: bool):
-    """A decision that this process did not hear of, or that came while it was down, brings the answer all the same."""
+    """A decision that was not reported to this process, or came while it was down, brings the answer all the same."""
     stage: Stage = await make_stage(hooks=(asks(),))
 
     async def decide(run: str) -> None:
@@ -126,7 +126,7 @@ async def test_answered_by_a_client(make_stage: Callable):
 
 
 async def test_stopped_elsewhere(make_stage: Callable):
-    """A run that is cancelled while it waits says so in its thread, and no status stays behind."""
+    """A run that is cancelled while it waits says so in its thread, and no status is left over."""
     stage: Stage = await make_stage(hooks=(asks(),))
     async with stage.process() as threads:
         root, run = await stage.waits(threads)

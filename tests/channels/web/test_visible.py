@@ -148,7 +148,7 @@ def test_a_structured_answer_is_an_answer(show):
 
 
 def test_live_events_are_judged_alike():
-    """A heartbeat is for everybody, a tool's progress is not."""
+    """A heartbeat is for all visitors, a tool's progress is not."""
     beat = Live(session="s", run="r", parent_run=None, time=0, body=Heartbeat())
     progress = Live(session="s", run="r", parent_run=None, time=0, body=ToolProgress(call="c", text="secret"))
     assert visible(beat, "none") == b"{}"

@@ -26,7 +26,7 @@ export interface Answer {
   readonly key: string;
   readonly blocks: readonly Block[];
   readonly busy: boolean;
-  /** Nothing is being written or called just now, but the run goes on. */
+  /** Nothing is being written or called just now, but the run continues. */
   readonly thinking: boolean;
   readonly run: Run | undefined;
   readonly mark: "stopped" | "refused" | "cut" | null;
@@ -141,7 +141,7 @@ function blockOf(part: Part, key: string, message: Message, calls: readonly Call
   }
 }
 
-/** Join the text of an answer that was cut with the text that goes on from it. */
+/** Join the text of an answer that was cut with the text that continues it. */
 function joinCut(blocks: readonly Block[], group: readonly Message[]): readonly Block[] {
   const cut = new Set(group.filter(({ stop }) => stop === "length" || stop === "continue").map(({ id }) => id));
   if (!cut.size) return blocks;

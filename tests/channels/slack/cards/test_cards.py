@@ -26,7 +26,7 @@ async def by_an_operator(desk: Desk, *, approved: bool = True, reason: str | Non
 
 
 async def test_a_yes_lets_the_call_run(make_core):
-    """The card shows the exact call; after a yes it says who and when, loses its buttons, and the answer goes on."""
+    """The card shows the exact call; after a yes it says who and when, loses its buttons, and the answer continues."""
     async with asking(make_core) as desk:
         await desk.ask()
         (card,) = desk.cards()
@@ -200,7 +200,7 @@ async def test_a_question_of_another_surface_is_asked_in_the_approvers_channel(m
 
 
 async def test_an_approver_decides_in_a_direct_message(make_core):
-    """Who is named gets the card as a direct message, and decides there; the conversation goes on in its thread."""
+    """Who is named gets the card as a direct message, and decides there; the conversation continues in its thread."""
     async with asking(make_core, responders=["slack:UBEN"], deliver_to=["slack:UBEN"]) as desk:
         await desk.ask()
         await desk.press("UANN")

@@ -78,7 +78,7 @@ async def test_slack_is_answered_its_challenge(rig: Rig):
 
 
 async def test_events_before_our_identity_is_known_are_sent_again(rig: Rig):
-    """Slack is not kept waiting longer than it waits: it hears 503, and the same is taken in when it comes again."""
+    """Slack is not kept waiting longer than it waits: it gets 503, and the same is taken in when it comes again."""
     timeout, rig.listener._meeting = rig.listener._meeting, 0.05
     async with rig.workspaces._asking:  # a request is under way, without an answer
         assert (await sent(rig, HELLO))[0] == 503

@@ -170,7 +170,7 @@ async def test_stop_ends_what_runs_and_clears_what_waits(busy: Rig):
 
 
 async def test_a_stop_that_comes_late_leaves_what_was_asked_since(busy: Rig):
-    """A Stop is for what was there when it was pressed, however often Slack tells of it."""
+    """A Stop is for what was there when it was pressed, however often Slack reports it."""
     dispatched = await busy.team.mentions("UANN", "CGENERAL", "first")
     await busy.model.asked(1)
     busy.stand_in.fault(Fault("late", on="agent_session_stopped", seconds=30))

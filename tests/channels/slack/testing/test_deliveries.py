@@ -15,7 +15,7 @@ def kinds(listener: Listener) -> list[str]:
 
 
 async def test_a_mention_arrives_twice_and_signed(team: Team, listener: Listener):
-    """Two events with ids of their own tell of one message; the SDK's verifier has accepted both."""
+    """Two events with ids of their own report one message; the SDK's verifier has accepted both."""
     dispatched = await team.mentions("UANN", "CGENERAL", "hello")
     assert dispatched.acked
     assert sorted(kinds(listener)) == ["app_mention", "message"]
