@@ -115,8 +115,8 @@ def _buttons(asked: ApprovalObject, about: About) -> Iterator[Json]:
     sure = f"{tool} runs at once, with what the card says." if asked.quorum == 1 else f"It counts as one yes to {tool}."
     yield _button(asked, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
     if asked.remember:
-        for_good = f"{tool} runs now, and no further call of it in this conversation needs an approval."
-        yield _button(asked, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", for_good))
+        permanent = f"{tool} runs now, and no further call of it in this conversation needs an approval."
+        yield _button(asked, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", permanent))
     if asked.edit:
         yield _button(asked, EDIT, "Edit…", None, None)
     yield _button(asked, DENY, "Deny…", "danger", None)

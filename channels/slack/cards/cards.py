@@ -57,7 +57,7 @@ class Cards:
         self._sweep = Sweep("cards", self._look, clock, SWEEP, news=news)
 
     async def start(self, *, alone: bool = False) -> None:
-        """Take up what an earlier process left; who is *alone* on the database waits for no lease."""
+        """Resume what an earlier process left; one that is *alone* on the database waits for no lease."""
         if alone:
             await self._rows.vacate()
         self._core.approvals.listen(self._on_fact)
@@ -74,7 +74,7 @@ class Cards:
         return await self._rows.is_shown(approval, team, channel)
 
     async def heal(self, approval: str, team: str, channel: str, ts: str) -> None:
-        """Have the message that was pressed on too late say what became of its question; raises a `SlackFailure`."""
+        """Edit the message of a late click to show the outcome of its question; raises a `SlackFailure`."""
         space, asked = await self._workspaces.space(team), await self._asked(approval)
         page = pages(asked, await self._about(asked, Spot(team, channel)))[-1]
         await space.pacer.admit("chat.update", team, channel, Lane.FINAL)

@@ -66,8 +66,8 @@ class Receiver:
         self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, timeout: float = TIMEOUT
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
-        self._asking = Mentions(core, shows, people, timeout=timeout)
-        self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
+        self._mentions = Mentions(core, shows, people, timeout=timeout)
+        self._clicks = Clicks(self._mentions, Groups(clock, self._mentions.notes), cards, self._begin)
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
 
@@ -105,9 +105,9 @@ class Receiver:
         """Do what a person asked for who can be answered at once."""
         match asked:
             case i.Commanded():
-                return await commanded(self._asking, home, asked, self._clock, self._begin)
+                return await commanded(self._mentions, home, asked, self._clock, self._begin)
             case i.Pointed():
-                return await pointed(self._asking, home, asked, self._begin)
+                return await pointed(self._mentions, home, asked, self._begin)
             case i.Pressed():
                 return await self._clicks.pressed(home, asked)
             case i.Filled():
@@ -115,7 +115,7 @@ class Receiver:
 
     def note(self, event: str, **more: str) -> None:
         """Log *event* unless it was logged before."""
-        self._asking.notes.once(event, **more)
+        self._mentions.notes.once(event, **more)
 
     async def close(self) -> None:
         """Give up what is under way beside the answers."""
@@ -126,28 +126,28 @@ class Receiver:
 
     async def _said(self, home: Installation, said: i.Said) -> None:
         """Have a message answered if it is to an agent: by name, in a direct message, or in a thread it is in."""
-        thread, until = said.thread, self._asking.until()
+        thread, until = said.thread, self._mentions.until()
         if (not said.addressed and thread.root == said.ts) or self._lately.knows("deleted", thread.address, said.ts):
             return
         session = await self._core.find_session(thread.address)
         if session is None and not said.addressed:
             return
-        agent = await self._asking.agent(session, thread)
+        agent = await self._mentions.agent(session, thread)
         if agent is None:
             self._whisper(home, said, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
             return
         if not (said.addressed or settings_of(agent.definition).follow_up):
             return
-        person = await self._asking.who(home, thread.user, settings_of(agent.definition), until)
+        person = await self._mentions.who(home, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
         if (words := refusal(person, settings_of(agent.definition))) is not None:
             self._whisper(home, said, words, scope="")
             return
         late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
-        if late and await self._asking.is_gone(home, thread, said.ts, until):
+        if late and await self._mentions.is_gone(home, thread, said.ts, until):
             return  # its deletion came before it, perhaps to another process
-        async with self._asking.order(thread, until):
+        async with self._mentions.order(thread, until):
             # Looked for again: the same message may have come twice at once.
             session = await self._core.find_session(thread.address)
             try:
@@ -196,7 +196,7 @@ class Receiver:
             context=(*(found.context if found else ()), *_files(said)),
             metadata=mark.metadata,
         )
-        receipt = await self._asking.ask(asked_by(said.thread, person, agent, words), session, inbound)
+        receipt = await self._mentions.ask(asked_by(said.thread, person, agent, words), session, inbound)
         if session is not None and session.status in WAITS and not receipt.repeated:
             self._begin(say_queued(self._core, home, said.thread, receipt))
 
@@ -206,13 +206,13 @@ class Receiver:
         if thread.root == said.ts or mark.covers(said.ts) or (thread.is_dm and mark.seen is not None):
             return Look((), said.ts)
         try:
-            return await self._asking.look(home, thread, mark, before=said.ts, until=until)
+            return await self._mentions.look(home, thread, mark, before=said.ts, until=until)
         except f.Gone as error:
-            self._asking.notes.failure(error)
+            self._mentions.notes.failure(error)
             return None
 
     async def _words(self, home: Installation, said: i.Said, agent: AgentObject | None, until: float) -> str:
-        names = await self._asking.names(home, said.text, until)
+        names = await self._mentions.names(home, said.text, until)
         return i.words(said.text, home.me, {**names, **own_name(home, agent)}) or "(no words)"
 
     async def _edited(self, home: Installation, edited: i.Edited) -> None:
@@ -220,8 +220,8 @@ class Receiver:
         session = await self._core.find_session(said.thread.address)
         mark = Watermark.of(session.metadata if session else {})
         if session is not None:
-            agent = await self._asking.agent(session, said.thread)
-            parts = (Text(await self._words(home, said, agent, self._asking.until())),)
+            agent = await self._mentions.agent(session, said.thread)
+            parts = (Text(await self._words(home, said, agent, self._mentions.until())),)
             with suppress(NotFound):
                 seconds, micros = at(edited.at)
                 order, key = seconds * 1_000_000 + micros, f"edit:{said.ts}:{edited.at}"
@@ -239,7 +239,7 @@ class Receiver:
         """Quote a message of others again, whose text changed after it was quoted."""
         said = edited.said
         message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
-        notice = await as_context(home, self._people, (message,), until=self._asking.until())
+        notice = await as_context(home, self._people, (message,), until=self._mentions.until())
         with suppress(SessionClosed):
             await self._core.add_context(session.id, (_EDITED, *notice), key=f"edit:{said.ts}:{edited.at}")
 

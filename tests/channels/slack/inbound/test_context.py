@@ -96,7 +96,7 @@ async def test_slack_has_half_of_its_own_timeout(make_core):
         assert given.endswith("first?")
         assert "| " not in given
         rig.clock.advance(61)
-        rig.receiver._asking._timeout = 5.0
+        rig.receiver._mentions._timeout = 5.0
         assert (await called(rig, root, "second?")).count("| Ben Okoro: one") == 1
 
 
