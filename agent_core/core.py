@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.context.source import ContextSource
 from agent_core.context.window import Encode
 from agent_core.domain import events as e
 from agent_core.domain.channels import ChannelPort
@@ -53,18 +54,23 @@ from agent_core.store.work import catalog, feedback, sessions
 from agent_core.store.work.figures import Figures, figures
 from agent_core.store.work.runs import Cancelled
 from agent_core.tally import Tally
-from agent_core.tools.base import Toolbox
+from agent_core.tools.base import Tool
+from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
 
 class Core:
     """One agent core behind every place where a team talks. Build it inside a running event loop."""
+
+    _work: asyncio.Task[None] | None = None
+    _counting: asyncio.Task[None] | None = None
 
     def __init__(  # noqa: PLR0913 - the ports and settings of a composition
         self,
         database: Database,
         *,
         providers: Mapping[str, Provider],
-        tools: Toolbox,
+        tools: Toolset | Mapping[str, Tool],
+        context_sources: Sequence[ContextSource] = (),
         default_model: str,
         clock: Clock | None = None,
         engine: Callable[[Runs, Clock], Engine] = LocalEngine,
@@ -77,18 +83,20 @@ class Core:
         """*engine* builds what drives the runs; *bus* connects the processes of one database.
 
         Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
-        that agents may configure. Beyond *max_backlog* queued runs, over all processes, messages are refused.
+        that agents may configure; *context_sources* are asked before the first step of every run. Beyond *max_backlog*
+        queued runs, over all processes, messages are refused.
         """
-        self._providers, self._bus, clock = providers, bus, clock or SystemClock()
-        self.tally = Tally(clock, tools)
+        clock, self._providers, self._bus = clock or SystemClock(), providers, bus
+        self.tally = Tally(clock)
+        toolset, resolvers = Noted(toolset_of(tools), self.tally.know), resolvers or HookResolvers(clock)
         self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         self.agents = Roster(
-            self._store, tools, providers, default_model=default_model, clock=clock, secrets=secrets, channels=channels
+            self._store, toolset, providers, default_model, secrets, channels, has_sources=bool(context_sources)
         )
         self._cache = SessionCache(self._store, self.agents, self._encode_for)
         self._dispatcher = Dispatcher(bus)
         self._segments = Segments(
-            self._store, self._cache, self.agents, providers, tools, resolvers or HookResolvers(clock), self._dispatcher
+            self._store, self._cache, self.agents, providers, toolset, resolvers, self._dispatcher, context_sources
         )
         self._engine = engine(self._segments, clock)
         self._dispatcher.connect(self._engine, self._segments)
@@ -99,8 +107,6 @@ class Core:
         self.approvals = Approvals(self._store, self._dispatcher)
         self._outputs = Outputs(self._store, self._cache, self._segments, self._dispatcher)
         self._completion = CompletionNotifier(self._store, self._cache, self._segments)
-        self._work: asyncio.Task[None] | None = None
-        self._counting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

@@ -15,6 +15,7 @@ from agent_core.domain.failures import KINDS
 OTHER = "other"
 """The label of every name that is not known: names from outside must not fill the memory of the metrics server."""
 _MODELS = 50
+_TOOLS = 1000
 _DECLARED_TOOLS = 50
 _FOLLOWED = 10_000
 """Runs that are followed at once; the oldest beyond that are forgotten."""
@@ -42,12 +43,12 @@ class _Run:
 class Tally:
     """Counts facts as they are committed here, so that over all processes each is counted once.
 
-    *tools* are the tools of this process. Tools that agents declare get labels of their own too, up to a bound.
-    Counters are keyed by their labels, in the order of the comments.
+    Tools of this process are counted under their names, see `know`. Tools that agents declare get labels of their own
+    too, up to a bound. Counters are keyed by their labels, in the order of the comments.
     """
 
-    def __init__(self, clock: Clock, tools: Collection[str] = ()) -> None:
-        self._clock, self._tools = clock, frozenset(tools)
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._tools = clock, set[str]()
         self._runs: dict[str, _Run] = {}
         self._models: set[str] = set()
         self._declared: set[str] = set()
@@ -83,6 +84,11 @@ class Tally:
             count = self._on.get(fact.type)
             if count is not None:
                 count(fact, fact.body)
+
+    def know(self, tools: Collection[str]) -> None:
+        """Count each of *tools* under its own name from now on, up to `_TOOLS` of them."""
+        if not self._tools.issuperset(tools):
+            self._tools.update(sorted(set(tools) - self._tools)[: _TOOLS - len(self._tools)])
 
     def resumed_run(self, run: str, model: str | None, tools: Mapping[str, str] | None = None) -> None:
         """Note what is known of a run that waited or began elsewhere, since its facts do not repeat it.

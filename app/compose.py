@@ -25,7 +25,8 @@ from agent_core import (
     Unavailable,
 )
 from agent_core.engine.base import Engine, Runs
-from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.engine.local import LocalEngine
+from agent_core.engine.pool import MAX_RUNS
 from agent_core.hooks.check import astray, is_name
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
@@ -34,6 +35,7 @@ from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
+from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
 from app.api.deps import Services, known_query, operator
@@ -121,9 +123,10 @@ async def running(
     settings: Settings, models: Models, *, kind: Kind, tools: Sequence[Tool], grace: float
 ) -> AsyncIterator[Running]:
     """Do as `running_core`; at the end what is driven gets *grace* seconds."""
-    toolbox = {tool.spec.name: tool for tool in tools}
-    channels = Channels(CHANNELS)
-    definitions = load_agents(settings.agents, tools=toolbox, channels=channels, check=partial(check_model, settings))
+    # Each kind of tools is one toolset here.
+    toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
+    known, channels = await toolset.tools(Scope()), Channels(CHANNELS)
+    definitions = load_agents(settings.agents, tools=known, channels=channels, check=partial(check_model, settings))
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
@@ -137,7 +140,7 @@ async def running(
     core = Core(
         parts.database,
         providers=models.providers,
-        tools=toolbox,
+        tools=toolset,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,

@@ -154,6 +154,22 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownRender:
+    """What a tool shows to people: *payload* is for a renderer of its *kind*, *text* for every other place."""
+
+    id: str
+    kind: str
+    payload: dict[str, Any]
+    text: str
+    title: str | None = None
+
+    @property
+    def plain(self) -> str:
+        """Its title and its text."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """What an agent does beside talking: the use of a tool, and what people are asked about it."""
 
@@ -162,6 +178,7 @@ class Call:
     status: CallStatus
     progress: str | None = None
     question: Question | None = None
+    renders: tuple[ShownRender, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

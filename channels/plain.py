@@ -1,14 +1,17 @@
 """Plain text for places without markup: words without control characters, and approvals in full."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from agent_core import InvalidInput
-from channels.base import Body, Call, Question, Run
+from channels.base import Body, Call, Question, Run, ShownRender
+
+RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
+"""How a terminal draws renders, by kind; it shows the text of all others."""
 
 # Control characters, and what reverses the direction of text, are shown as a sign: a model's words are no commands.
 _HARMLESS: dict[int, str | None] = {
@@ -92,6 +95,15 @@ def ended(call: Call) -> str:
     with_what = f" as {exact(question.arguments)}" if question.edited and question.status == "approved" else ""
     same = question.status in (call.status, "cancelled") or call.status in ("denied", "waiting")
     return f"{question.status}{by}{with_what}{why}" + ("" if same else f", {call.status}")
+
+
+def drawn(call: Call) -> str:
+    """Return what *call* shows to people, harmless, each render ended by a line end."""
+    return "".join(f"{harmless(RENDERERS.get(each.kind, _plain)(each)).rstrip()}\n" for each in call.renders)
+
+
+def _plain(render: ShownRender) -> str:
+    return render.plain
 
 
 def end_of(run: Run) -> str | None:

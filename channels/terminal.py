@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
 from channels.base import Body, Limits, Question, Ref, Stop
-from channels.plain import asked, end_of, ended, harmless, keys, one_line, read_arguments
+from channels.plain import asked, drawn, end_of, ended, harmless, keys, one_line, read_arguments
 from channels.spec import ChannelSpec
 
 ADDRESS = "terminal:1"
@@ -144,7 +144,7 @@ def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
             elif call.status in _OPEN and not question and not body.closed:
                 return
             else:
-                yield Span(f"{ended(call)}\n", note=True)
+                yield from (Span(f"{ended(call)}\n", note=True), Span(drawn(call)))
             gap = "\n"
     if body.closed:
         yield from (Span(f"{words}\n", note=True) for run in body.runs if (words := end_of(run)))

@@ -16,6 +16,7 @@ from agent_core import (
     Part,
     Reasoning,
     ReasoningDelta,
+    RenderShown,
     RunCancelled,
     RunCancelling,
     RunCompleted,
@@ -34,15 +35,15 @@ from agent_core import (
     ToolRequested,
     ToolStarted,
 )
-from channels.base import Body, Call, GrowingText, Piece, Question, Run, ShownMessage
+from channels.base import Body, Call, GrowingText, Piece, Question, Run, ShownMessage, ShownRender
 
 EMPTY = Body()
 
 _Delta = TextDelta | ReasoningDelta
 _MessageBody = MessageReceived | MessageCorrected | MessageCompleted
-_ToolBody = ToolRequested | ToolStarted | ToolProgress | ToolPending | ToolCompleted
+_ToolBody = ToolRequested | ToolStarted | ToolProgress | ToolPending | ToolCompleted | RenderShown
 _AskBody = ApprovalRequested | ApprovalVoted | ApprovalDecided
-_CALLS = (ToolStarted, ToolProgress, ToolPending, ToolCompleted, *_AskBody.__args__)
+_CALLS = (ToolStarted, ToolProgress, ToolPending, ToolCompleted, RenderShown, *_AskBody.__args__)
 _RunBody = RunQueued | RunStarted | RunResumed | RunWaiting | RunCancelling | RunCompleted | RunFailed | RunCancelled
 _SHOWN = {StepStarted.type} | frozenset(
     cls.type for kinds in (_Delta, _MessageBody, _ToolBody, _AskBody, _RunBody) for cls in kinds.__args__
@@ -97,6 +98,8 @@ def _apply_call(body: Body, fact: Any, time: int) -> Body:
             return _change_call(body, call, status="waiting")
         case ToolCompleted(call=call, outcome=outcome):
             return _change_call(body, call, status=outcome, progress=None)
+        case RenderShown():
+            return _draw(body, fact)
         case ApprovalRequested() as fact:
             return _change_call(body, fact.call, question=_question(fact, time))
         case ApprovalVoted(votes=yes, arguments=arguments, edited=edited) as fact:
@@ -277,6 +280,17 @@ def _change_call(body: Body, id: str, **changes: Any) -> Body:
         if any(call.id == id for call in message.calls):
             calls = tuple(replace(call, **changes) if call.id == id else call for call in message.calls)
             return _put(body, replace(message, calls=calls))
+    return body
+
+
+def _draw(body: Body, fact: RenderShown) -> Body:
+    """Show a render at its call; a call that ran again shows it once."""
+    shown = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
+    for said in body.newest():
+        for call in said.calls:
+            if call.id == fact.call:
+                others = tuple(each for each in call.renders if each.id != shown.id)
+                return _change_call(body, call.id, renders=(*others, shown))
     return body
 
 

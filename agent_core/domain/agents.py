@@ -127,7 +127,8 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
-    *able* tells what the API of a model, `provider:name`, does by itself.
+    *able* returns what the API of a model, `provider:name`, does by itself; *has_sources* is whether there are
+    context sources to ask before a first step.
     """
 
     id: str
@@ -137,6 +138,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ToolSpec]
     overrides: Controls = Controls()
     able: Callable[[str], Abilities] = _able
+    has_sources: bool = False
 
     @property
     def name(self) -> str:

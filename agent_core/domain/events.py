@@ -19,6 +19,7 @@ StopReason = Literal[
 ]
 FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
 WaitingOn = Literal["approval", "client", "run"]
+ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
 
 
 class SessionOpened(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,11 +35,12 @@ class SnapshotFrozen(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model; it enters the window where a step takes it."""
+    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it."""
 
     type: ClassVar[str] = "context.added"
-    source: Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
+    source: ContextKind
     text: str
+    by: str | None = None
 
 
 class ContextCompacted(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -235,6 +237,18 @@ class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
     ref: str | None = None
 
 
+class RenderShown(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool shows something: *kind* says what *payload* is; a surface that does not know the kind shows *text*."""
+
+    type: ClassVar[str] = "render.shown"
+    render: str
+    call: str
+    kind: str
+    title: str | None = None
+    payload: dict[str, Any]
+    text: str
+
+
 class TextDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of an open message; `offset` counts the code points of that part so far."""
 
@@ -292,6 +306,7 @@ FactBody = (
     | ToolStarted
     | ToolPending
     | ToolCompleted
+    | RenderShown
     | HookRuled
     | ApprovalRequested
     | ApprovalVoted

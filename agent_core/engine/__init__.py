@@ -1,1 +1,1 @@
-"""Engines: they ring runs and see that somebody drives them."""
+"""Engines: pools of driven runs, and sweeps that find the ones that are due."""

@@ -1,38 +1,43 @@
-"""The engine on Postgres: any number of processes, each driving what it has room for, and seeing to each other's."""
+"""The engine on Postgres: any number of processes, each driving what it has room for, and reaping those that expire."""
 
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.engine.base import Runs
+from agent_core.engine.base import Runs, Segment
 from agent_core.engine.doorbell import Doorbell, segment_name
 from agent_core.engine.liveness import Liveness, Load, Pace, end_process, this_process
-from agent_core.engine.local import MAX_RUNS, LocalEngine
+from agent_core.engine.pool import MAX_RUNS, Pool
+from agent_core.engine.reaper import Reaper
+from agent_core.engine.sweep import Sweep
 from agent_core.errors import Unavailable
+from agent_core.ids import new_id
 from agent_core.store.database import Database
+from agent_core.store.log import RunRef
 from agent_core.store.work import workers
 from agent_core.store.work.due import Due
 from agent_core.store.work.runs import RESTARTED
-from agent_core.store.work.workers import FOREVER, Kind
+from agent_core.store.work.workers import Kind
 
 _HERD = 0.05
 _LET_GO = 2.0
 _SHUT = 5.0
-_PRUNE_EVERY = 600.0
 _MOST_ENQUEUED = 20
-_PATIENCE = 30.0
+_ROOM_EVERY = 1.0
 _log = structlog.get_logger("parley.engine")
 
 
-class DbosEngine(LocalEngine):
-    """One of the workers of a Postgres: the runs that it starts are its own, until it dies or is told to stop.
+class DbosEngine:
+    """One of the workers of a Postgres: the runs that it starts are its own, until it expires or is stopped.
 
-    The row of every process in `worker` says that it lives. Who finds a run that nobody living drives takes it; the
-    session's lock and the epoch decide between two. DBOS is told of the runs that last, see `docs/decisions/0014`.
+    The row of every process in `worker` says that it lives. A worker that finds a run without a living driver takes it;
+    the session's lock and the epoch decide between two. DBOS is notified of the runs that last, see
+    `docs/decisions/0014`.
     """
 
     def __init__(
@@ -51,166 +56,142 @@ class DbosEngine(LocalEngine):
 
         A process of the kind `web` drives nothing, and does not launch DBOS.
         """
-        super().__init__(runs, clock, max_runs=0 if kind == "web" else max_runs)
-        self._database, self._kind, self._pace = database, kind, pace or Pace()
-        drives = kind != "web"
-        self._liveness = Liveness(
+        self.worker = new_id("wrk")
+        self._runs, self._clock, self._drives, pace = runs, clock, kind != "web", pace or Pace()
+        self._launches_dbos = self._drives and pace.tell is not None
+        self.database = database
+        self.liveness = Liveness(
             url,
             this_process(self.worker, kind),
             self._load,
-            pace=self._pace,
+            pace=pace,
             lost=self._give_up,
-            end=end if drives else None,
+            end=end if self._drives else None,
         )
-        self._doorbell = Doorbell(url, self.worker, max_runs=max_runs, ensure=self._ensure)
-        self._enqueued: set[str] = set()
-        self._freed = asyncio.Event()
+        self.doorbell = Doorbell(url, self.worker, max_runs=max_runs, ensure=self._ensure)
+        self.pool = Pool(runs, self.liveness, max_runs=max_runs if self._drives else 0)
+        self.overflow = DbosQueue(self.doorbell, self.pool, after=pace.tell)
+        self.sweep = Sweep(runs, clock, self.pool, self.liveness, worker=self.worker, overflow=self.overflow)
+        self._reaper = Reaper(database, self.liveness, self.doorbell, pace)
 
-    @property
-    def room(self) -> int:
-        return super().room if self._liveness.is_well else 0
+    def has_room(self) -> bool:
+        return self.pool.has_room()
 
-    @property
-    def _patience(self) -> int:
-        return int(self._pace.dead * 1000) if self._liveness.may_judge else FOREVER
-
-    def _load(self) -> Load:
-        return Load(room=self.room, running=len(self._driven))
+    def place(self) -> AbstractContextManager[bool]:
+        return self.pool.reserve()
 
     async def start(self) -> None:
-        """Beat for the first time: before that nobody would know whose a run is."""
-        await self._liveness.start()
-        if self._kind != "web" and self._pace.tell is not None:
-            self._doorbell.start()
+        """Write the first heartbeat: before it no other process knows whose a run is."""
+        await self.liveness.start()
+        if self._launches_dbos:
+            self.doorbell.start()
+
+    def begin(self, run: RunRef, segment: Segment) -> None:
+        self.pool.begin(run, segment)
 
     async def ring(self, run: int, at: int | None = None) -> None:
-        if at is None and run not in self._driven and not self.has_room():
-            self._runs.call(run)
+        if at is not None:
+            await self.sweep.look_at(run, at)
+        elif run in self.pool.driven or self.has_room():
+            await self.pool.wake(run)
         else:
-            await super().ring(run, at)
+            self._runs.call(run)
 
     async def hear(self, run: int) -> None:
-        """Take the run if there is room, the later the more there is to do: the others hear of it too."""
-        if run not in self._driven:
+        """Take the run if there is room, the later the more there is to do: every other process is notified too."""
+        if run not in self.pool.driven:
             if not self.has_room():
                 return
-            load = len(self._driven) / self._max_runs
-            await asyncio.sleep(_HERD * (load + random.random() / 10))  # noqa: S311 - no secret
-        if self.has_room() or run in self._driven:
-            await super().ring(run)
+            await asyncio.sleep(_HERD * (self.pool.load + random.random() / 10))  # noqa: S311 - no secret
+        if self.has_room() or run in self.pool.driven:
+            await self.pool.wake(run)
+
+    def interrupt(self, run: int) -> bool:
+        return self.pool.interrupt(run)
 
     async def work(self) -> None:
-        if self._kind == "web":
+        if not self._drives:
             await asyncio.Event().wait()
         async with asyncio.TaskGroup() as group:
-            group.create_task(super().work())
-            group.create_task(self._see_to_others())
+            group.create_task(self.sweep.work())
+            group.create_task(self.pool.show_heartbeats(self._clock))
+            group.create_task(self._reaper.work())
 
     async def stop(self, grace: float) -> None:
-        """Let what is driven end within *grace* seconds, and hand the rest to the other workers."""
-        self._stopping = True
-        self._let_waiting_look()
-        if self._driven and self._liveness.is_well:
-            await asyncio.wait([driven.task for driven in self._driven.values()], timeout=grace)
-        await self._drop(_LET_GO)
-        await asyncio.gather(self._leave(), self._doorbell.stop(_SHUT))
+        """Wait up to *grace* seconds for what is driven, and hand the rest to the other workers."""
+        self.pool.close()
+        if self.liveness.is_well:
+            await self.pool.wait(grace)
+        await self.pool.drop(_LET_GO)
+        await asyncio.gather(self._leave(), self.doorbell.stop(_SHUT))
 
     async def _leave(self) -> None:
-        """Beat no more, and hand over what is left."""
-        await self._liveness.stop()
+        """End the heartbeats, and hand over what is left."""
+        await self.liveness.stop()
         try:
-            released = await self._database.write(lambda connection: workers.leave(connection, self.worker))
+            released = await self.database.write(lambda connection: workers.leave(connection, self.worker))
         except Unavailable:
-            _log.warning("worker.left", runs="found by the others once its beats are missed")
+            _log.warning("worker.left", runs="found by the others once its heartbeats are missed")
         else:
             for run in released:
                 self._runs.call(run)
             _log.info("worker.left", runs=len(released))
 
-    async def sweep(self) -> list[Due]:
-        if not self._liveness.is_well:
-            return []  # the database is away: nothing can be taken, and all that was here is given up
-        left = await super().sweep()
-        self._tell(left)
-        self._let_waiting_look()
-        return left
+    def _load(self) -> Load:
+        return Load(room=self.pool.room, running=len(self.pool.driven))
+
+    def _give_up(self) -> None:
+        """Give all runs up: this worker will soon have expired, unless the database is away for all."""
+        self.pool.give_up()
+
+    async def _ensure(self, key: int) -> None:
+        """Have a run driven that DBOS asks for, and return when this process has done with it.
+
+        Driven here: wait for its end. Driven by another living worker: leave it. Else: take it.
+        """
+        pool = self.pool
+        while key not in pool.driven and not pool.has_room() and not pool.is_closed:
+            with suppress(TimeoutError):  # the worker may be well again without the end of a run
+                async with asyncio.timeout(_ROOM_EVERY):
+                    await pool.freed()
+        if key not in pool.driven and not pool.is_closed:
+            try:
+                await pool.take(key, RESTARTED)
+            except Unavailable:
+                return  # the sweep finds it when the database is back
+        driven = pool.driven.get(key)
+        if driven is not None:
+            await asyncio.wait((driven.task,))
+
+
+class DbosQueue:
+    """Notifies DBOS of what has been driven here for *after* seconds, and of what there is no room for."""
+
+    def __init__(self, doorbell: Doorbell, pool: Pool, *, after: float | None) -> None:
+        """*after* is None where DBOS is not launched."""
+        self._doorbell, self._pool, self._after = doorbell, pool, after
+        self._announced: set[str] = set()
+        self._enqueued: set[str] = set()
 
     @property
-    def _most(self) -> int:
-        return max(super()._most, _MOST_ENQUEUED) if self._doorbell.is_ready else super()._most
+    def capacity(self) -> int:
+        return _MOST_ENQUEUED if self._doorbell.is_ready else 0
 
-    def _tell(self, left: list[Due]) -> None:
-        """Tell DBOS of what has been driven here for a while, and of what there is no room for."""
-        if self._pace.tell is None:
+    def offer(self, runs: Sequence[Due]) -> None:
+        if self._after is None:
             return
-        begun = time.monotonic() - self._pace.tell
-        for driven in self._driven.values():
-            if not driven.told and driven.since <= begun:
-                driven.told = self._doorbell.tell(segment_name(driven.run.id, driven.run.epoch), driven.run.key)
-        waiting = {segment_name(run.id, run.epoch): run.key for run in left[:_MOST_ENQUEUED]}
+        begun = time.monotonic() - self._after
+        for driven in self._pool.driven.values():
+            if driven.since <= begun:
+                self.announce(driven.run)
+        self._announced &= {segment_name(each.run.id, each.run.epoch) for each in self._pool.driven.values()}
+        waiting = {segment_name(run.id, run.epoch): run.key for run in runs[:_MOST_ENQUEUED]}
         for name in waiting.keys() - self._enqueued:
             self._doorbell.tell(name, waiting[name], queued=True)
         self._enqueued = set(waiting)
 
-    async def _ensure(self, key: int) -> None:
-        """See to a run that DBOS asks for, and return when this process has done with it.
-
-        Driven here: wait for its end. Driven by another who lives: leave it. Else: take it.
-        """
-        while key not in self._driven and not self.has_room() and not self._stopping:
-            await self._freed.wait()
-        if key not in self._driven and not self._stopping:
-            try:
-                await self._take(key, RESTARTED)
-            except Unavailable:
-                return  # the sweep finds it when the database is back
-        driven = self._driven.get(key)
-        if driven is not None:
-            await asyncio.wait((driven.task,))
-
-    def _make_room_known(self) -> None:
-        super()._make_room_known()
-        self._let_waiting_look()
-
-    def _let_waiting_look(self) -> None:
-        self._freed.set()
-        self._freed.clear()
-
-    def _give_up(self) -> None:
-        """Let go of everything: others will soon take this worker for dead, unless the database is away for all."""
-        self._cut |= self._driven.keys()
-        self._astray |= self._driven.keys()
-        self._cancel_driven()
-
-    def _failed(self, error: Exception) -> None:
-        if not isinstance(error, Unavailable):
-            super()._failed(error)
-        elif self._liveness.is_well:  # otherwise the outage has its line already
-            _log.debug("sweep.failed", error=str(error))
-
-    async def _see_to_others(self) -> None:
-        """Bury the dead, and let go of what DBOS keeps of the past."""
-        pruned = time.monotonic()
-        while True:
-            await asyncio.sleep(self._pace.beat)
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    await self._bury()
-                    if self._doorbell.is_ready and time.monotonic() - pruned > _PRUNE_EVERY:
-                        pruned = time.monotonic()
-                        await self._doorbell.prune()
-            except (Unavailable, TimeoutError) as error:
-                _log.debug("reaper.failed", error=str(error))
-            except Exception:  # noqa: BLE001 - the boundary: the next look may go well
-                _log.exception("reaper.failed")
-
-    async def _bury(self) -> None:
-        if not self._liveness.may_judge:
-            return
-        patience = self._patience
-        dead = await self._database.read(lambda connection: workers.dead(connection, patience))
-        if dead and self._doorbell.is_ready:
-            await self._doorbell.bury(patience)
-        elif dead:
-            await self._database.write(lambda connection: workers.bury(connection, dead, patience))
-            _log.info("workers.dead", workers=dead)
+    def announce(self, run: RunRef) -> None:
+        """Notify DBOS of a run that is driven here, once."""
+        name = segment_name(run.id, run.epoch)
+        if name not in self._announced and self._doorbell.tell(name, run.key):
+            self._announced.add(name)

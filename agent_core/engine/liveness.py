@@ -115,6 +115,15 @@ class Liveness:
         since = self._good_since
         return self.is_well and since is not None and _now() - since >= self._probation
 
+    @property
+    def expire_after(self) -> int:
+        """Return after how many milliseconds without a heartbeat another worker has expired."""
+        return int(self._pace.dead * 1000) if self.may_judge else workers.FOREVER
+
+    def reports(self, error: Exception) -> bool:
+        """Return whether the outage that caused *error* has lines of its own in the log."""
+        return isinstance(error, Unavailable)
+
     async def start(self) -> None:
         """Return once the first beat is in the database; raises `Unavailable`."""
         # Its lines in the log are this worker's.

@@ -1,4 +1,4 @@
-"""What a hook is told, and what it answers. Pure."""
+"""The input of a hook and its answers. Pure."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Allow(msgspec.Struct, frozen=True):
-    """Go on; *error* tells why the hook itself could not say so."""
+    """Go on; *error* says why the hook itself gave no answer."""
 
     reason: str | None = None
     error: str | None = None
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """Do not; *reason* is told to the model, or to the person."""
+    """Do not; the model, or the person, reads *reason*."""
 
     reason: str | None = None
     error: str | None = None

@@ -116,7 +116,7 @@ class Hooks:
         return facts, changed
 
     async def before_answer(self, text: str) -> tuple[Sequence[e.FactBody], str | None]:
-        """Show *text* to the hooks before anybody sees it; return their rulings, and what is said instead."""
+        """Show *text* to the hooks before it is shown; return their rulings, and what is said instead."""
         facts: list[e.FactBody] = []
         changed: str | None = None
         for named in self._agent.hooks("PreResponse"):
@@ -138,7 +138,7 @@ class Hooks:
             if answer.error if isinstance(answer, Allow | Deny) else None:
                 _log.warning("hook.failed", run=self._run, hook=named.name, error=getattr(answer, "error", None))
 
-    async def _ask(self, named: Named, event: HookEvent, **told: object) -> Answer:
+    async def _ask(self, named: Named, event: HookEvent, **fields: object) -> Answer:
         about = await self._of()
         occasion = Occasion(
             event=event,
@@ -149,7 +149,7 @@ class Hooks:
             channel=about.channel,
             actor=about.asker,
         )
-        return await self._resolvers.ask(named, replace(occasion, **told)) or Allow()
+        return await self._resolvers.ask(named, replace(occasion, **fields)) or Allow()
 
     async def _of(self) -> About:
         if self._about is None:
@@ -195,7 +195,7 @@ def saying(said: e.MessageCompleted, text: str) -> e.MessageCompleted:
 
 
 def refusal(message: str, reason: str | None) -> e.MessageCompleted:
-    """Return what the person is told instead of an answer."""
+    """Return what the person reads in the place of an answer."""
     text = Text(reason or BLOCKED)
     return e.MessageCompleted(message=message, role="assistant", parts=(text,), stop="done")
 

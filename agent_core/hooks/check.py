@@ -1,4 +1,4 @@
-"""What an agent's hooks must be before any of them is asked."""
+"""Check an agent's hooks when its definition is stored."""
 
 from collections.abc import Sequence
 
@@ -40,13 +40,13 @@ def check(hooks: Sequence[Hook], channels: Channels) -> None:
 def check_matchers(definition: Definition) -> None:
     """Raise `InvalidInput` when a hook names a tool that its agent lacks: a mistyped name would guard nothing.
 
-    A glob that fits none is told in the log; it may be there for tools that are yet to come.
+    A glob that matches none is logged as a warning; it may be meant for tools that are added later.
     """
     for place, matcher in astray(definition):
         if is_name(matcher):
             known = ", ".join(f"`{name}`" for name in sorted(_names(definition)))
-            told = f"the agent has no tool `{matcher[:100]}`; its tools are: {known}."
-            raise InvalidInput(f"hooks[{place}].matcher", told)
+            problem = f"the agent has no tool `{matcher[:100]}`; its tools are: {known}."
+            raise InvalidInput(f"hooks[{place}].matcher", problem)
         remedy = "correct it, unless such tools are yet to come"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
 
@@ -65,7 +65,7 @@ def astray(definition: Definition) -> Sequence[tuple[int, str]]:
 
 
 def is_name(matcher: str) -> bool:
-    """Tell whether *matcher* is a tool's name, not a glob."""
+    """Return whether *matcher* is a tool's name, not a glob."""
     return _GLOB.isdisjoint(matcher)
 
 

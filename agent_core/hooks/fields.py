@@ -16,12 +16,12 @@ def path_of(field: str) -> tuple[str, ...]:
     return tuple(field.split("."))
 
 
-def at(told: Mapping[str, Any], path: Sequence[str]) -> Values:
+def at(fields: Mapping[str, Any], path: Sequence[str]) -> Values:
     """Return all that stands at *path*: a step that is no index is taken into each item of a list.
 
     What lacks the step counts as `ABSENT`, once for each place that lacks it.
     """
-    found: Values = [told]
+    found: Values = [fields]
     for step in path:
         found = [inner for value in found for inner in _into(value, step)]
     return found

@@ -121,7 +121,7 @@ def _meant(fetched: Fetched, event: HookEvent) -> Answer:
         raise _Useless(f"It answered {fetched.status}, a redirect; these are not followed: name the URL that answers.")
     if fetched.status not in _OK:
         raise _Useless(f"It answered {fetched.status}; an answer has a status of 200 to 299.")
-    if event == "OnRunComplete":  # it is told, not asked
+    if event == "OnRunComplete":  # a notification: its answer is not used
         return Allow()
     return _read(_decoded(fetched.body), event)
 

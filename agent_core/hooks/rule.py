@@ -2,7 +2,7 @@
 
 Where a value can be read in two ways a rule that denies takes both, and one that allows takes none: a `deny` looks into
 lists and objects and at the letters behind look-alikes (NFKC), an `allow` wants every item, exactly. What cannot be
-told, such as whether a pattern is in a text that is too long for it, denies too.
+decided, such as whether a pattern is in a text that is too long for it, denies too.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _log = structlog.get_logger("parley.hooks")
 
 
 class Unclear(Exception):
-    """It cannot be told whether a condition holds."""
+    """It cannot be decided whether a condition holds."""
 
 
 async def rule(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
@@ -130,30 +130,32 @@ _VALUES: Mapping[str, Callable[[Any], str | None]] = {
 
 
 def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
-    told, denies, unclear = _told(occasion), config.decision == "deny", None
+    fields, denies, unclear = _fields(occasion), config.decision == "deny", None
     for condition in config.conditions:
         try:
-            if not _holds(condition, told, wide=denies):
+            if not _holds(condition, fields, wide=denies):
                 return None
         except Unclear as error:
             unclear = unclear or f"`{condition.field}` with `{condition.operator}`: {error}"
     if denies:
         return Deny(config.reason, unclear and f"It cannot be told, and so is denied: {unclear}.")
     if unclear:
-        _log.warning("hook.unclear", hook=occasion.hook, run=occasion.run, told=f"It is not allowed by this: {unclear}")
+        _log.warning(
+            "hook.unclear", hook=occasion.hook, run=occasion.run, problem=f"It is not allowed by this: {unclear}"
+        )
         return None
     return Allow(config.reason)
 
 
-def _told(occasion: Occasion) -> dict[str, Any]:
+def _fields(occasion: Occasion) -> dict[str, Any]:
     names = ("channel", "tool", "arguments", "text", "result")
-    told = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
-    return told if occasion.actor is None else {**told, "actor": msgspec.structs.asdict(occasion.actor)}
+    found = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
+    return found if occasion.actor is None else {**found, "actor": msgspec.structs.asdict(occasion.actor)}
 
 
-def _holds(condition: Condition, told: Mapping[str, Any], *, wide: bool) -> bool:
+def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bool:
     """Tell whether *condition* holds of anything in its field (*wide*), or of all of it."""
-    found = at(told, path_of(condition.field))
+    found = at(fields, path_of(condition.field))
     there = [value for value in found if value is not ABSENT]
     if not wide and len(there) < len(found):
         return False
@@ -178,7 +180,7 @@ def _contains(value: Any, wanted: Any) -> bool:
 
 
 def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
-    """Return what tells of one text, number, boolean or null whether it fits."""
+    """Return a test of one text, number, boolean or null."""
     wanted = condition.value
     match condition.operator:
         case "CONTAINS" | "STARTS_WITH" if isinstance(wanted, str):

@@ -9,7 +9,7 @@ from agent_core.errors import InvalidInput
 
 PURPOSE = "hook"
 MASK = "********"
-"""What is shown of a secret; sent back, it stands for the one that is kept."""
+"""What is shown of a secret; sent back, it means the stored one."""
 
 
 def masked(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
@@ -20,7 +20,7 @@ def masked(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
 def unmasked(hooks: Sequence[Hook], kept: Sequence[Hook]) -> tuple[Hook, ...]:
     """Return *hooks* with the secrets of *kept* for their masks; raise `InvalidInput` where it is not plain which.
 
-    A secret stays with its URL: another URL has it only from somebody who knows it.
+    A secret stays with its URL: for another URL it has to be given again.
     """
     return tuple(
         _with(hook, _found(f"hooks[{place}].config.secret", hook, kept)) if _secret(hook) == MASK else hook

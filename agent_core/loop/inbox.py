@@ -22,7 +22,8 @@ class InboxState(msgspec.Struct, frozen=True):
     *unconsumed* has all of them: messages, corrections and notes. The others are parts of it: *user_messages* were
     written by a person, *notes* need no step of their own, *late_corrections* correct what a step consumed before, and
     *unanswered* are those that the next run must answer if this run ends first; the run's own input is not. In a
-    preview, facts that are not yet in the log have negative seqs: `-k` is the k-th from the end.
+    preview, facts that are not yet in the log have negative seqs: `-k` is the k-th from the end. *recalled* are the
+    notes that the context sources gave, consumed or not; None until the sources were asked.
     """
 
     unconsumed: tuple[int, ...] = ()
@@ -30,6 +31,7 @@ class InboxState(msgspec.Struct, frozen=True):
     notes: tuple[int, ...] = ()
     late_corrections: tuple[int, ...] = ()
     unanswered: tuple[int, ...] = ()
+    recalled: tuple[int, ...] | None = None
 
     @property
     def needs_step(self) -> bool:
@@ -38,8 +40,11 @@ class InboxState(msgspec.Struct, frozen=True):
 
     @property
     def carry_over(self) -> CarryOver:
-        """Return what is left to the next run if this one ends now, without facts that are not in the log yet."""
-        notes = sorted({*self.notes, *self.late_corrections})
+        """Return what is left to the next run if this one ends now, without facts that are not in the log yet.
+
+        What the context sources gave is left out too: they are asked again for the next run.
+        """
+        notes = sorted({*self.notes, *self.late_corrections} - set(self.recalled or ()))
         return CarryOver(tuple(seq for seq in self.unanswered if seq > 0), tuple(seq for seq in notes if seq > 0))
 
     def with_inputs(self, seqs: tuple[int, ...]) -> "InboxState":
@@ -63,6 +68,14 @@ class InboxState(msgspec.Struct, frozen=True):
     def with_note(self, seq: int) -> "InboxState":
         """Return the inbox with a note for the model."""
         return replace(self, unconsumed=(*self.unconsumed, seq), notes=(*self.notes, seq))
+
+    def with_recalled(self, seq: int) -> "InboxState":
+        """Return the inbox with a note that a context source gave."""
+        return replace(self.with_note(seq), recalled=(*(self.recalled or ()), seq))
+
+    def with_sources_asked(self) -> "InboxState":
+        """Return the inbox of a run whose context sources were asked, whether they gave anything or not."""
+        return replace(self, recalled=self.recalled or ())
 
     def with_earlier_notes(self, seqs: tuple[int, ...]) -> "InboxState":
         """Return the inbox with notes from before the run, which come first."""
@@ -94,10 +107,18 @@ class InboxState(msgspec.Struct, frozen=True):
             notes=tuple(seq for seq in self.notes if seq in unconsumed),
             late_corrections=tuple(seq for seq in self.late_corrections if seq in unconsumed),
             unanswered=_without(self.unanswered, taken),
+            recalled=self.recalled,
         )
 
     def _without(self, seqs: Collection[int]) -> "InboxState":
-        return InboxState(*(_without(getattr(self, name), seqs) for name in self.__struct_fields__))
+        return replace(
+            self,
+            unconsumed=_without(self.unconsumed, seqs),
+            user_messages=_without(self.user_messages, seqs),
+            notes=_without(self.notes, seqs),
+            late_corrections=_without(self.late_corrections, seqs),
+            unanswered=_without(self.unanswered, seqs),
+        )
 
 
 def _without(seqs: tuple[int, ...], gone: Collection[int]) -> tuple[int, ...]:

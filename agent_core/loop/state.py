@@ -67,9 +67,10 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the state with the facts up to *seq* known to hold nothing more of this run."""
         return replace(self, seq=max(self.seq, seq))
 
-    def with_window(self, *, size: int, border: int) -> "RunState":
-        """Return the state with the window's shape noted."""
-        return replace(self, window_size=size, window_border=border)
+    def with_window(self, *, size: int, border: int, asked: bool = False) -> "RunState":
+        """Return the state with the window's shape noted, and whether the driver has *asked* the context sources."""
+        inbox = self.inbox.with_sources_asked() if asked else self.inbox
+        return replace(self, window_size=size, window_border=border, inbox=inbox)
 
 
 def replay(run: str, facts: Iterable[Fact]) -> RunState:
@@ -84,7 +85,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.MessageCorrected():
             return replace(s, inbox=s.inbox.corrected(seq, body.corrects, deleted=not body.parts))
         case e.ContextAdded():
-            return replace(s, inbox=s.inbox.with_note(seq))
+            return replace(s, inbox=s.inbox.with_note(seq) if body.by is None else s.inbox.with_recalled(seq))
         case e.MessageCompleted():
             if s.step.is_open and body.message == s.step.message:
                 return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
@@ -100,7 +101,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.SnapshotFrozen():
             is_repair = body.reason == REPAIR
             return replace(s, step=replace(s.step, reasoning_dropped=True, paused=False)) if is_repair else s
-        case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted():
+        case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted() | e.RenderShown():
             return s
         case _:
             return _fold_run(s, body)

@@ -61,6 +61,10 @@ class Rule(msgspec.Struct, frozen=True):
     calls: tuple[CallState, ...] = ()
 
 
+class Recall(msgspec.Struct, frozen=True):
+    """Ask the context sources, before the first step."""
+
+
 class CallTools(msgspec.Struct, frozen=True):
     """Run these calls; more than one only when all may run side by side."""
 
@@ -89,7 +93,7 @@ class Finish(msgspec.Struct, frozen=True):
     end: e.Terminal
 
 
-Move = Ask | Rule | CallTools | Wait | Compact | Finish
+Move = Ask | Rule | Recall | CallTools | Wait | Compact | Finish
 SYSTEM = Actor("parley", "service")
 
 
@@ -99,6 +103,8 @@ def react(state: RunState, agent: Agent) -> Move:
         return ending
     if not state.step.n and any(hook.name not in state.waiting.start_hooks for hook in agent.hooks("OnRunStart")):
         return Rule()
+    if not state.step.n and agent.has_sources and state.inbox.recalled is None:
+        return Recall()
     if state.waiting.calls and not state.step.is_open and (move := _open_calls(state, agent)):
         return move
     if state.step.is_open:

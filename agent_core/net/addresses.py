@@ -1,4 +1,4 @@
-"""Which addresses are public: those that a fetch may connect to without being told to.
+"""Which addresses are public: those that a fetch may connect to without being allowed explicitly.
 
 Not `ipaddress.is_global`: what it says of mapped, embedded and newer special addresses depends on Python's version.
 The blocks are those of IANA's registries of special-purpose addresses (RFC 6890, 8190), and what clouds have beside.

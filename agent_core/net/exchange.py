@@ -85,7 +85,7 @@ class Asked:
 
 
 class Exchange:
-    """Asks by a transport, and follows what it is told to follow."""
+    """Sends requests by a transport, and follows the redirects that it may follow."""
 
     def __init__(self, transport: httpx2.AsyncBaseTransport, clock: Clock) -> None:
         self._transport, self._clock = transport, clock

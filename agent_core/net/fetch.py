@@ -1,4 +1,4 @@
-"""The one guarded fetch: whatever asks another host over HTTP, on somebody's word, asks through this.
+"""The one guarded fetch: every HTTP request to a host that a user or a model named goes through it.
 
 `net_targets` says what may be asked and `net_addresses` which addresses are public; `net_transport` connects to
 nothing else, `net_exchange` bounds the answer. These two import an HTTP client, so they wait for the first fetch.

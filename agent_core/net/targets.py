@@ -93,7 +93,7 @@ class Guard:
     def admit(self, target: Target, addresses: Sequence[str]) -> None:
         """Raise FetchRefused unless all that *target* resolves to is public, or the operator lets it through.
 
-        One address that is not is enough: whoever answers with a public and a private one is not to choose, by
+        One address that is not is enough: a server that answers with a public and a private one must not choose, by
         letting the first fail, where the request goes.
         """
         if target in self.allow:

@@ -156,8 +156,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
         with _told_as_httpx2():
             answer = await self._pool.handle_async_request(asked)
-        told: dict[str, Any] = {"extensions": answer.extensions}  # pyright: ignore[reportUnknownMemberType]
-        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), **told)
+        known: dict[str, Any] = {"extensions": answer.extensions}  # pyright: ignore[reportUnknownMemberType]
+        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), **known)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

@@ -1,7 +1,7 @@
 """One tool call: prepare, execute, finalize."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -10,14 +10,16 @@ import structlog
 from agent_core.clock import Clock
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, ToolSpec
-from agent_core.domain.messages import CallOutcome, Part, Text, clean, text_of
+from agent_core.domain.messages import CallOutcome, Part, Render, Text, clean, text_of
 from agent_core.domain.schemas import problems
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
+from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
+from agent_core.tools.toolset import Scope, Toolset
 
 _RAW_SHOWN = 500
 _CANCEL_TIMEOUT = 0.5
@@ -35,9 +37,9 @@ class Calls:
     """Run the calls of one run."""
 
     def __init__(
-        self, run: RunRef, agent: Agent, toolbox: t.Toolbox, *, hooks: Hooks, blobs: Blobs, clock: Clock
+        self, run: RunRef, agent: Agent, toolset: Toolset, *, hooks: Hooks, blobs: Blobs, clock: Clock
     ) -> None:
-        self._run, self._agent, self._toolbox, self.hooks = run, agent, toolbox, hooks
+        self._run, self._agent, self._toolset, self.hooks = run, agent, toolset, hooks
         self._blobs, self._clock = blobs, clock
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
@@ -48,8 +50,9 @@ class Calls:
 
         Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
+        known = await self._known()
         news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
-        tasks = [asyncio.create_task(self._one(call, state, news.put_nowait)) for call in calls]
+        tasks = [asyncio.create_task(self._one(call, state, known, news.put_nowait)) for call in calls]
         for task in tasks:
             task.add_done_callback(lambda done: _report(done, news))
         try:
@@ -72,8 +75,17 @@ class Calls:
         finally:
             await _end(tasks)
 
-    async def _one(self, call: CallState, state: RunState, emit: Callable[[e.FactBody | e.ToolProgress], None]) -> None:
-        prepared = self._prepare(call, state)
+    async def _known(self) -> Mapping[str, t.Tool]:
+        return await self._toolset.tools(Scope(self._agent.id))
+
+    async def _one(
+        self,
+        call: CallState,
+        state: RunState,
+        known: Mapping[str, t.Tool],
+        emit: Callable[[e.FactBody | e.ToolProgress], None],
+    ) -> None:
+        prepared = self._prepare(call, state, known)
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             emit(prepared)
             return
@@ -94,22 +106,25 @@ class Calls:
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
-        asked = [self._ruled(call, state) for call in calls]
+        known = await self._known()
+        asked = [self._ruled(call, state, known) for call in calls]
         for facts in await asyncio.gather(*asked):
             for fact in facts:
                 yield fact
 
-    async def _ruled(self, call: CallState, state: RunState) -> Sequence[e.FactBody]:
-        end = self._prepare(call, state)
+    async def _ruled(self, call: CallState, state: RunState, known: Mapping[str, t.Tool]) -> Sequence[e.FactBody]:
+        end = self._prepare(call, state, known)
         if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
             return [end]
         return await self.hooks.before_call(call)
 
-    def _prepare(self, call: CallState, state: RunState) -> t.Tool | e.ToolCompleted | e.ToolPending:
+    def _prepare(
+        self, call: CallState, state: RunState, known: Mapping[str, t.Tool]
+    ) -> t.Tool | e.ToolCompleted | e.ToolPending:
         """Return the tool that may run, or how the call ends without it."""
         if call.denial is not None:
             return _ended(call, "denied", call.denial)
-        spec, tool = self._agent.tools.get(call.name), self._toolbox.get(call.name)
+        spec, tool = self._agent.tools.get(call.name), known.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
             return _ended(call, "unknown", UNKNOWN)
@@ -161,22 +176,35 @@ class Calls:
 
     async def _finalize(self, spec: ToolSpec, call: CallState, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
-            case t.Done(parts):
-                return await self.result(spec, call, "done", parts)
+            case t.Done(parts, renders):
+                return await self.result(spec, call, "done", parts, renders)
             case t.Failed(message):
                 return await self.result(spec, call, "failed", (Text(message),))
             case t.Pending(on):
                 return [e.ToolPending(call=call.call, on=on)]
 
     async def result(
-        self, spec: ToolSpec, call: CallState, outcome: CallOutcome, parts: tuple[Part, ...]
+        self,
+        spec: ToolSpec,
+        call: CallState,
+        outcome: CallOutcome,
+        parts: tuple[Part, ...],
+        renders: Sequence[t.NewRender] = (),
     ) -> Sequence[e.FactBody]:
-        """Return how a call with the result *parts* ends, once the hooks have ruled on them."""
+        """Return how a call with the result *parts* and *renders* ends, once the hooks have ruled on their texts.
+
+        A hook that changes the result replaces all of it by its text, since no hook has seen the payload of a render.
+        """
         rulings: Sequence[e.FactBody] = ()
+        shown = shown_by(call, renders)
         if self._agent.hooks("PostToolUse", call.name):
-            rulings, changed = await self.hooks.after_call(call, text_of(parts))
-            parts = parts if changed is None else (Text(changed),)
-        return [*rulings, await self._completed(spec, call, outcome, parts)]
+            seen = "\n\n".join(filter(None, (text_of(parts), *(clean(each.text) for each in renders))))
+            rulings, changed = await self.hooks.after_call(call, seen)
+            parts, shown, renders = (parts, shown, renders) if changed is None else ((Text(changed),), [], ())
+        if not text_of(parts):
+            parts = (*parts, *(Text(each.text) for each in renders))
+        parts = (*parts, *(Render(each.render) for each in shown))
+        return [*rulings, *shown, await self._completed(spec, call, outcome, parts)]
 
     async def _completed(
         self, spec: ToolSpec, call: CallState, outcome: CallOutcome, parts: tuple[Part, ...]

@@ -19,11 +19,12 @@ from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Rule, Wait, message_id, react
+from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Recall, Rule, Wait, message_id, react
 from agent_core.providers.base import Delta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")
@@ -56,6 +57,7 @@ class Ports:
     clock: Clock
     read_file: Callable[[str], Awaitable[bytes | None]]
     pressure: Pressure
+    sources: Sources
 
 
 class Driver:
@@ -77,6 +79,7 @@ class Driver:
         self._log, self._calls, self._clock = ports.log, ports.calls, ports.clock
         self._interrupt = interrupt
         self._held: list[FactBody] = []
+        self._has_asked = False
 
     async def drive(self, announced: Move | None = None) -> RunRef | None:
         """Go on until the run waits or ends; return the session's next run when that was started.
@@ -117,7 +120,7 @@ class Driver:
             await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
-        seen = seen.with_window(size=len(window.entries), border=window.border)
+        seen = seen.with_window(size=len(window.entries), border=window.border, asked=self._has_asked)
         move = react(seen, self._agent)
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent)
@@ -172,6 +175,8 @@ class Driver:
                 return self._call(move)
             case Rule():
                 return self._rule(move)
+            case Recall():
+                return self._recall()
             case Compact():
                 return self._compact(move)
             case Wait() | Finish():
@@ -240,6 +245,18 @@ class Driver:
         except asyncio.CancelledError:
             if not self._interrupt.called:
                 raise
+
+    async def _recall(self) -> AsyncGenerator[FactBody | LiveBody]:
+        """Ask the context sources; a cancel ends the run without what they would have given."""
+        try:
+            given = await self._ports.sources.ask(self._run, self._agent, self._state.inbox.user_messages)
+        except asyncio.CancelledError:
+            if not self._interrupt.called:
+                raise
+            return
+        self._has_asked = True
+        for fact in given:
+            yield fact
 
     async def _call(self, move: CallTools) -> AsyncGenerator[FactBody | LiveBody]:
         """Run the calls; the end of the run closes those that a cancel stops."""

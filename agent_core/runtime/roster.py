@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_core.clock import Clock
 from agent_core.context.snapshot import freeze
 from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec, gathered, spread
 from agent_core.domain.channels import ChannelPort, Channels
@@ -27,8 +26,9 @@ from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
 from agent_core.store.work.catalog import StoredAgent
-from agent_core.tools.base import Toolbox
+from agent_core.tools.base import Tool
 from agent_core.tools.function import NAME
+from agent_core.tools.toolset import Scope, Toolset
 
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
@@ -40,10 +40,11 @@ MAX_PROTOTYPES = 256
 
 
 class Prototype(NamedTuple):
-    """An agent as a new session uses it; *key* is its row's."""
+    """An agent as a new session uses it; *key* is its row's, *known* are the tools that it was built with."""
 
     key: int
     agent: Agent
+    known: Mapping[str, Tool]
 
 
 class Roster:
@@ -52,16 +53,17 @@ class Roster:
     def __init__(
         self,
         store: Store,
-        toolbox: Toolbox,
+        toolset: Toolset,
         providers: Mapping[str, Provider],
-        *,
         default_model: str,
-        clock: Clock,
         secrets: Secrets | None = None,
         channels: Sequence[ChannelPort] = (),
+        *,
+        has_sources: bool = False,
     ) -> None:
-        self._store, self._toolbox, self._providers = store, toolbox, providers
-        self._default_model, self._clock, self._secrets = default_model, clock, secrets
+        self._store, self._toolset, self._providers = store, toolset, providers
+        self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
+        self._has_sources = has_sources
         self._channels = Channels(channels)
         self._prototypes: dict[str, Prototype] = {}
 
@@ -81,7 +83,8 @@ class Roster:
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
-        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition)
+        known = await self._toolset.tools(Scope())
+        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
         return self._shown(
             await self._store.write(
                 lambda connection: catalog.create(connection, sealed, channels=self._channels, now=now)
@@ -94,13 +97,14 @@ class Roster:
         What is absent stays, in a group such as `limits` too; a secret that is sent back masked stays as well.
         """
         now, seen = self._clock.now(), catalog.editable(await self.find(name))
+        known = await self._toolset.tools(Scope(seen.object.id))
         # Looking at a schema takes up to a second: not on the loop, and not while all writers wait.
-        sealed = await asyncio.to_thread(self._changed, seen, changes)
+        sealed = await asyncio.to_thread(self._changed, seen, changes, known)
 
         def work(connection: Connection) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
             # Whoever came in between is built upon; what was looked at is not what this would be then.
-            wanted = sealed if agent == seen else self._changed(agent, changes)
+            wanted = sealed if agent == seen else self._changed(agent, changes, known)
             return catalog.update_definition(connection, agent, wanted, channels=self._channels, now=now)
 
         return self._shown(await self._store.write(work))
@@ -113,15 +117,19 @@ class Roster:
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
         """Let the stored agents follow the files; raises `InvalidInput`, `ConfigError`."""
-        now, sealed = self._clock.now(), [self._sealed(definition) for definition in definitions]
+        known = await self._toolset.tools(Scope())
+        now, sealed = self._clock.now(), [self._sealed(definition, known) for definition in definitions]
         await self._store.write(
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
         )
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
-        made = [agent.definition for agent in await self.all()]
-        return [(definition.name, tool) for definition in made for tool in self._lacking(definition)]
+        found: list[tuple[str, str]] = []
+        for agent in await self.all():
+            known = await self._toolset.tools(Scope(agent.id))
+            found += [(agent.definition.name, tool) for tool in _lacking(agent.definition, known)]
+        return found
 
     async def all(self) -> Sequence[AgentObject]:
         """Return every agent, oldest first."""
@@ -134,8 +142,8 @@ class Roster:
             if cursor is None:
                 return found
 
-    def check(self, definition: Definition) -> None:
-        """Raise `InvalidInput` when this process could not run *definition*."""
+    def check(self, definition: Definition, known: Collection[str]) -> None:
+        """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
         if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
             raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
         if definition.name in {".", ".."}:
@@ -144,7 +152,7 @@ class Roster:
             raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
-        self._check_tools(definition)
+        _check_tools(definition, known)
         check_hooks(definition.hooks, self._channels)
         check_matchers(definition)
         if definition.model is not None:
@@ -169,36 +177,38 @@ class Roster:
     async def prototype(self, name: str) -> Prototype:
         """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
 
-        It may be out of date, which the transaction that opens the session finds out (`StaleAgent`): then `forget` it.
+        It is kept in memory while the toolset gives equal tools. Its row may be out of date, which the transaction that
+        opens the session finds out (`StaleAgent`): then `forget` it.
         """
-        known = self._prototypes.get(name)
-        if known is None:
-            stored = await self.find(name)
-            found = stored.object
-            agent = self.agent(found.id, found.version, found.definition, self.base(found), NOTHING)
-            known = Prototype(stored.key, agent)
-            if len(self._prototypes) >= MAX_PROTOTYPES:
-                self._prototypes.clear()
-            self._prototypes[name] = known
-        return known
+        cached = self._prototypes.get(name)
+        if cached is not None and cached.known == await self._toolset.tools(Scope(cached.agent.id)):
+            return cached
+        stored = await self.find(name)
+        found = stored.object
+        known = await self._toolset.tools(Scope(found.id))
+        agent = await self.agent(found.id, found.version, found.definition, await self.base(found), NOTHING)
+        if len(self._prototypes) >= MAX_PROTOTYPES:
+            self._prototypes.clear()
+        self._prototypes[name] = Prototype(stored.key, agent, known)
+        return self._prototypes[name]
 
     def forget(self, name: str) -> None:
         """Read the agent with this id or name from the database when it is next asked for."""
         self._prototypes.pop(name, None)
 
-    def base(self, agent: AgentObject) -> Snapshot:
+    async def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
-        definition = agent.definition
-        for tool in self._lacking(definition):
+        definition, known = agent.definition, await self._toolset.tools(Scope(agent.id))
+        for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         return freeze(
             model=definition.controls.model or definition.model or self._default_model,
             instructions=definition.instructions,
-            tools=[self._toolbox[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
+            tools=[known[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
         )
 
-    def agent(
+    async def agent(
         self,
         id: str,
         version: int,
@@ -207,7 +217,8 @@ class Roster:
         overrides: Controls,
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, how a tool behaves is today's."""
-        tools = {spec.name: _guarded(self._today(spec), definition) for spec in snapshot.tools}
+        known = await self._toolset.tools(Scope(id))
+        tools = {spec.name: _guarded(_current(spec, known), definition) for spec in snapshot.tools}
         return Agent(
             id=id,
             version=version,
@@ -216,9 +227,10 @@ class Roster:
             tools=tools,
             overrides=overrides,
             able=self._able,
+            has_sources=self._has_sources,
         )
 
-    def _changed(self, agent: StoredAgent, changes: dict[str, Any]) -> Definition:
+    def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
         """Return *agent* with *changes*, once checked, as it is kept."""
         stored = self._channels.known(agent.object.definition)
         # `channels` says all of them; the settings of one channel, beside the fields, change that one.
@@ -228,12 +240,12 @@ class Roster:
             wanted = msgspec.convert(gathered(merged), Definition)
         except msgspec.ValidationError as error:
             raise InvalidInput("agent", str(error)) from error
-        return self._sealed(wanted, agent.object.definition.hooks)
+        return self._sealed(wanted, known, agent.object.definition.hooks)
 
-    def _sealed(self, given: Definition, kept: Sequence[Hook] = ()) -> Definition:
+    def _sealed(self, given: Definition, known: Collection[str], kept: Sequence[Hook] = ()) -> Definition:
         """Return *given*, once checked, as it is kept; what its secrets' masks stand for is in *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
-        self.check(wanted)
+        self.check(wanted, known)
         wanted = self._channels.checked(wanted)
         check_secrets(wanted.hooks, kept)
         if all(hook.type != "http" for hook in wanted.hooks):
@@ -251,43 +263,6 @@ class Roster:
         provider = self._providers.get(model.partition(":")[0])
         return provider.able(named(model)) if provider else ABLE
 
-    def _today(self, frozen: ToolSpec) -> ToolSpec:
-        tool = self._toolbox.get(frozen.name)
-        if tool is None or frozen.kind != "function":
-            return frozen
-        return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
-
-    def _lacking(self, definition: Definition) -> Sequence[str]:
-        return [tool for tool in definition.tools if isinstance(tool, str) and tool not in self._toolbox]
-
-    def _check_tools(self, definition: Definition) -> None:
-        names: set[str] = set()
-        for place, tool in enumerate(definition.tools):
-            path = f"tools[{place}]"
-            if isinstance(tool, str) and tool not in self._toolbox:
-                known = ", ".join(sorted(self._toolbox)) or "none"
-                raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {known}.")
-            name = tool if isinstance(tool, str) else tool.name
-            if name in names:
-                raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
-            names.add(name)
-            if not isinstance(tool, str):
-                self._check_declared(path, tool)
-
-    def _check_declared(self, path: str, tool: DeclaredTool) -> None:
-        """Raise `InvalidInput` when a model could not be offered *tool*."""
-        if not NAME.fullmatch(tool.name):
-            raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
-        if tool.name in self._toolbox:
-            raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
-        if not tool.description.strip():
-            raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
-        if tool.parameters.get("type") != "object":
-            raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
-        if fault := schema_problem(tool.parameters):
-            fault = fault.within(f"{path}.parameters")
-            raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
-
     def _check_model(self, path: str, model: str) -> None:
         name = model.partition(":")[0]
         provider = self._providers.get(name)
@@ -298,6 +273,48 @@ class Roster:
             )
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
+
+
+def _current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
+    """Return the spec of a tool with what the model sees of it *frozen*, and the rest as it is now."""
+    tool = known.get(frozen.name)
+    if tool is None or frozen.kind != "function":
+        return frozen
+    return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+
+def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
+    return [tool for tool in definition.tools if isinstance(tool, str) and tool not in known]
+
+
+def _check_tools(definition: Definition, known: Collection[str]) -> None:
+    names: set[str] = set()
+    for place, tool in enumerate(definition.tools):
+        path = f"tools[{place}]"
+        if isinstance(tool, str) and tool not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {listed}.")
+        name = tool if isinstance(tool, str) else tool.name
+        if name in names:
+            raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
+        names.add(name)
+        if not isinstance(tool, str):
+            _check_declared(path, tool, known)
+
+
+def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> None:
+    """Raise `InvalidInput` when a model could not be offered *tool*."""
+    if not NAME.fullmatch(tool.name):
+        raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
+    if tool.name in known:
+        raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
+    if not tool.description.strip():
+        raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
+    if tool.parameters.get("type") != "object":
+        raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+    if fault := schema_problem(tool.parameters):
+        fault = fault.within(f"{path}.parameters")
+        raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
 
 
 def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import msgspec
 from structlog.contextvars import bind_contextvars
 
+from agent_core.context.source import ContextSource
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import ABLE, Abilities
@@ -26,11 +27,12 @@ from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due
 from agent_core.store.work.due import Due
-from agent_core.tools.base import Toolbox
+from agent_core.tools.toolset import Toolset
 
 
 class DriverLog:
@@ -66,12 +68,14 @@ class Segments:
         cache: SessionCache,
         roster: Roster,
         providers: Mapping[str, Provider],
-        toolbox: Toolbox,
+        toolset: Toolset,
         resolvers: Resolver,
         dispatcher: Dispatcher,
+        context_sources: Sequence[ContextSource] = (),
     ) -> None:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
-        self._providers, self._toolbox, self._dispatcher = providers, toolbox, dispatcher
+        self._providers, self._toolset, self._dispatcher = providers, toolset, dispatcher
+        self._sources = Sources(store, context_sources)
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.tally.late.observe)
 
@@ -136,7 +140,7 @@ class Segments:
     def calls(self, run: RunRef, agent: Agent) -> Calls:
         """Return what runs the calls of *run*."""
         return Calls(
-            run, agent, self._toolbox, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
+            run, agent, self._toolset, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
         )
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
@@ -154,6 +158,7 @@ class Segments:
             clock=self._store.clock,
             read_file=self._file,
             pressure=self.pressure,
+            sources=self._sources,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 
@@ -169,9 +174,8 @@ class Segments:
             return cached.agent
         options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
         snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
-        return self._roster.agent(
-            cached.agent.id, cached.agent.version, cached.agent.definition, snapshot, options.controls
-        )
+        own = cached.agent
+        return await self._roster.agent(own.id, own.version, own.definition, snapshot, options.controls)
 
 
 def provider_for(providers: Mapping[str, Provider], model: str) -> Provider:

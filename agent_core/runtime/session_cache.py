@@ -41,7 +41,7 @@ class SessionCache:
         cached = self._cache.get(session)
         if cached is None:
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
-            cached = self.keep(self._built(loaded))
+            cached = self.keep(await self._built(loaded))
         self._cache.move_to_end(session)
         return cached
 
@@ -81,9 +81,9 @@ class SessionCache:
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.at(cached.window.seq)
 
-    def _built(self, loaded: Loaded) -> CachedSession:
+    async def _built(self, loaded: Loaded) -> CachedSession:
         ref, snapshot = loaded.session, loaded.snapshot
-        agent = self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
+        agent = await self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
         window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
         window.recall(loaded.recalled)
         window.apply(loaded.facts)

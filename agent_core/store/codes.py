@@ -28,5 +28,6 @@ CODES: dict[str, int] = {
     "hook.ruled": 52,
     "controls.changed": 53,
     "approval.voted": 54,
+    "render.shown": 60,
 }
 TYPES: dict[int, str] = {code: name for name, code in CODES.items()}

@@ -92,13 +92,11 @@ def _claimed_beside_others() -> ReturningUpdate[tuple[int]]:
 
 _CLAIM = Statement(_claimed(exists(select(RUN.c.key).where(*_FENCE))), postgresql=_claimed_beside_others())
 # SQLite has one writer at a time and no such lock: the words are left out there.
-_LOCK = Statement(select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update())
+_LOCK = select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update()
 _INSERT = Statement(
     insert(EVENT).values({name: bindparam(name) for name in ("session", "seq", "run", "type", "time", "data")})
 )
-_SET_WINDOW = Statement(
-    update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(window_seq=bindparam("b_seq"))
-)
+_SET_WINDOW = update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(window_seq=bindparam("b_seq"))
 
 
 def _read_facts() -> Select[*tuple[Any, ...]]:
@@ -112,12 +110,10 @@ def _read_facts() -> Select[*tuple[Any, ...]]:
 
 _BETWEEN = Statement(_read_facts().where(EVENT.c.seq > bindparam("b_after"), EVENT.c.seq < bindparam("b_before")))
 _PAGE = Statement(_read_facts().where(EVENT.c.seq > bindparam("b_after")).limit(bindparam("b_limit")))
-_OF_RUN = Statement(
-    _read_facts().where(
-        EVENT.c.seq >= bindparam("b_after"), EVENT.c.seq <= bindparam("b_before"), RUN.c.id == bindparam("b_run")
-    )
+_OF_RUN = _read_facts().where(
+    EVENT.c.seq >= bindparam("b_after"), EVENT.c.seq <= bindparam("b_before"), RUN.c.id == bindparam("b_run")
 )
-_OF_TYPE = Statement(
+_OF_TYPE = (
     _read_facts()
     .where(
         EVENT.c.seq > bindparam("b_after"),
@@ -133,7 +129,7 @@ def lock(connection: Connection, session: int) -> None:
 
     Whoever writes to a session begins with it, or with what takes its seqs, before it reads what it decides by.
     """
-    _LOCK.run(connection, b_session=session)
+    connection.execute(_LOCK, {"b_session": session})
 
 
 def take_seqs(connection: Connection, session: int, n: int) -> int:
@@ -200,7 +196,7 @@ def write(
             }
         )
         if isinstance(body, e.ContextCompacted) and parent is None:
-            _SET_WINDOW.run(connection, b_session=place.key, b_seq=body.from_seq)
+            connection.execute(_SET_WINDOW, {"b_session": place.key, "b_seq": body.from_seq})
     if len(rows) == 1:
         _INSERT.run(connection, **rows[0])
     elif rows:
@@ -234,12 +230,14 @@ def facts_page(connection: Connection, place: Place, after: int, limit: int) -> 
 def facts_of_run(connection: Connection, place: Place, run: str, first: int, last: int | None) -> list[Fact]:
     """Return a run's own facts; it lies between *first* and *last* (None: open end) of its session's log."""
     before = MAX_SEQ if last is None else last
-    return _facts(place, _OF_RUN.run(connection, b_session=place.key, b_after=first, b_before=before, b_run=run))
+    return _facts(
+        place, connection.execute(_OF_RUN, {"b_session": place.key, "b_after": first, "b_before": before, "b_run": run})
+    )
 
 
 def message_facts(connection: Connection, place: Place, after: int, limit: int) -> list[Fact]:
     """Return up to *limit* facts that hold a message, oldest first."""
-    return _facts(place, _OF_TYPE.run(connection, b_session=place.key, b_after=after, b_limit=limit))
+    return _facts(place, connection.execute(_OF_TYPE, {"b_session": place.key, "b_after": after, "b_limit": limit}))
 
 
 def facts_at(connection: Connection, place: Place, seqs: Sequence[int]) -> list[Fact]:

@@ -13,9 +13,9 @@ from agent_core.domain.messages import Part
 class CallContext:
     """What a tool may know of its call.
 
-    *call* is the id of this use: an idempotent tool hands it on as its idempotency key. *progress* shows a line
-    to whoever watches and keeps nothing. *context* is what the run's `tool_context` says; it may hold secrets, so keep
-    it out of results and logs.
+    *call* is the id of this use: an idempotent tool passes it on as its idempotency key. *progress* shows a line to
+    readers who follow the session live; it is not stored. *context* is the run's `tool_context`; it may hold secrets,
+    so keep it out of results and logs.
     """
 
     call: str
@@ -27,22 +27,39 @@ class CallContext:
 
 
 @dataclass(frozen=True, slots=True)
+class NewRender:
+    """Something to show to people: *payload* is what a surface that knows *kind* draws, *text* says the same plainly.
+
+    Kinds are open. The text is shown wherever the kind is unknown, and hooks see it; markup in it is shown as it is.
+    """
+
+    kind: str
+    payload: dict[str, Any]
+    text: str
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
-    """The tool answered."""
+    """The tool answered: the model reads *parts*, people see *renders* too.
+
+    With renders and no text the model reads the texts of the renders.
+    """
 
     parts: tuple[Part, ...]
+    renders: tuple[NewRender, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The tool could not; *message* is told to the model."""
+    """The tool could not; the model reads *message*."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Someone else finishes this call."""
+    """An approval, the client or another run finishes this call."""
 
     on: Literal["approval", "client", "run"]
 
@@ -57,8 +74,5 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
-        """Run with *arguments* that fit the schema; an exception is told to the model as a failure."""
+        """Run with *arguments* that fit the schema; the model reads an exception as a failure."""
         ...
-
-
-Toolbox = Mapping[str, Tool]

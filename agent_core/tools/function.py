@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
 from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, Failed, Outcome, Pending
+from agent_core.tools.base import CallContext, Done, Failed, NewRender, Outcome, Pending
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
 
@@ -38,7 +38,7 @@ class FunctionTool(Generic[P, R]):
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         """Run with *arguments*, converted to what the annotations say.
 
-        An async function is awaited. Any other runs in a thread, which nobody can stop: after a cancel or a
+        An async function is awaited. Any other runs in a thread, which cannot be stopped: after a cancel or a
         timeout it runs on to its end, and its result is dropped.
         """
         try:
@@ -100,6 +100,8 @@ def outcome(result: object) -> Outcome:
     match result:
         case Done() | Failed() | Pending():
             return result
+        case NewRender():
+            return Done((), (result,))
         case str():
             return Done((Text(result),))
         case _ if isinstance(result, Part):
@@ -113,7 +115,7 @@ def outcome(result: object) -> Outcome:
 def _plain(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
-    raise TypeError(f"a `{type(value).__name__}` cannot be told to a model; return text, or what JSON can hold.")
+    raise TypeError(f"a `{type(value).__name__}` cannot be shown to a model; return text, or what JSON can hold.")
 
 
 def _no_stop(function: Callable[..., object], values: Mapping[str, object]) -> object:
@@ -128,10 +130,10 @@ def _from_thread(context: CallContext) -> CallContext:
     """Return *context* with a `progress` that may be called from another thread."""
     loop, progress = asyncio.get_running_loop(), context.progress
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         loop.call_soon_threadsafe(progress, text)
 
-    return replace(context, progress=tell)
+    return replace(context, progress=report)
 
 
 def _named(name: str) -> str:

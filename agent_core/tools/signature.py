@@ -1,4 +1,4 @@
-"""What a function's signature and docstring tell a model, and how arguments become its parameters."""
+"""Derive a tool's description and schema from a function, and convert arguments to its parameters."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Signature:
         _check_kind(function)
         docstring = docstring_parser.parse(inspect.getdoc(function) or "")
         if not docstring.description:
-            _refuse(function, "has no docstring; its first sentence tells the model what the tool does.")
+            _refuse(function, "has no docstring; its first sentence says what the tool does.")
         said = {each.arg_name.lstrip("*"): each.description or "" for each in docstring.params}
         hints = _hints(function)
         context, names, fields = None, dict[str, str](), dict[str, Any]()
@@ -64,7 +64,7 @@ def _check_kind(function: Function) -> None:
     if not inspect.isroutine(function):
         _refuse(function, "is no function; decorate a `def` or an `async def`.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        _refuse(function, "yields; return the whole result, and tell what goes on by `context.progress`.")
+        _refuse(function, "yields; return the whole result, and report what goes on by `context.progress`.")
 
 
 def _hints(function: Function) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _schema(function: Function, model: type[BaseModel]) -> dict[str, Any]:
 
 
 class _Terse(GenerateJsonSchema):
-    """JSON Schema without what tells a model nothing: titles made of names, defaults that JSON cannot hold."""
+    """JSON Schema without what is useless to a model: titles made of names, defaults that JSON cannot hold."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as in the base class
 

@@ -1,4 +1,4 @@
-"""Run a blocking function in a thread of its own, so that one that hangs holds up nobody, not even the end."""
+"""Run a blocking function in a thread of its own, so that one that hangs blocks neither calls nor the shutdown."""
 
 import asyncio
 import contextvars
@@ -10,7 +10,7 @@ from contextlib import suppress
 async def in_thread(work: Callable[[], object]) -> object:
     """Return what *work* returns, or raise what it raises.
 
-    Nobody can stop a thread: when the caller is cancelled *work* runs on and its result is dropped. The thread is a
+    A thread cannot be stopped: when the caller is cancelled *work* runs on and its result is dropped. The thread is a
     daemon, and there is no pool: calls that hang take no place from others.
     """
     loop = asyncio.get_running_loop()
@@ -24,7 +24,7 @@ async def in_thread(work: Callable[[], object]) -> object:
             result = context.run(work)
         except BaseException as caught:  # noqa: BLE001 - handed to the task that waits
             error = caught
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, the result is not needed any more
             loop.call_soon_threadsafe(_deliver, future, result, error)
 
     threading.Thread(target=run, name="parley-tool", daemon=True).start()

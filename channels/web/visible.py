@@ -23,6 +23,7 @@ PLAIN = frozenset(
         "run.resumed",
         "run.cancelling",
         "run.cancelled",
+        "render.shown",
         "text.delta",
         "reasoning.delta",
         "heartbeat",

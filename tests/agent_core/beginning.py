@@ -7,6 +7,7 @@ from agent_core import Core, Definition, Hook
 from agent_core.store.database import Database
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
+from app.compose import CHANNELS
 from tests.agent_core.stage import ANN, Stage
 
 
@@ -20,6 +21,7 @@ async def begin(
         providers={"scripted": provider},
         tools={each.spec.name: each for each in tools},
         default_model="scripted",
+        channels=CHANNELS,
     )
     await core.start()
     try:

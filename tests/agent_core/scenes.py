@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, cast
 
 from sqlalchemy import Engine
 
 from agent_core import Actor, Core, Event, Fact, Inbound, Receipt, SqliteDatabase, Text
-from agent_core.engine.local import LocalEngine
+from agent_core.engine.pool import Pool
+from agent_core.engine.sweep import Sweep
 from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.postgres.database import PostgresDatabase
@@ -65,10 +66,18 @@ def engine_of(core: Core) -> Engine:
     return database._engine
 
 
-def local(core: Core) -> LocalEngine:
+class Driving(Protocol):
+    """An engine that drives runs in this process."""
+
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def sweep(self) -> Sweep: ...
+
+
+def local(core: Core) -> Driving:
     """Return what drives the core's runs, to look inside."""
-    assert isinstance(core._engine, LocalEngine)
-    return core._engine
+    return cast("Driving", core._engine)
 
 
 async def until(condition: Callable[[], bool]) -> None:

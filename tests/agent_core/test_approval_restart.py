@@ -68,7 +68,7 @@ async def test_waiting_holds_nothing_in_memory(make_core: MakeCore) -> None:
         tracemalloc.stop()
     lately = (used - held) / 1024
     print(f"{WAITING} open approvals hold {held / 1024:.0f} KiB, their sessions as used lately {lately:.0f} KiB")
-    assert len(core._engine._driven) == 0  # type: ignore[attr-defined]
+    assert len(core._engine.pool.driven) == 0  # type: ignore[attr-defined]
     assert held < 512 * 1024 + 512 * WAITING, "a waiting run keeps something"  # the first is what drivers cache
 
 

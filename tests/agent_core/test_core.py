@@ -97,7 +97,7 @@ async def test_a_message_is_one_transaction_up_to_its_first_step(make_core: Make
     assert receipt.message == only(facts, MessageReceived)[0].message
     hold.set()
     await idle(core, session)
-    await until(lambda: not local(core)._driven)
+    await until(lambda: not local(core).pool.driven)
     seen.clear()
     hold.clear()
     await send(core, session, "And again")

@@ -70,7 +70,7 @@ async def checked(stage: Stage) -> None:
     check_log(await stage.log())
     store, homes = stage.core._store, stage.core._cache
     loaded = await store.read(lambda connection: loading.load(connection, stage.session))
-    grown, rebuilt = (await homes.get(stage.session)).window.preview([]), homes._built(loaded).window
+    grown, rebuilt = (await homes.get(stage.session)).window.preview([]), (await homes._built(loaded)).window
     grown.apply(await store.read(lambda connection: log.facts_between(connection, loaded.session.place, 0)))
     assert [entry.message for entry in grown.entries] == [entry.message for entry in rebuilt.entries]
 

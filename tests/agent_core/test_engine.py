@@ -65,7 +65,7 @@ async def pass_time(clock: FakeClock, seconds: float, *, step: float = 0.25) -> 
 
 async def driven(core: Core, count: int) -> None:
     """Wait until the core drives *count* runs."""
-    await until(lambda: len(local(core)._driven) == count)
+    await until(lambda: len(local(core).pool.driven) == count)
 
 
 def resumes(facts: list[Fact]) -> list[RunResumed]:
@@ -107,7 +107,7 @@ async def test_a_deadline_wakes_the_sweep(make_core: MakeCore):
     newest = (await log_of(core, session))[-1].seq
     due = clock.now() + 120
     await core._engine.ring((await ref_of(core, run)).key, at=due)
-    await until(lambda: not local(core)._due.is_set())
+    await until(lambda: not local(core).sweep.is_due)
     await clock.slept(2)
     await clock.advance_to_next()
     assert clock.now() == due
@@ -198,7 +198,7 @@ async def test_a_stop_waits_no_longer_than_its_grace(make_core: MakeCore):
     session = await open_session(core)
     await send(core, session, "Hello")
     await begun.wait()
-    driver = next(iter(local(core)._driven.values())).task
+    driver = next(iter(local(core).pool.driven.values())).task
     async with asyncio.timeout(SAFETY):
         await core.stop(grace=0.01)
     assert asked.is_set()
@@ -216,7 +216,7 @@ async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(
     session = await open_session(core)
     receipt = await send(core, session, "Hello")
     while (await core.run(receipt.run)).status == "running":
-        await until(lambda: not local(core)._driven)
+        await until(lambda: not local(core).pool.driven)
         await pass_time(clock, 1, step=1)
     facts = await log_of(core, session)
     check_log(facts)
@@ -247,7 +247,7 @@ async def test_progress_ends_the_pauses(make_core: MakeCore):
     session = await open_session(core)
     receipt = await send(core, session, "Hello")
     while (await core.run(receipt.run)).status == "running":
-        await until(lambda: not local(core)._driven)
+        await until(lambda: not local(core).pool.driven)
         await pass_time(clock, 1, step=1)
     facts = await log_of(core, session)
     check_log(facts)

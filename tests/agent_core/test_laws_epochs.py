@@ -36,7 +36,7 @@ async def row(stage: Stage, run: str) -> tuple[str, str | None, int, int | None]
 
 
 def driver_of(stage: Stage, run: str) -> asyncio.Task[None]:
-    return next(driven.task for driven in local(stage.core)._driven.values() if driven.run.id == run)
+    return next(driven.task for driven in local(stage.core).pool.driven.values() if driven.run.id == run)
 
 
 async def test_law_5_a_worker_that_lost_its_run_is_refused_and_stops(make_core: MakeCore):
@@ -51,7 +51,7 @@ async def test_law_5_a_worker_that_lost_its_run_is_refused_and_stops(make_core: 
     before = await other.log()
     may_end.set()
     await asyncio.wait_for(lost, PATIENCE)
-    assert not local(stage.core)._driven
+    assert not local(stage.core).pool.driven
     after = await other.log()
     assert len(after) == len(before)
     assert [text_of(end.parts) for end in await other.said(MessageCompleted)] == ["The second."]
@@ -134,7 +134,7 @@ async def test_law_5_a_wait_clears_the_owner(make_core: MakeCore):
     again = await restart(make_core, stage, by_step((call("ask"),)), tools=(ask,), clock=clock)
     await asleep(clock, 2)
     assert await row(again, run) == ("requires_action", None, 1, None)
-    assert not local(again.core)._driven
+    assert not local(again.core).pool.driven
 
 
 async def test_law_5_a_ring_joins_a_run_that_is_driven(make_core: MakeCore):
@@ -143,7 +143,7 @@ async def test_law_5_a_ring_joins_a_run_that_is_driven(make_core: MakeCore):
     stage = await set_stage(make_core, [(pause(may_end), say("Hi."))])
     run = await stage.send()
     await stage.asked(1)
-    (key,) = local(stage.core)._driven
+    (key,) = local(stage.core).pool.driven
     await asyncio.gather(*(stage.core._engine.ring(key) for _ in range(5)))
     assert (await row(stage, run))[2] == 1
     may_end.set()
@@ -240,7 +240,7 @@ async def test_law_5_a_cancel_reaches_a_run_without_a_driver(make_core: MakeCore
     driver = driver_of(stage, run)
     may_break.set()
     await asyncio.wait_for(driver, PATIENCE)
-    assert not local(stage.core)._driven
+    assert not local(stage.core).pool.driven
     await stage.core.cancel(run, by=ANN)
     done = await stage.done(run)
     assert (done.status, done.parts) == ("cancelled", ())

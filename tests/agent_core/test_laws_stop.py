@@ -21,7 +21,7 @@ from tests.conftest import MakeCore
 
 async def stopped(stage: Stage, run: str) -> str:
     """Stop the run, see that it has ended cleanly with nothing left at work, and return its text."""
-    driver = next((each.task for each in local(stage.core)._driven.values() if each.run.id == run), None)
+    driver = next((each.task for each in local(stage.core).pool.driven.values() if each.run.id == run), None)
     done = await stage.stop(run)
     assert done.status == "cancelled"
     if driver:

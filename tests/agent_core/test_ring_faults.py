@@ -6,11 +6,10 @@ import gc
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core.engine.base import Runs
 from agent_core.testing import FakeClock, ScriptedProvider, call
 from agent_core.tools.base import Outcome, Pending
 from agent_core.tools.function import tool
-from tests.agent_core.scenes import SAFETY, idle, local, log_of, open_session, send, types, until
+from tests.agent_core.scenes import SAFETY, idle, log_of, open_session, send, types, until
 from tests.conftest import MakeCore
 
 
@@ -44,8 +43,7 @@ async def test_a_ring_at_the_end_of_a_drive_that_fails_is_logged_once(
         return Pending("client")
 
     core = await make_core(ScriptedProvider([(call("ask"),)]), tools=(ask,), clock=FakeClock())
-    runs: Runs = local(core)._runs
-    monkeypatch.setattr(runs, "take", broken)
+    monkeypatch.setattr(core._segments, "take", broken)
     session = await open_session(core)
     with capture_logs() as logs:
         await send(core, session, "Hello")

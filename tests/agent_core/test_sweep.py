@@ -98,7 +98,7 @@ async def test_what_nobody_drives_is_taken_soon(stage: Stage):
     core = stage.core
     session = await open_session(core)
     receipt = await send(core, session, "one")
-    driver = local(core)._driven.pop((await ref_of(core, receipt.run)).key)
+    driver = local(core).pool.driven.pop((await ref_of(core, receipt.run)).key)
     driver.task.cancel()
     await asyncio.wait((driver.task,))
     stage.go.set()
@@ -115,7 +115,7 @@ async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage
     session = await open_session(core)
     receipt = await send(core, session, "one")
     await core._engine.ring((await ref_of(core, receipt.run)).key, at=clock.now() + 500)
-    await until(lambda: not local(core)._due.is_set())
+    await until(lambda: not local(core).sweep.is_due)
     assert await _next(clock) == 0.5
     assert [await _next(clock) for _ in range(5)] == [1.0] * 5
     assert types(await log_of(core, session))[-1] == "step.started"
@@ -131,7 +131,7 @@ async def test_a_sweep_that_fails_ends_nothing(stage: Stage):
     core = stage.core
     waiting = await open_session(core)
     receipt = await send(core, waiting, "one")
-    driver = local(core)._driven.pop((await ref_of(core, receipt.run)).key)
+    driver = local(core).pool.driven.pop((await ref_of(core, receipt.run)).key)
     driver.task.cancel()
     await asyncio.wait((driver.task,))
     stage.database.fails = True

@@ -263,7 +263,7 @@ class Wild:
         store, homes = self._core._store, self._core._cache
         grown = (await homes.get(self._session)).window.preview([])
         loaded = await store.read(lambda connection: loading.load(connection, self._session))
-        rebuilt = homes._built(loaded).window
+        rebuilt = (await homes._built(loaded)).window
         seq = min(grown.seq, rebuilt.seq)
         facts = await store.read(lambda connection: log.facts_between(connection, loaded.session.place, seq))
         grown.apply(facts)

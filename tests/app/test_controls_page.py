@@ -15,6 +15,7 @@ from agent_core.domain.controls import DEFAULT_MAX_STEPS, Defaults, Override
 from agent_core.domain.schemas import MAX_SCHEMA
 from agent_core.providers.demo import DemoProvider
 from agent_core.tools.builtin import calculate, current_time
+from agent_core.tools.toolset import Scope
 
 PAGE = (Path(__file__).parents[2] / "docs" / "controls.md").read_text("utf-8")
 CALLS = re.findall(r"^curl -s localhost:8000(\S+) .*\\\n  -d '(.+)'$", PAGE, re.MULTILINE)
@@ -51,10 +52,11 @@ async def test_an_example_runs(client: httpx.AsyncClient, path: str, body: str):
     assert run["output"].get("structured", "absent") == (None if name == "output_schema" else "absent")
 
 
-def test_the_files_are_agents(core: Core):
+async def test_the_files_are_agents(core: Core):
     """Each YAML example is a definition that this core would run."""
+    known = await core.agents._toolset.tools(Scope())
     for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL):
-        core.agents.check(msgspec.convert(yaml.safe_load(block), Definition))
+        core.agents.check(msgspec.convert(yaml.safe_load(block), Definition), known)
 
 
 def test_the_table_has_every_control_at_its_levels():

@@ -25,7 +25,15 @@ def summary(body: Body) -> dict[str, Any]:
     asked = {call.question.id: call.question for said in body.messages for call in said.calls if call.question}
     known = {name: [each.status, each.arguments, each.by and each.by.id] for name, each in asked.items()}
     approvals = {"approvals": known} if known else {}
-    return {"transcript": transcript, "runs": {run.id: run.status for run in body.runs}, **approvals}
+    drawn = [(call.id, each) for said in body.messages for call in said.calls for each in call.renders]
+    shown = {each.id: [call, each.kind, each.title, each.text] for call, each in drawn}
+    renders = {"renders": shown} if shown else {}
+    return {
+        "transcript": transcript,
+        "runs": {run.id: run.status for run in body.runs},
+        **approvals,
+        **renders,
+    }
 
 
 def settled(body: Body) -> Body:

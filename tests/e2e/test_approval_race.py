@@ -142,7 +142,7 @@ class Ground:
         """Decide with `parley approvals decide`."""
         options = {"reason": None, "arguments": None, "remember": False, "actor": None}
         try:
-            await asyncio.to_thread(cli_approvals.decide, approval, approve=approved, **options)
+            await asyncio.to_thread(cli_approvals.decide, approval, approve=approved, deny=not approved, **options)
         except Refused as refused:
             words = f"{refused.status}: {refused}"
         else:

@@ -24,7 +24,7 @@ from agent_core import (
     ToolStarted,
 )
 from agent_core.testing import Answer, call, pause, say
-from agent_core.tools.base import Tool
+from agent_core.tools.base import NewRender, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.asking import BOB, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Reader, Stage, is_a
@@ -32,7 +32,7 @@ from tests.agent_core.stage import ANN, Reader, Stage, is_a
 Script = Sequence[Answer]
 Play = Callable[["Scene"], Awaitable[None]]
 _START = datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp()
-_ID = re.compile(r"\b(agent|ses|msg|run|call|apr)_[\w.-]+")
+_ID = re.compile(r"\b(agent|ses|msg|run|call|apr|ren)_[\w.-]+")
 _HALF = is_a(TextDelta, text="lf")
 
 
@@ -53,7 +53,13 @@ class Scene:
             await self.gate.wait()
             return "waited"
 
-        return wait, Till().tools()[0]
+        @tool(name="survey")
+        async def survey() -> NewRender:
+            """Show how many drink what."""
+            rows = [{"drink": "tea", "people": 3}, {"drink": "coffee", "people": 4}]
+            return NewRender("tally_marks", {"rows": rows}, "tea: 3\ncoffee: 4", title="Who drinks what")
+
+        return wait, Till().tools()[0], survey
 
     @property
     def core(self) -> Core:
@@ -200,6 +206,11 @@ async def client_call(scene: Scene) -> None:
     await scene.done("one")
 
 
+async def rendered(scene: Scene) -> None:
+    """A tool shows something of a kind that no surface knows, and the model goes on from its text."""
+    await scene.answered("one")
+
+
 def nth_wait(n: int) -> Callable[[Event], bool]:
     """Return what tells the n-th `run.waiting` among the events that it is shown, from 1."""
     seen: set[int] = set()
@@ -226,6 +237,7 @@ def scripts(scene: Scene) -> dict[Play, Script]:
         approved_quorum: [(call("pay", amount=5),), (say("Paid."),)],
         approval_cancelled: [(call("pay", amount=5),), (say("Two."),)],
         blocked: [(say("Two."),)],
+        rendered: [(say("Let me see."), call("survey")), (say("Most drink coffee."),)],
         client_call: [(call("where"),), (say("You are in Bern."),)],
     }
 

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, and_, bindparam, case, exists, or_, select, u
 
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.log import RUN
-from agent_core.store.statements import Rows, Statement, word, words
+from agent_core.store.statements import word, words
 from agent_core.store.work import limits, workers
 
 _NEWS = 0
@@ -35,19 +35,17 @@ _OTHER = RUN.alias("other_run")
 _IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
 _CAP = case(((RUN.c.status == word("queued")) & RUN.c.parent.is_(None), limits.CAP)).label("max_runs")
 _FOUND = select(RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at, RUN.c.agent, _CAP)
-_BEGUN = Statement(
-    _FOUND.where(
-        _IS_OPEN,
-        or_(
-            and_(
-                RUN.c.status == word("running"),
-                or_(RUN.c.owner == bindparam("b_owner"), workers.is_free(RUN.c.owner)),
-            ),
-            and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
+_BEGUN = _FOUND.where(
+    _IS_OPEN,
+    or_(
+        and_(
+            RUN.c.status == word("running"),
+            or_(RUN.c.owner == bindparam("b_owner"), workers.is_free(RUN.c.owner)),
         ),
-    ).order_by(RUN.c.key)
-)
-_QUEUED = Statement(
+        and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
+    ),
+).order_by(RUN.c.key)
+_QUEUED = (
     _FOUND.where(
         _IS_OPEN,
         RUN.c.status == word("queued"),
@@ -64,16 +62,14 @@ _QUEUED = Statement(
     .order_by(RUN.c.key)
     .limit(bindparam("b_most"))
 )
-_SET = Statement(update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due")))
-_WAKE = Statement(
+_SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
+_WAKE = (
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"), RUN.c.status.in_(words("waiting", "requires_action")))
     .values(status="running", owner=None, due_at=bindparam("b_now"))
     .returning(RUN.c.key)
 )
-_NEXT = Statement(
-    select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
-)
+_NEXT = select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
 
 
 def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0, most: int = _ALL) -> list[Due]:
@@ -82,19 +78,19 @@ def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0,
     An owner is dead without a heartbeat for *patience* milliseconds. Of those that are queued with nothing before
     them and room to start, the *most* oldest are looked at.
     """
-    begun = _BEGUN.run(connection, b_owner=owner, b_patience=patience, b_now=now)
-    queued = _QUEUED.run(connection, b_now=now, b_most=most) if most else Rows()
+    begun = connection.execute(_BEGUN, {"b_owner": owner, "b_patience": patience, "b_now": now})
+    queued = connection.execute(_QUEUED, {"b_now": now, "b_most": most}).all() if most else ()
     return limits.startable(connection, [Due(*row) for row in (*begun, *queued)])
 
 
 def next_deadline(connection: Connection, after: int) -> int | None:
     """Return the earliest deadline of an open run later than *after*, in milliseconds."""
-    return _NEXT.run(connection, b_after=after).scalar()
+    return connection.execute(_NEXT, {"b_after": after}).scalar()
 
 
 def set_deadline(connection: Connection, key: int, at: int) -> None:
     """Have the run looked at at *at* milliseconds, whatever its state is then."""
-    _SET.run(connection, b_key=key, b_due=at)
+    connection.execute(_SET, {"b_key": key, "b_due": at})
 
 
 def wake(connection: Connection, key: int, now: int) -> bool:
@@ -102,7 +98,7 @@ def wake(connection: Connection, key: int, now: int) -> bool:
 
     It is running without an owner, so the sweep finds it even if the notification is lost.
     """
-    return bool(_WAKE.run(connection, b_key=key, b_now=now))
+    return connection.execute(_WAKE, {"b_key": key, "b_now": now}).first() is not None
 
 
 def note_news(connection: Connection, key: int) -> None:

@@ -6,17 +6,15 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from agent_core.store.log import EVENT, RUN
-from agent_core.store.statements import Statement, word
+from agent_core.store.statements import word
 from agent_core.store.work import limits
 from agent_core.store.work.workers import WORKER, now_ms
 
 LIVE = 10_000
 """Milliseconds within which a process that lives has beaten."""
-_BY_STATUS = Statement(select(RUN.c.status, func.count()).where(limits.IS_OPEN).group_by(RUN.c.status))
-_ALIVE = Statement(
-    select(WORKER.c.kind, func.count()).where(WORKER.c.beat_at > now_ms() - word(LIVE)).group_by(WORKER.c.kind)
-)
-_OLDEST = Statement(
+_BY_STATUS = select(RUN.c.status, func.count()).where(limits.IS_OPEN).group_by(RUN.c.status)
+_ALIVE = select(WORKER.c.kind, func.count()).where(WORKER.c.beat_at > now_ms() - word(LIVE)).group_by(WORKER.c.kind)
+_OLDEST = (
     select(EVENT.c.time)
     .select_from(RUN.join(EVENT, (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.first_seq)))
     .where(*limits.IS_NEXT)
@@ -38,11 +36,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(connection: Connection, now: int) -> Figures:
     """Return the figures of *now*."""
-    oldest = _OLDEST.run(connection).scalar()
+    oldest = connection.execute(_OLDEST).scalar()
     return Figures(
-        runs=_counts(_BY_STATUS.run(connection)),
+        runs=_counts(connection.execute(_BY_STATUS)),
         waits=0.0 if oldest is None else max(0, now - oldest) / 1000,
-        workers=_counts(_ALIVE.run(connection)),
+        workers=_counts(connection.execute(_ALIVE)),
     )
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, bindparam, cast, exists, func, selec
 from agent_core.domain.objects import ACTIVE
 from agent_core.errors import RateLimited
 from agent_core.store.log import RUN, table_of
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.statements import word, words
 from agent_core.store.tables import AgentRow
 
 MAX_QUEUED = 100
@@ -27,10 +27,10 @@ _AGENT = table_of(AgentRow)
 CAP = select(_AGENT.c.max_runs).where(_AGENT.c.key == RUN.c.agent).scalar_subquery()
 """How many runs of a run's agent may run at once, as the agent's newest version says; for statements on `run`."""
 
-_LOCK = Statement(select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer))))
+_LOCK = select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer)))
 IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
 _QUEUED = (RUN.c.parent.is_(None), RUN.c.status == word("queued"))  # and of `ix_run_queued_root`
-_RUNNING = Statement(
+_RUNNING = (
     select(func.count())
     .select_from(RUN)
     .where(IS_OPEN, RUN.c.status == word("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
@@ -51,18 +51,15 @@ IS_NEXT = (
     ),
     IS_FIRST,
 )
-_NEXT = (
+_AHEAD = (
     select(RUN.c.key)
     .where(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None), RUN.c.key < bindparam("b_before"))
     .order_by(RUN.c.key)
     .limit(bindparam("b_limit"))
 )
-_AHEAD = Statement(_NEXT)
-_IN_SESSION = Statement(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
-_WAITING = Statement(
-    select(func.count()).select_from(
-        select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
-    )
+_IN_SESSION = select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED)
+_WAITING = select(func.count()).select_from(
+    select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
 )
 
 
@@ -86,14 +83,17 @@ def admits(connection: Connection, agent: int, cap: int | None, *, before: int =
     if cap is None:
         return True
     if connection.dialect.name == "postgresql":  # on SQLite there is one writer anyway
-        _LOCK.run(connection, b_agent=agent)
+        connection.execute(_LOCK, {"b_agent": agent})
     free = cap - _running(connection, agent)
-    return free > 0 and len(_AHEAD.run(connection, b_agent=agent, b_before=before, b_limit=free)) < free
+    if free <= 0:
+        return False
+    ahead = connection.execute(_AHEAD, {"b_agent": agent, "b_before": before, "b_limit": free}).all()
+    return len(ahead) < free
 
 
 def first_waiting(connection: Connection, agent: int) -> int | None:
     """Return the key of the agent's oldest run that waits for nothing but room."""
-    return _AHEAD.run(connection, b_agent=agent, b_before=_LAST, b_limit=1).scalar()
+    return connection.execute(_AHEAD, {"b_agent": agent, "b_before": _LAST, "b_limit": 1}).scalar()
 
 
 def startable(connection: Connection, found: Sequence[F]) -> list[F]:
@@ -111,7 +111,7 @@ def startable(connection: Connection, found: Sequence[F]) -> list[F]:
 
 def queued_in(connection: Connection, session: int) -> int:
     """Return how many runs of *session* wait."""
-    return _IN_SESSION.run(connection, b_session=session).scalar_one()
+    return connection.execute(_IN_SESSION, {"b_session": session}).scalar_one()
 
 
 def refusal_of(session: str, queued: int) -> RateLimited | None:
@@ -123,9 +123,9 @@ def refusal_of(session: str, queued: int) -> RateLimited | None:
 
 
 def _running(connection: Connection, agent: int) -> int:
-    return _RUNNING.run(connection, b_agent=agent).scalar_one()
+    return connection.execute(_RUNNING, {"b_agent": agent}).scalar_one()
 
 
 def count_queued(connection: Connection, *, most: int) -> int:
     """Return how many runs are queued over all sessions, counting no further than *most*."""
-    return _WAITING.run(connection, b_limit=most).scalar_one()
+    return connection.execute(_WAITING, {"b_limit": most}).scalar_one()

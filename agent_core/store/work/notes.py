@@ -6,10 +6,9 @@ import msgspec
 from sqlalchemy import Connection, bindparam, select, update
 
 from agent_core.store.log import SESSION
-from agent_core.store.statements import Statement
 
-_READ = Statement(select(SESSION.c.noted).where(SESSION.c.key == bindparam("b_key")))
-_SET = Statement(update(SESSION).where(SESSION.c.key == bindparam("b_key")).values(noted=bindparam("b_noted")))
+_READ = select(SESSION.c.noted).where(SESSION.c.key == bindparam("b_key"))
+_SET = update(SESSION).where(SESSION.c.key == bindparam("b_key")).values(noted=bindparam("b_noted"))
 _SEQS = msgspec.json.Decoder(tuple[int, ...])
 
 
@@ -20,14 +19,14 @@ def seqs_of(noted: bytes | None) -> tuple[int, ...]:
 
 def change(connection: Connection, session: int, *, add: Collection[int] = (), drop: Collection[int] = ()) -> None:
     """Add *add* to the notes for the next run of a session, which is locked, and remove *drop*."""
-    noted = seqs_of(_READ.run(connection, b_key=session).scalar())
+    noted = seqs_of(connection.execute(_READ, {"b_key": session}).scalar())
     wanted = tuple(sorted({*noted, *add} - set(drop)))
     if wanted != noted:
-        _SET.run(connection, b_key=session, b_noted=msgspec.json.encode(wanted) if wanted else None)
+        connection.execute(_SET, {"b_key": session, "b_noted": msgspec.json.encode(wanted) if wanted else None})
 
 
 def take(connection: Connection, session: int, noted: bytes | None) -> tuple[int, ...]:
     """Return the notes for the run that starts now; *noted* is what the session's row holds."""
     if noted is not None:
-        _SET.run(connection, b_key=session, b_noted=None)
+        connection.execute(_SET, {"b_key": session, "b_noted": None})
     return seqs_of(noted)

@@ -15,13 +15,12 @@ from agent_core.ids import new_id
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RunState, replay
 from agent_core.store import log
-from agent_core.store.codes import CODES, TYPES
+from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
 from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import approvals, due, limits, notes, workers
+from agent_core.store.work import approvals, due, limits, notes, progress, workers
 
-_PAUSES = (0, 1, 5, 30, 120)
 RUNG = "rung"
 RESTARTED = "restarted"
 Finish = Callable[[RunState], Sequence[FactBody]]
@@ -48,17 +47,17 @@ _COLUMNS = (
 _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
     RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
 )
-_BY_ID = Statement(_SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project")))
-_BY_KEY = Statement(_SELECT.where(RUN.c.key == bindparam("b_key")))
+_BY_ID = _SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project"))
+_BY_KEY = _SELECT.where(RUN.c.key == bindparam("b_key"))
 _ACTIVE = Statement(
     _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
 )
-_ALL = (
+_ALL_QUEUED = (
     _SELECT.add_columns(limits.CAP.label("max_runs"))
     .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
     .order_by(RUN.c.input_seq)
 )
-_QUEUED, _ALL_QUEUED = Statement(_ALL.limit(1)), Statement(_ALL)
+_QUEUED = Statement(_ALL_QUEUED.limit(1))
 _SET_STATUS = Statement(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
@@ -70,9 +69,7 @@ _HOLD = Statement(
     .where(RUN.c.key == bindparam("b_key"))
     .values(status="running", epoch=bindparam("b_epoch"), owner=bindparam("b_owner"), due_at=bindparam("b_due"))
 )
-_SET_PREFIX = Statement(
-    update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix"))
-)
+_SET_PREFIX = update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix"))
 _INSERT = Statement(
     insert(RUN)
     .values(
@@ -112,7 +109,7 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
     """Return the run named *run*, its session locked as `log.lock` does, and its status; raises `NotFound`."""
-    row = _held(connection, _BY_ID.run(connection, b_id=run, b_project=project).first())
+    row = _held(connection, connection.execute(_BY_ID, {"b_id": run, "b_project": project}).first())
     if row is None:
         raise NotFound("run", run)
     return _ref(row), row.status
@@ -123,12 +120,12 @@ def _held(connection: Connection, row: Any) -> Any:
     if row is None:
         return None
     log.lock(connection, row.session)
-    return _BY_KEY.run(connection, b_key=row.key).first()
+    return connection.execute(_BY_KEY, {"b_key": row.key}).first()
 
 
 def find(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
     """Return the run named *run* and its status; raises `NotFound`."""
-    row = _BY_ID.run(connection, b_id=run, b_project=project).first()
+    row = connection.execute(_BY_ID, {"b_id": run, "b_project": project}).first()
     if row is None:
         raise NotFound("run", run)
     return _ref(row), row.status
@@ -148,7 +145,7 @@ def next_queued(connection: Connection, session: int) -> RunRef | None:
 
 def all_queued(connection: Connection, session: int) -> list[RunRef]:
     """Return the session's queued root runs, in message order."""
-    return [_ref(row) for row in _ALL_QUEUED.run(connection, b_session=session)]
+    return [_ref(row) for row in connection.execute(_ALL_QUEUED, {"b_session": session})]
 
 
 def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
@@ -196,7 +193,7 @@ def append(
     """
     written = log.append(connection, run, record, announcement, after=after, now=now)
     if not written.whole:
-        _RELEASE.run(connection, b_key=run.key)
+        connection.execute(_RELEASE, {"b_key": run.key})
     approvals.follow(connection, run, [*record, *(announcement if written.said else ())], now=now)
     last = announcement[-1] if announcement else None
     if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
@@ -255,7 +252,7 @@ def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
     """Return the fact that changes the session's prompt prefix, when *run* needs another than *prefix*."""
     if run.snapshot == prefix:
         return []
-    _SET_PREFIX.run(connection, b_session=run.session, b_prefix=run.snapshot)
+    connection.execute(_SET_PREFIX, {"b_session": run.session, "b_prefix": run.snapshot})
     return [e.SnapshotFrozen(hash=run.snapshot, reason="run")]
 
 
@@ -269,39 +266,39 @@ def resume(
     one (`due_at`); progress or a wake-up ends it. One found with another *epoch* is left to the worker that took it
     meanwhile. Raises `NewerRun` when a driver would meet facts that this version does not know.
     """
-    row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
+    row = _held(connection, connection.execute(_BY_KEY, {"b_key": key}).first())
     if row is None or row.status in ENDED or epoch not in (None, row.epoch):
         return Ended([])
     if not _is_readable(connection, row):
         if row.owner != owner:
             raise NewerRun(row.id)
-        _RELEASE.run(connection, b_key=key)
+        connection.execute(_RELEASE, {"b_key": key})
         return Ended([])
     place = Place(row.session, row.session_id)
     if row.status == "queued":
         return start_next(connection, place, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
-        if cause == RUNG if row.owner == owner else not _FREE.run(connection, b_key=key, b_patience=patience):
+        if cause == RUNG if row.owner == owner else not _is_free(connection, key, patience):
             return Ended([])
         nobodys = HANDED_OVER if row.due_at is None else ANSWERED
         cause = nobodys if row.owner is None else RESTARTED if cause == RUNG else cause
     late = approvals.expire(connection, run, now) if row.status != "running" else []
     if late or (row.status != "running" and cause != RUNG):
         cause = DUE
-    vain = _vain(connection, run)
-    if vain and cause not in (RUNG, *BLAMELESS) and row.due_at is not None and row.due_at > now:
+    failed = progress.failed_resumes(connection, run)
+    if failed and cause not in (RUNG, *BLAMELESS) and row.due_at is not None and row.due_at > now:
         return Ended([])
-    pause = _PAUSES[min(vain, len(_PAUSES) - 1)]
+    pause = progress.pause_after(failed)
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
     begun = log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)
     return Ended([*late, *begun], run)
 
 
-_FREE = Statement(select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner)))
-_RELEASE = Statement(update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None))
-_UNKNOWN = Statement(
+_FREE = select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner))
+_RELEASE = update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None)
+_UNKNOWN = (
     select(EVENT.c.seq)
     .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
     .where(EVENT.c.type.not_in(words(*TYPES)))
@@ -309,9 +306,15 @@ _UNKNOWN = Statement(
 )
 
 
+def _is_free(connection: Connection, key: int, patience: int) -> bool:
+    """Return whether the run's owner has no heartbeat for *patience* milliseconds."""
+    return connection.execute(_FREE, {"b_key": key, "b_patience": patience}).first() is not None
+
+
 def _is_readable(connection: Connection, row: Any) -> bool:
     """Tell whether this version knows every type of fact that a driver of the run would read."""
-    return not _UNKNOWN.run(connection, b_session=row.session, b_first=min(row.window_seq, row.first_seq))
+    place = {"b_session": row.session, "b_first": min(row.window_seq, row.first_seq)}
+    return connection.execute(_UNKNOWN, place).first() is None
 
 
 def cancel(
@@ -338,7 +341,7 @@ def cancel(
     facts = log.write(connection, place, first, [(run, wish)], now=now)
     if status == "running":
         return Cancelled(facts, running=run)
-    if owner is not None and not _is_readable(connection, _BY_KEY.run(connection, b_key=run.key).one()):
+    if owner is not None and not _is_readable(connection, connection.execute(_BY_KEY, {"b_key": run.key}).one()):
         owner = None  # what comes next in this session is a newer version's
     state = replay(run.id, [*own, *facts])
     bodies = finish(state)
@@ -356,35 +359,13 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
     """Open a queued run for steered messages that *ended* left unconsumed."""
     place = Place(ended.session, ended.session_id)
     first = log.take_seqs(connection, ended.session, 1)
-    home = _HOME.run(connection, b_key=ended.session).one()
+    home = connection.execute(_HOME, {"b_key": ended.session}).one()
     run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=home.snapshot, options=None)
     run = create(connection, run, owner=None, input_seq=min(orphans), project=home.project)
     return log.write(connection, place, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
 
 
-_HOME = Statement(select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key")))
-_RESUME_OR_PROGRESS = ("run.resumed", "step.completed", "tool.completed", "run.waiting")
-_PROGRESS = Statement(
-    select(EVENT.c.type, EVENT.c.data)
-    .where(
-        EVENT.c.session == bindparam("b_session"),
-        EVENT.c.run == bindparam("b_run"),
-        EVENT.c.seq >= bindparam("b_first"),
-    )
-    .where(EVENT.c.type.in_(words(*map(CODES.__getitem__, _RESUME_OR_PROGRESS))))
-    .order_by(EVENT.c.seq.desc())
-    .limit(word(4 * len(_PAUSES)))
-)
-
-
-def _vain(connection: Connection, run: RunRef) -> int:
-    """Count the resumes of *run* since it last got anywhere; those that no crash caused do not count."""
-    count = 0
-    for row in _PROGRESS.run(connection, b_session=run.session, b_run=run.key, b_first=run.first_seq):
-        if row.type != CODES["run.resumed"]:
-            break
-        count += msgspec.json.decode(row.data, type=e.RunResumed).cause not in BLAMELESS
-    return count
+_HOME = select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key"))
 
 
 def _ref(row: Any) -> RunRef:

@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.statements import word, words
 from agent_core.store.tables import WorkerRow
 
 PROTOCOL = len(TYPES)
@@ -78,18 +78,16 @@ def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
 
 
 # As text: the words for it in Python would import all of SQLAlchemy's Postgres, on SQLite too.
-_BEAT = Statement(
-    text(
-        f"""
+_BEAT = text(
+    f"""
         INSERT INTO worker (id, host, pid, kind, protocol, room, running, started_at, beat_at)
         VALUES (:b_id, :b_host, :b_pid, :b_kind, :b_protocol, :b_room, :b_running, {_NOW}, {_NOW})
         ON CONFLICT (id) DO UPDATE
         SET room = excluded.room, running = excluded.running, beat_at = excluded.beat_at
         RETURNING beat_at
         """  # noqa: S608 - nothing in it is anybody's input
-    )
 )
-_RELEASE = Statement(
+_RELEASE = (
     update(RUN)
     .where(
         RUN.c.status.in_(words("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
@@ -99,7 +97,7 @@ _RELEASE = Statement(
     .values(owner=None)
     .returning(RUN.c.key)
 )
-_LEAVE = Statement(delete(WORKER).where(WORKER.c.id == bindparam("b_id")))
+_LEAVE = delete(WORKER).where(WORKER.c.id == bindparam("b_id"))
 _DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
     RUN.c.status.in_(words("queued", *ACTIVE)),
@@ -114,13 +112,13 @@ _NEWER = select(func.count()).where(
 def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
     """Note that *worker* lives, drives *running* runs and may drive *room* more; return the time, in milliseconds."""
     values = {f"b_{name}": value for name, value in msgspec.structs.asdict(worker).items()}
-    return _BEAT.run(connection, **values, b_room=room, b_running=running).scalar_one()
+    return connection.execute(_BEAT, {**values, "b_room": room, "b_running": running}).scalar_one()
 
 
 def leave(connection: Connection, worker: str) -> list[int]:
     """Take *worker* off the list and its name off its runs; return their keys, for others to go on with."""
-    released: list[int] = [row[0] for row in _RELEASE.run(connection, b_id=worker)]
-    _LEAVE.run(connection, b_id=worker)
+    released: list[int] = [row[0] for row in connection.execute(_RELEASE, {"b_id": worker})]
+    connection.execute(_LEAVE, {"b_id": worker})
     return released
 
 

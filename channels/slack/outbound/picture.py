@@ -7,6 +7,7 @@ from typing import Any, Literal
 from channels.base import Body, Call, Run
 from channels.delivery import TooLong
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
+from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.text import flowing, neutral, safe
 from channels.slack.web_api import limits
 
@@ -125,6 +126,9 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
             text_before = True
         continues = each.continued
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
+        renders = [render for call in each.calls for render in call.renders]
+        items += [Words(render.id, f"{_GAP}{markdown_of(render)}") for render in renders]
+        text_before = text_before or bool(renders)
     if run is None or not any(each.border for each in body.recent):
         return Picture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
     answered = run.status == "completed" and bool(messages) and not messages[-1].calls

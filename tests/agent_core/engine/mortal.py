@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection, text
@@ -60,22 +60,33 @@ def tools(ledger: Path) -> dict[str, Tool]:
     return {"look": look, "book": book}
 
 
-class Told(DbosEngine):
-    """A worker that tells DBOS of a run at once."""
+class Prompt(DbosEngine):
+    """A worker that notifies DBOS of a run at once."""
 
-    def begin(self, run: RunRef, segment: Segment) -> None:
-        super().begin(run, segment)
-        driven = self._driven.get(run.key)
-        if driven is not None and not driven.told:
-            driven.told = self._doorbell.tell(segment_name(run.id, run.epoch), run.key)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        pool, begin = self.pool, self.pool.begin
+
+        def begin_and_announce(run: RunRef, segment: Segment) -> None:
+            begin(run, segment)
+            if run.key in pool.driven:
+                self.overflow.announce(run)
+
+        pool.begin = begin_and_announce
 
 
-class Mortal(Told):
+class Mortal(Prompt):
     """One that takes no runs of other workers; what it gave up itself, because its beats were late, it takes again."""
 
-    async def _take_found(self, run: Due, some: asyncio.Semaphore) -> None:
-        if run.owner == self.worker:
-            await super()._take_found(run, some)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        sweep, take = self.sweep, self.sweep.take
+
+        async def take_own(run: Due, some: asyncio.Semaphore) -> None:
+            if run.owner == self.worker:
+                await take(run, some)
+
+        sweep.take = take_own
 
 
 class DeafBus(PostgresBus):
@@ -96,7 +107,7 @@ class DeadlyDatabase(CrashingDatabase):
     async def kill(self, engine: DbosEngine) -> None:
         """Kill this process where a crash is wanted, as soon as DBOS has noted what *engine* drives."""
         await self.crashed.wait()
-        for driven in list(engine._driven.values()):
+        for driven in list(engine.pool.driven.values()):
             name = segment_name(driven.run.id, driven.run.epoch)
             noted = partial(_is_noted, name=name)
             while not await self.read(noted):
@@ -113,7 +124,7 @@ def heir(url: str, name: str, ledger: Path, line: Pipe) -> None:
 
     async def live() -> None:
         database = PostgresDatabase(url)
-        core = _core(database, url, _named(name), ledger, Told, PostgresBus(url, database))
+        core = _core(database, url, _named(name), ledger, Prompt, PostgresBus(url, database))
         await _started(core)
         asyncio.get_running_loop().add_reader(line.fileno(), os._exit, 0)
         line.send("ready")
@@ -174,7 +185,7 @@ async def _started(core: Core) -> DbosEngine:
     await core.start()
     engine = core._engine
     assert isinstance(engine, DbosEngine)
-    await soon(core, lambda: engine._doorbell.is_ready)
+    await soon(core, lambda: engine.doorbell.is_ready)
     return engine
 
 

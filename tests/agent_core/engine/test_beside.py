@@ -64,7 +64,7 @@ async def test_a_worker_drives_no_more_than_it_has_room_for(fleet: Fleet):
     go.set()
     async with asyncio.timeout(PATIENCE):
         while len((await core.runs(status="completed")).items) < 6:
-            most = max(most, len(engine_of(core)._driven))
+            most = max(most, len(engine_of(core).pool.driven))
     assert most <= 2
 
 
@@ -108,13 +108,13 @@ async def test_a_zombie_is_refused(fleet: Fleet):
     session = await open_session(zombie)
     await send(zombie, session, "Hello")
     await asked(zombie)
-    await engine_of(zombie)._liveness.stop()
+    await engine_of(zombie).liveness.stop()
     heir = await fleet.join(lambda _: [say("Whole.")])
     async with asyncio.timeout(PATIENCE):
         facts = await idle(heir, session)
-    assert engine_of(zombie)._driven
+    assert engine_of(zombie).pool.driven
     go.set()
-    await until(lambda: not engine_of(zombie)._driven)
+    await until(lambda: not engine_of(zombie).pool.driven)
     assert types(await log_of(heir, session)) == types(facts)
     check_log(facts)
     assert [text_of(body.parts) for body in only(facts, MessageCompleted)] == ["Whole."]
@@ -136,7 +136,7 @@ async def test_a_run_is_left_to_a_worker_that_beats(fleet: Fleet):
             clock.advance(1)
         await clock.slept(2)
     assert types(await log_of(first, session)) == seen
-    assert len(engine_of(first)._driven) == 1
+    assert len(engine_of(first).pool.driven) == 1
 
 
 async def test_what_a_newer_version_wrote_is_left_to_it(fleet: Fleet):

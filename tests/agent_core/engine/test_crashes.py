@@ -20,15 +20,15 @@ class Mortal(DbosEngine):
     """A worker that, once its database is frozen, dies without a word; what is left of it is buried at once."""
 
     async def stop(self, grace: float) -> None:
-        database = self._database
+        database = self.database
         assert isinstance(database, CrashingDatabase)
         if not database.crashed.is_set():
             await super().stop(grace)
             return
-        self._stopping = True
-        await self._liveness.stop()
-        await self._drop(grace)
-        await self._doorbell.stop(grace)
+        self.pool.close()
+        await self.liveness.stop()
+        await self.pool.drop(grace)
+        await self.doorbell.stop(grace)
         await database.inner.write(lambda connection: connection.execute(text("DELETE FROM worker")))
 
 

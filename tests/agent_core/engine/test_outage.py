@@ -39,10 +39,10 @@ async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
     engine = engine_of(core)
     with capture_logs() as lines:
         async with silent(fleet.url):
-            await soon(core, lambda: not engine._liveness.is_well)
+            await soon(core, lambda: not engine.liveness.is_well)
             assert not engine.has_room()
-            await soon(core, lambda: not engine._driven)
-        await soon(core, lambda: bool(engine._driven))
+            await soon(core, lambda: not engine.pool.driven)
+        await soon(core, lambda: bool(engine.pool.driven))
         go.set()
         async with asyncio.timeout(PATIENCE):
             facts = await idle(core, session)
@@ -56,7 +56,7 @@ async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
 async def test_nobody_is_judged_right_after_an_outage(fleet: Fleet):
     """Who could not beat itself takes nobody for dead until its own beats have gone well for as long as that takes."""
     core = await fleet.join(lambda _: [say("Hi.")])
-    liveness = engine_of(core)._liveness
+    liveness = engine_of(core).liveness
     await soon(core, lambda: liveness.may_judge)
     async with silent(fleet.url):
         await soon(core, lambda: not liveness.is_well)
@@ -73,7 +73,7 @@ async def test_a_young_worker_takes_over(fleet: Fleet):
     first = await fleet.join(lambda _: [say("Half"), pause(asyncio.Event())])
     session = await open_session(first)
     await send(first, session, "Hello")
-    await engine_of(first)._liveness.stop()
+    await engine_of(first).liveness.stop()
     await first._store.write(lambda connection: connection.execute(text("UPDATE worker SET beat_at = 1")))
     young = await fleet.join(lambda _: [say("Whole.")], pace=replace(PACE, dead=3600.0))
     async with asyncio.timeout(PATIENCE):
@@ -88,7 +88,7 @@ async def test_a_message_during_an_outage_is_answered_afterwards(fleet: Fleet):
     core = await fleet.join(lambda _: [say("Hi.")])
     session = await open_session(core)
     async with silent(fleet.url):
-        await soon(core, lambda: not engine_of(core)._liveness.is_well)
+        await soon(core, lambda: not engine_of(core).liveness.is_well)
         await send(core, session, "Hello")
         assert types(await log_of(core, session))[-1] == "run.queued"
     async with asyncio.timeout(PATIENCE):
@@ -100,7 +100,7 @@ async def test_a_message_during_an_outage_is_answered_afterwards(fleet: Fleet):
 async def test_a_loop_that_does_not_answer_is_noticed(fleet: Fleet):
     """A process whose event loop is blocked for too long is to end itself; one whose database is silent is not."""
     core = await fleet.join(lambda _: [say("Hi.")], clock=FakeClock())
-    liveness = engine_of(core)._liveness
+    liveness = engine_of(core).liveness
     async with silent(fleet.url):
         await soon(core, lambda: not liveness.is_well)
     assert fleet.ends == []

@@ -51,7 +51,7 @@ async def test_a_locked_run_holds_up_no_other():
     runs = Locked()
     engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
-        sweep = group.create_task(engine.sweep())
+        sweep = group.create_task(engine.sweep.look())
         await runs.all_others.wait()
         assert not sweep.done()
         assert sorted(runs.taken) == list(range(1, FOUND))
@@ -95,13 +95,13 @@ async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_lo
         raise error
 
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
-        sweep = group.create_task(runs.engine.sweep())
+        sweep = group.create_task(runs.engine.sweep.look())
         await runs.reading.wait()
         runs.engine.begin(RUN, fail)
-        await runs.engine._driven[RUN.key].task
+        await runs.engine.pool.driven[RUN.key].task
         runs.go.set()
         await sweep
-        await (runs.engine.ring(RUN.key) if next_look == "ring" else runs.engine.sweep())
+        await (runs.engine.ring(RUN.key) if next_look == "ring" else runs.engine.sweep.look())
     assert runs.causes == [cause]
 
 
@@ -114,9 +114,9 @@ async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
         await asyncio.Event().wait()
 
     engine.begin(RUN, drive)
-    task = engine._driven[RUN.key].task
-    engine._give_up()
+    task = engine.pool.driven[RUN.key].task
+    engine.pool.give_up()
     async with asyncio.timeout(SAFETY):
         await asyncio.wait((task,))
     assert task.cancelled()
-    assert not engine._driven
+    assert not engine.pool.driven

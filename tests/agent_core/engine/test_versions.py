@@ -88,7 +88,7 @@ async def test_a_driver_gives_way_to_a_newer_version(fleet: Fleet):
         go.set()
         await there(old, "SELECT owner IS NULL FROM run WHERE status = 'running'", wanted=True)
         await soon(old, lambda: any(line["event"] == "run.needs_newer" for line in lines))
-    assert engine_of(old)._driven == {}
+    assert engine_of(old).pool.driven == {}
     assert (types(await log_of(old, session))[-1], (await old.run(run)).status) == ("step.completed", "running")
     await change(old, CODES["context.added"])
     await fleet.join(lambda _: [say("Not again.")])

@@ -45,7 +45,7 @@ async def main(url: str, options: dict[str, Any]) -> None:
     engine = core._engine
     assert isinstance(engine, DbosEngine)
     if options.get("told"):
-        await soon(core, lambda: engine._doorbell.is_ready)
+        await soon(core, lambda: engine.doorbell.is_ready)
     print("ready", engine.worker, flush=True)
     await stopped.wait()
     await core.stop(0.2)

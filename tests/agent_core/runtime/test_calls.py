@@ -204,7 +204,7 @@ async def test_a_pending_call_makes_the_run_wait(make_core: MakeCore):
     assert (open_call.call, open_call.on) == (pending.call, "client")
     assert (open_call.tool, open_call.arguments) == ("pick", {"colour": "red"})
     assert (await stage.types(run.id))[-2:] == ["tool.pending", "run.waiting"]
-    assert not local(stage.core)._driven, "a waiting run holds a task"
+    assert not local(stage.core).pool.driven, "a waiting run holds a task"
     assert (await stage.core.session(stage.session)).status == "requires_action"
 
 

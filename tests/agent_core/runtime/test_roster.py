@@ -1,6 +1,7 @@
 """The roster: agents are created, versioned, found, and kept in step with their files; nothing enters unchecked."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -96,9 +97,9 @@ async def test_two_changes_at_once_both_count(core: Core, monkeypatch: pytest.Mo
     loop, check = asyncio.get_running_loop(), core.agents.check
     others = [{"instructions": "Be kind."}, {"tools": [], "controls": {"active_tools": []}}]
 
-    def checked(definition: Definition) -> None:
+    def checked(definition: Definition, known: Collection[str]) -> None:
         monkeypatch.setattr(core.agents, "check", check)
-        check(definition)
+        check(definition, known)
         asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=20)
 
     monkeypatch.setattr(core.agents, "check", checked)

@@ -161,7 +161,7 @@ async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past
         for _ in range(2):
             with statements(core) as seen:
                 receipt = await say_and_wait(core, name, "And now?")
-                await until(lambda: not local(core)._driven)
+                await until(lambda: not local(core).pool.driven)
             counts.append([kind for kind in seen if kind.startswith(("INSERT", "UPDATE", "DELETE"))])
             assert (await core.run(receipt.run)).text == "Hi."
     assert counts[:2] == counts[2:]
@@ -176,7 +176,7 @@ async def test_a_step_in_a_warm_session_reads_nothing(make_core: MakeCore):
     session = await open_session(core)
     with statements(core) as seen:
         await send(core, session, "Look")
-        await until(lambda: not local(core)._driven)
+        await until(lambda: not local(core).pool.driven)
     steps = " ".join(seen).split("COMMIT")
     append = "BEGIN IMMEDIATE UPDATE session INSERT event"
     assert steps[1].split() == append.split(), "the answer, its step's end and the call's begin"

@@ -195,10 +195,10 @@ async def test_a_session_that_another_process_deleted_is_forgotten(core: Core, o
 async def test_one_address_is_one_session_however_many_open_it(core: Core, other: PostgresDatabase):
     """Two processes that open one address at once get one session, and the other's attempt leaves nothing."""
     again = []
+    agent = await core.agents.find("assistant")
+    snapshot = await core.agents.base(agent.object)
 
     def open_there(connection: Connection) -> None:
-        agent = catalog.find(connection, "assistant")
-        snapshot = core.agents.base(agent.object)
         catalog.keep_snapshot(connection, snapshot)
         opening = sessions.Opening(
             agent=agent.key, agent_id=agent.object.id, agent_version=1, snapshot=snapshot.hash, actor=ANN, metadata={},

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event
+from sqlalchemy.sql import ClauseElement
 
 from agent_core import Core
 from agent_core.store import log
@@ -58,11 +59,16 @@ def _reads_all(step: str) -> bool:
     return step.startswith("SCAN") and not step.startswith("SCAN anon_")
 
 
-async def plan(core: Core, statement: Statement) -> str:
+def compiled(statement: Statement | ClauseElement) -> Statement:
+    """Return *statement* as one that can be compiled, with its values left open."""
+    return statement if isinstance(statement, Statement) else Statement(statement)
+
+
+async def plan(core: Core, statement: Statement | ClauseElement) -> str:
     """Return the plan of *statement*, a line per step."""
 
     def explain(connection: Connection) -> str:
-        sql, order, _ = statement._sql(connection)
+        sql, order, _ = compiled(statement)._sql(connection)
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", (1,) * len(order or ()))
         return "\n".join(row.detail for row in rows)
 
@@ -116,7 +122,9 @@ async def test_no_statement_of_a_conversation_reads_a_whole_table(make_core: Mak
         pytest.param(log._BETWEEN, ("PRIMARY KEY (session=? AND seq>? AND seq<?)",), id="the facts between"),
     ],
 )
-async def test_each_hot_statement_has_its_index(make_core: MakeCore, statement: Statement, indexes: tuple[str, ...]):
+async def test_each_hot_statement_has_its_index(
+    make_core: MakeCore, statement: Statement | ClauseElement, indexes: tuple[str, ...]
+):
     """What is asked by status uses the partial index for it, and a page of facts the log's own order."""
     steps = await plan(await make_core(), statement)
     assert "SCAN run" not in steps

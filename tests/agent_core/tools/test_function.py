@@ -291,7 +291,7 @@ async def test_results_become_outcomes(returned, expected):
     assert await use(give) == expected
 
 
-async def test_a_result_that_cannot_be_told_is_an_error():
+async def test_a_result_that_is_not_json_is_an_error():
     """An object without JSON is named in the error."""
 
     @tool
@@ -299,7 +299,7 @@ async def test_a_result_that_cannot_be_told_is_an_error():
         """Give a lock."""
         return threading.Lock()
 
-    with pytest.raises(Exception, match="a `lock` cannot be told to a model"):
+    with pytest.raises(Exception, match="a `lock` cannot be shown to a model"):
         await use(give)
 
 

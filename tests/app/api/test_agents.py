@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from agent_core import Core
+from agent_core.tools.toolset import Static
 
 NEW = {"name": "scout", "instructions": "Look around."}
 
@@ -84,7 +85,7 @@ async def test_controls_that_no_model_takes_are_refused(client: httpx.AsyncClien
 async def test_an_agent_whose_tool_is_gone_opens_nothing(client: httpx.AsyncClient, core: Core):
     """After a start without one of its tools an agent answers 422 with its name and the tool's."""
     await client.post("/v1/agents", json={**NEW, "tools": ["calculate"]})
-    core.agents._toolbox = {}
+    core.agents._toolset = Static({})
     for path, body in (("/v1/sessions", {"agent": "scout"}), ("/v1/agents/scout/runs", {"input": "Hi"})):
         answer = await client.post(path, json=body)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

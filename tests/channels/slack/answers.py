@@ -12,6 +12,7 @@ import pytest
 from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, text_of
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
+from app.compose import CHANNELS
 from channels.base import Body, Entry, NotShown
 from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, Place
@@ -237,7 +238,7 @@ async def showing(fresh: Fresh) -> AsyncIterator[Open]:
             asked = await stand_in.team("T0001").says("UANN", "CGENERAL", "How many?")
             thread = Thread("T0001", "CGENERAL", asked.ts, "UANN", "T0001")
             database = open_database()
-            core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+            core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s", channels=CHANNELS)
             await core.start()
             await core.agents.create(Definition(name="a", instructions=""))
             session = (await core.open_session(agent="a", actor=ANN)).id

@@ -8,6 +8,7 @@ from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, say
 from agent_core.testing import sleep as lasting
 from agent_core.tools.base import Tool
+from app.compose import CHANNELS
 from channels.slack.testing import Shown, Team
 from tests.channels.slack.crowds import Held, Leaping, leap
 from tests.channels.slack.rig import Rig, rigged
@@ -32,7 +33,14 @@ def converse(
         async def make(model: Any, *, clock: FakeClock, definition: dict[str, Any]) -> Core:
             known = {each.spec.name: each for each in tools}
             database = Held(open_database(), leaping)
-            core = Core(database, providers={model.name: model}, tools=known, default_model=model.name, clock=clock)
+            core = Core(
+                database,
+                providers={model.name: model},
+                tools=known,
+                default_model=model.name,
+                clock=clock,
+                channels=CHANNELS,
+            )
             cores.append(core)
             await core.start()
             core._segments.pressure.stop()  # that the machine is busy with tests is no subject of theirs

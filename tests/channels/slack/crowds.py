@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 
 from agent_core import Core, Database, Definition, Event, Fact
 from agent_core.testing import FakeClock, ScriptedProvider
+from app import compose
 from channels.ledger import Ledger
 from channels.slack.outbound.threads import Threads
 from channels.slack.testing import App, SlackStandIn, Workspace
@@ -277,7 +278,9 @@ def _workspace(team: str) -> Workspace:
 async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: Scene) -> list[Talk]:
     """Write the questions, and open a session for each."""
     random = Random(13)  # noqa: S311 - not a secret
-    core = Core(open_database(), providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+    core = Core(
+        open_database(), providers={"s": ScriptedProvider([])}, tools={}, default_model="s", channels=compose.CHANNELS
+    )
     await core.start()
     await core.agents.create(Definition(name="a", instructions=""))
     talks: list[Talk] = []

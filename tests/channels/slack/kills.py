@@ -14,6 +14,7 @@ from sqlalchemy import Table, select
 
 from agent_core import Core, Definition, Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
+from app.compose import CHANNELS
 from channels.base import Entry
 from channels.ledger import LEASE, Ledger, Place
 from channels.slack.outbound.threads import Threads
@@ -305,7 +306,7 @@ async def ground(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping
     )
     async with stand_in.serving(), aiohttp.ClientSession() as http:
         database = Held(open_database(), leaping)
-        core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s")
+        core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s", channels=CHANNELS)
         await core.start()
         await core.agents.create(Definition(name="a", instructions=""))
         try:

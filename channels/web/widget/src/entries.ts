@@ -118,7 +118,13 @@ function blocksOf(message: Message, calls: readonly Call[], view: ViewState): Bl
     return blockOf(part, `${message.id}:${index}`, message, calls, view);
   });
   const others = calls.filter((call) => !named.has(call.id));
-  return [...blocks, ...others.map((call): Block => ({ kind: "tool", key: call.id, call }))];
+  const shown = new Set(message.parts.map((part) => (part.type === "render" ? part.render : null)));
+  const renders = view.renders.filter((render) => render.message === message.id && !shown.has(render.id));
+  return [
+    ...blocks,
+    ...others.map((call): Block => ({ kind: "tool", key: call.id, call })),
+    ...renders.map((render): Block => ({ kind: "render", key: render.id, render })),
+  ];
 }
 
 function blockOf(part: Part, key: string, message: Message, calls: readonly Call[], view: ViewState): Block[] {

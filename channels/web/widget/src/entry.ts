@@ -5,6 +5,7 @@ import type { Answer, Block, Entry, Question } from "./entries.js";
 import type { Part } from "./events.js";
 import { h, icon, setAttribute, setChildren, setText } from "./dom.js";
 import { markdownIn } from "./markdown.js";
+import { renderNode } from "./renders.js";
 import { textOf, type Call } from "./state.js";
 import { explain, type Strings } from "./strings.js";
 
@@ -95,7 +96,7 @@ function blockNode(block: Block, strings: Strings, decide: Decide): Shown<Block>
     case "tool":
       return toolNode(block.call, strings, decide) as Shown<Block>;
     case "render":
-      return still(h("pre", { class: "render", tabindex: "0", "aria-label": block.render.kind }, block.render.text));
+      return still(renderNode(block.render));
     case "file":
       return still(h("p", { class: "file" }, block.name));
   }

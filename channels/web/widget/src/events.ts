@@ -48,6 +48,12 @@ export interface Delta {
   readonly text: string;
 }
 
+/** Which field of a request is wrong, and why. */
+export interface Fault {
+  readonly path: string;
+  readonly message: string;
+}
+
 export interface Person {
   readonly id: string;
   readonly kind?: string;
@@ -112,7 +118,8 @@ interface Bodies {
     reason?: string;
     edited?: boolean;
   };
-  "render.shown": { render: string; kind: string; text: string };
+  /** `payload` is for a renderer of the kind, `text` for who has none. */
+  "render.shown": { render: string; call: string; kind: string; title?: string; payload: Readonly<Record<string, unknown>>; text: string };
 }
 
 interface Envelope {

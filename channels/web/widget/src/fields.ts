@@ -1,14 +1,11 @@
 /** The arguments of a call: as a list that is read, and as fields that are corrected. */
 
 import { h, setAttribute, setText } from "./dom.js";
+import type { Fault } from "./events.js";
 import { parseExact } from "./json.js";
 import type { Strings } from "./strings.js";
 
 type Json = Readonly<Record<string, unknown>>;
-export interface Fault {
-  readonly path: string;
-  readonly message: string;
-}
 export interface Editor {
   readonly node: HTMLElement;
   /** Return the arguments as they are written, null when one of them cannot be read; its field says so. */

@@ -1,6 +1,6 @@
 /** What can go wrong between the widget and the server, as one kind of error. */
 
-import type { Fault } from "./fields.js";
+import type { Fault } from "./events.js";
 
 export interface Problem extends Error {
   /** 0 when no answer came at all. */

@@ -39,7 +39,7 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
       return { ...known, calls: change(known.calls, frame.data.call, (call) => ask(call, frame)) };
     }
     case "render.shown":
-      return { ...state, renders: put(state.renders, { id: frame.data.render, kind: frame.data.kind, text: frame.data.text }) };
+      return draw(state, frame);
     default:
       return applyRun(state, frame);
   }
@@ -90,6 +90,14 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
       return set({ status: outcome, ...(parts && { result: parts }), ...(truncated && { truncated }) });
     }
   }
+}
+
+/** Show a render in the message of its call, which a reader may not know: then in the newest answer of its run. */
+function draw(state: ViewState, { run, data }: FrameOf<"render.shown">): ViewState {
+  const { render: id, ...rest } = data;
+  const newest = state.messages.findLast((each) => each.role === "assistant" && each.run === run);
+  const message = find(state.calls, data.call)?.message ?? newest?.id ?? null;
+  return { ...state, renders: put(state.renders, { id, message, ...rest }) };
 }
 
 function setCall(state: ViewState, id: string, changes: Partial<Call>): ViewState {

@@ -86,7 +86,12 @@ export interface Call {
 
 export interface Render {
   readonly id: string;
+  readonly call: string;
+  /** The message that shows it. */
+  readonly message: string | null;
   readonly kind: string;
+  readonly title?: string;
+  readonly payload: Readonly<Record<string, unknown>>;
   readonly text: string;
 }
 

@@ -12,6 +12,8 @@ export interface Expected {
   readonly transcript: readonly { role: string; text: string; partial?: true }[];
   readonly runs: Readonly<Record<string, string>>;
   /** Status, arguments and who decided. */
+  /** Call, kind, title and text of what tools have shown. */
+  readonly renders?: Readonly<Record<string, readonly [string, string, string | null, string]>>;
   readonly approvals?: Readonly<Record<string, readonly [string, unknown, string | null]>>;
 }
 
@@ -34,6 +36,11 @@ export function fold(frames: readonly Frame[], from: ViewState = EMPTY): ViewSta
 export function summary(state: ViewState): Expected {
   const transcript = state.messages.map(({ role, parts, partial }) => ({ role, text: textOf(parts), ...(partial && { partial }) }));
   const approvals = state.calls.flatMap(({ approval }) => (approval ? [[approval.id, [approval.status, approval.arguments, approval.by?.id ?? null]]] : []));
-  const summary = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
-  return approvals.length ? { ...summary, approvals: Object.fromEntries(approvals) } : summary;
+  const seen = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
+  const renders = state.renders.map(({ id, call, kind, title = null, text }) => [id, [call, kind, title, text]]);
+  return {
+    ...seen,
+    ...(approvals.length && { approvals: Object.fromEntries(approvals) }),
+    ...(renders.length && { renders: Object.fromEntries(renders) }),
+  };
 }

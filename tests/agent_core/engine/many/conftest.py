@@ -28,7 +28,7 @@ class Once(DbosEngine):
     """An engine that may be told to stop again, when its database is closed."""
 
     async def stop(self, grace: float) -> None:
-        if not self._stopping:
+        if not self.pool.is_closed:
             await super().stop(grace)
 
 

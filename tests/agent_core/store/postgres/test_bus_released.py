@@ -21,7 +21,7 @@ async def running(postgres_url: str) -> AsyncIterator[Processes]:
 
 def kept(core: Core) -> list[object]:
     """Return what a process keeps of runs that it drives."""
-    return [core._store.hub._open, bus(core)._outgoing._driven, local(core)._cut]
+    return [core._store.hub._open, bus(core)._outgoing._driven, local(core).pool.losses.cut]
 
 
 async def test_a_commit_whose_answer_was_lost_leaves_no_open_message(
@@ -44,12 +44,12 @@ async def test_a_commit_whose_answer_was_lost_leaves_no_open_message(
     receipt = await send(core, session, "Hello")
     await lost.wait()
     await until(lambda: not any(kept(core)[:2]))
-    await until(lambda: not local(core)._driven)
+    await until(lambda: not local(core).pool.driven)
     assert (await core.run(receipt.run)).status == "completed"
     newest = (await log_of(core, session))[-1].seq
     reading, task = await joined(core, session, after=newest)
     assert reading.tail == []
-    await local(core).sweep()
+    await local(core).sweep.look()
     assert not any(kept(core)), "and it is not remembered as one to take again"
     task.cancel()
 
@@ -77,8 +77,8 @@ async def test_runs_that_another_process_took_are_forgotten(
 
     monkeypatch.setattr(here._store, "append", broken)
     go.set()
-    await until(lambda: not local(here)._driven)
-    await local(here).sweep()
+    await until(lambda: not local(here).pool.driven)
+    await local(here).sweep.look()
     assert not any(kept(here))
     if fault is None:
         assert not here.tally._runs

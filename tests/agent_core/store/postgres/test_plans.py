@@ -7,13 +7,14 @@ from functools import partial
 import psycopg
 import pytest
 from sqlalchemy import event
+from sqlalchemy.sql import ClauseElement
 
 from agent_core import Core
 from agent_core.store import log
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.reading import follow, loading
 from agent_core.store.statements import Statement
-from agent_core.store.work import due, intake, limits, runs, sessions
+from agent_core.store.work import due, intake, limits, progress, runs, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, open_session, say_and_wait, send
@@ -90,6 +91,11 @@ def scans(plan: str) -> list[str]:
     return [line.strip() for line in plan.splitlines() if any(f"Seq Scan on {name} " in line for name in LARGE)]
 
 
+def compiled(statement: Statement | ClauseElement) -> Statement:
+    """Return *statement* as one that can be compiled, with its values left open."""
+    return statement if isinstance(statement, Statement) else Statement(statement)
+
+
 INDEXES = [
     pytest.param(log._CLAIM, ("pk_session", "pk_run"), id="claim"),
     pytest.param(log._LOCK, ("pk_session",), id="lock"),
@@ -100,7 +106,7 @@ INDEXES = [
     pytest.param(runs._ACTIVE, ("uq_run_active_root",), id="the active root run"),
     pytest.param(runs._QUEUED, ("ix_run_queued_root",), id="the next queued run"),
     pytest.param(runs._BY_ID, ("uq_run_id",), id="a run"),
-    pytest.param(runs._PROGRESS, ("pk_event",), id="how far a run got"),
+    pytest.param(progress._PROGRESS, ("pk_event",), id="how far a run got"),
     pytest.param(due._BEGUN, ("ix_run_open",), id="what is due"),
     pytest.param(due._QUEUED, ("ix_run_open",), id="what may start"),
     pytest.param(due._NEXT, ("ix_run_open",), id="the next deadline"),
@@ -118,11 +124,11 @@ INDEXES = [
 
 @pytest.mark.parametrize(("statement", "indexes"), INDEXES)
 async def test_each_hot_statement_has_its_index(
-    open_database: OpenDatabase, full: str, statement: Statement, indexes: tuple[str, ...]
+    open_database: OpenDatabase, full: str, statement: Statement | ClauseElement, indexes: tuple[str, ...]
 ):
     """No hot statement reads a whole table, and each uses the index that is meant for it."""
     database = open_database()
-    sql = await database.read(lambda connection: statement._sql(connection)[0])
+    sql = await database.read(lambda connection: compiled(statement)._sql(connection)[0])
     await database.close()
     plan = await asyncio.to_thread(plan_of, full, sql)
     assert scans(plan) == [], plan

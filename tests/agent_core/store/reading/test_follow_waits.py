@@ -67,7 +67,7 @@ async def answer_wait(core: Core, session: str, run: str) -> None:
         first = log.take_seqs(connection, ref.session, 1)
         log.write(connection, Place(ref.session, session), first, [(ref, body)], now=0)
 
-    await until(lambda: not local(core)._driven)
+    await until(lambda: not local(core).pool.driven)
     await core._store.write(work)
     await core._engine.ring(ref.key)
 

@@ -60,7 +60,7 @@ class Talk:
 
     async def same(self) -> bool:
         """Tell whether the window in memory is the one that the log gives."""
-        await until(lambda: not local(self.core)._driven)
+        await until(lambda: not local(self.core).pool.driven)
         warm = (await self.core._cache.get(self.session)).window
         self.core._cache.forget(self.session)
         cold = (await self.core._cache.get(self.session)).window

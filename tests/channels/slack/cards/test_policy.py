@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_core import Core, Definition
 from agent_core.testing import FakeClock
+from app.compose import CHANNELS
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.testing import Team
 from channels.slack.testing.forms import NotPossible
@@ -105,6 +106,7 @@ def test_only_responders_can_decide(fresh: Fresh, policy: Any, steps: Sequence[C
                     tools={tool.spec.name: tool for tool in tools},
                     default_model=model.name,
                     clock=clock,
+                    channels=CHANNELS,
                 )
                 cores.append(core)
                 await core.start()

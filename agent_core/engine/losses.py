@@ -1,0 +1,35 @@
+"""Losses: the runs of this worker that it does not drive."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Seen(NamedTuple):
+    """The losses at the begin of a query."""
+
+    astray: frozenset[int]
+    cut: frozenset[int]
+
+
+@dataclass(slots=True)
+class Losses:
+    """Keys of runs: *astray* ones had no driver when last looked at; *cut* ones lost theirs to an outage."""
+
+    astray: set[int] = field(default_factory=set[int])
+    cut: set[int] = field(default_factory=set[int])
+
+    def seen(self) -> Seen:
+        """Return the losses of now, for `update` after a query."""
+        return Seen(frozenset(self.astray), frozenset(self.cut))
+
+    def update(self, before: Seen, *, found: Collection[int], own: Collection[int]) -> frozenset[int]:
+        """Note what a query found that began with *before*; return what was astray until now.
+
+        *own* are those of *found* that belong to this worker and have no driver. What was lost during the query stays:
+        the query may have read the moment before.
+        """
+        known = frozenset(self.astray)
+        self.cut -= before.cut - set(found)  # taken since, or over when the answer got lost
+        self.astray = {*own, *(self.astray - before.astray)}
+        return known

@@ -1,0 +1,31 @@
+"""Membership: whether this process counts as a worker, and when another one does not any more."""
+
+from typing import Protocol
+
+
+class Membership(Protocol):
+    """The standing of this worker among those of its database."""
+
+    @property
+    def is_well(self) -> bool:
+        """Return whether this worker may own runs now."""
+        ...
+
+    @property
+    def expire_after(self) -> int:
+        """Return after how many milliseconds without a heartbeat another worker has expired."""
+        ...
+
+    def reports(self, error: Exception) -> bool:
+        """Return whether the membership logs the cause of *error* itself: an outage of the database."""
+        ...
+
+
+class SoleWorker:
+    """The membership of the one process that owns its database: every other worker has expired."""
+
+    is_well = True
+    expire_after = 0
+
+    def reports(self, error: Exception) -> bool:  # noqa: ARG002 - the port has it
+        return False

@@ -1,0 +1,202 @@
+"""The pool: the runs that this process drives, a task each."""
+
+import asyncio
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from agent_core.clock import Clock
+from agent_core.engine.base import Runs, Segment
+from agent_core.engine.interrupt import Interrupt
+from agent_core.engine.losses import Losses
+from agent_core.engine.membership import Membership
+from agent_core.errors import LostRun, NewerRun, Unavailable
+from agent_core.store.log import RunRef
+from agent_core.store.work.runs import RUNG
+
+_HEARTBEAT_EVERY = 10.0
+MAX_RUNS = 1_000
+_log = structlog.get_logger("parley.engine")
+
+
+@dataclass(slots=True)
+class Driven:
+    """A run that this process drives, *since* a moment of the monotonic clock."""
+
+    run: RunRef
+    task: asyncio.Task[None]
+    interrupt: Interrupt
+    since: float = field(default_factory=time.monotonic)
+
+
+class Pool:
+    """Drives up to *max_runs* runs."""
+
+    def __init__(self, runs: Runs, membership: Membership, *, max_runs: int) -> None:
+        self._runs, self._membership, self._max_runs = runs, membership, max_runs
+        self.driven: dict[int, Driven] = {}
+        """What is driven, by the run's key."""
+        self.losses = Losses()
+        self.is_closed = False
+        self._reserved = 0
+        self._taking: set[int] = set()
+        self._again: set[int] = set()
+        self._freed = asyncio.Event()
+
+    @property
+    def room(self) -> int:
+        """How many more runs this worker may drive."""
+        if self.is_closed or not self._membership.is_well:
+            return 0
+        return max(0, self._max_runs - len(self.driven) - len(self._taking) - self._reserved)
+
+    @property
+    def load(self) -> float:
+        """Which part of the pool is used, 0 to 1."""
+        return len(self.driven) / self._max_runs if self._max_runs else 1.0
+
+    def has_room(self) -> bool:
+        return self.room > 0
+
+    @contextmanager
+    def reserve(self) -> Generator[bool]:
+        """Keep room for a run that is about to begin; False when there is none."""
+        kept = self.has_room()
+        self._reserved += kept
+        try:
+            yield kept
+        finally:
+            self._reserved -= kept
+
+    async def freed(self) -> None:
+        """Return when a run of a full pool has ended, or the pool is closed."""
+        await self._freed.wait()
+
+    def begin(self, run: RunRef, segment: Segment) -> None:
+        """Drive a run that this worker owns."""
+        known = self.driven.get(run.key)
+        if self.is_closed or (known is not None and known.run.epoch >= run.epoch):
+            return
+        interrupt = Interrupt()
+        task = asyncio.get_running_loop().create_task(self._drive(run, segment, interrupt))
+        self.driven[run.key] = Driven(run, task, interrupt)
+
+    async def wake(self, key: int) -> None:
+        """Drive a run, or look at it again once its driver has ended."""
+        if key in self.driven:
+            self._again.add(key)  # it may be on its way into a wait
+        else:
+            await self.take(key, "crashed" if key in self.losses.astray else RUNG)
+
+    async def take(self, key: int, cause: str, epoch: int | None = None) -> NewerRun | None:
+        """Own the run and drive it, if it still has the *epoch* with which it was found; two takers at once are one.
+
+        Returns why this version cannot drive it, if it cannot. Raises `Unavailable`.
+        """
+        if key in self._taking or key in self.driven:
+            return None
+        self._taking.add(key)
+        try:
+            run = await self._runs.take(key, cause, patience=self._membership.expire_after, epoch=epoch)
+        except NewerRun as error:
+            return error
+        finally:
+            self._taking.discard(key)
+        self.losses.cut.discard(key)
+        if run is not None and run.key not in self.driven:
+            self.begin(run, self._runs.segment(run))
+        return None
+
+    def interrupt(self, key: int) -> bool:
+        """Interrupt the run if it is driven here, and return whether it is."""
+        driven = self.driven.get(key)
+        if driven is not None:
+            driven.interrupt()
+        return driven is not None
+
+    def close(self) -> None:
+        """Begin no run from now on."""
+        self.is_closed = True
+        self._notify_freed()
+
+    async def wait(self, grace: float) -> None:
+        """Wait up to *grace* seconds for the ends of what is driven."""
+        if self.driven:
+            await asyncio.wait([driven.task for driven in self.driven.values()], timeout=grace)
+
+    async def drop(self, grace: float) -> None:
+        """Cancel what is driven, and wait up to *grace* seconds for its ends."""
+        if tasks := self._cancel():
+            await asyncio.wait(tasks, timeout=grace)
+
+    def give_up(self) -> None:
+        """Cancel what is driven because this worker may own no runs any more: the database is away, or too slow."""
+        self.losses.astray |= self.driven.keys()
+        self.losses.cut |= self.driven.keys()
+        self._cancel()
+
+    async def show_heartbeats(self, clock: Clock) -> None:
+        """Show every ten seconds that what is driven is worked on, until cancelled."""
+        while True:
+            await clock.sleep(_HEARTBEAT_EVERY)
+            for driven in self.driven.values():
+                if not driven.interrupt.leaving:
+                    self._runs.beat(driven.run)
+
+    def _cancel(self) -> list[asyncio.Task[None]]:
+        """Have every driver cancelled once it has begun, and return their tasks.
+
+        A task that is cancelled before its first step never enters its `try`: its run would stay in the pool.
+        """
+        loop, tasks = asyncio.get_running_loop(), [driven.task for driven in self.driven.values()]
+        for task in tasks:
+            loop.call_soon(task.cancel)  # the first step of each is in the queue already
+        return tasks
+
+    async def _drive(self, run: RunRef, segment: Segment, interrupt: Interrupt) -> None:
+        following = None
+        try:
+            following = await segment(interrupt)
+        except LostRun:
+            self._again.discard(run.key)
+            _log.info("run.lost", run=run.id)
+        except Unavailable:
+            self.losses.astray.add(run.key)
+            self.losses.cut.add(run.key)
+            _log.debug("run.cut", run=run.id)
+        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not end the worker; the sweep tries the run again
+            self._again.discard(run.key)
+            self.losses.astray.add(run.key)
+            _log.exception("run.crashed", run=run.id)
+        finally:
+            was_full = not self.has_room()
+            if (own := self.driven.get(run.key)) is not None and own.run.epoch == run.epoch:
+                del self.driven[run.key]
+        if following is not None:
+            self.begin(following, self._runs.segment(following))
+        elif was_full:
+            self._notify_freed()
+        if run.key in self._again:
+            self._again.discard(run.key)
+            await self._take_again(run.key)
+
+    async def _take_again(self, key: int) -> None:
+        try:
+            await self.take(key, RUNG)
+        except Exception as error:  # noqa: BLE001 - the boundary: the sweep finds the run without a wake-up too
+            report(error, self._membership)
+
+    def _notify_freed(self) -> None:
+        self._freed.set()
+        self._freed.clear()
+
+
+def report(error: Exception, membership: Membership) -> None:
+    """Log that a look at runs failed, unless *membership* reports the outage that caused it."""
+    if not membership.reports(error):
+        _log.error("sweep.failed", exc_info=error)
+    elif membership.is_well:  # else the outage has its own line
+        _log.debug("sweep.failed", error=str(error))

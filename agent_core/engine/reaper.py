@@ -1,0 +1,50 @@
+"""The reaper: removes the workers that have expired, and what DBOS keeps of the past."""
+
+import asyncio
+import time
+
+import structlog
+
+from agent_core.engine.doorbell import Doorbell
+from agent_core.engine.liveness import Liveness, Pace
+from agent_core.errors import Unavailable
+from agent_core.store.database import Database
+from agent_core.store.work import workers
+
+_PRUNE_EVERY = 600.0
+_TIMEOUT = 30.0
+_log = structlog.get_logger("parley.engine")
+
+
+class Reaper:
+    """Looks after each heartbeat's time whether another worker has expired."""
+
+    def __init__(self, database: Database, liveness: Liveness, doorbell: Doorbell, pace: Pace) -> None:
+        self._database, self._liveness, self._doorbell, self._pace = database, liveness, doorbell, pace
+
+    async def work(self) -> None:
+        """Reap and prune until cancelled."""
+        pruned = time.monotonic()
+        while True:
+            await asyncio.sleep(self._pace.beat)
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    await self._reap()
+                    if self._doorbell.is_ready and time.monotonic() - pruned > _PRUNE_EVERY:
+                        pruned = time.monotonic()
+                        await self._doorbell.prune()
+            except (Unavailable, TimeoutError) as error:
+                _log.debug("reaper.failed", error=str(error))
+            except Exception:  # noqa: BLE001 - the boundary: the next look may go well
+                _log.exception("reaper.failed")
+
+    async def _reap(self) -> None:
+        if not self._liveness.may_judge:
+            return
+        expire_after = self._liveness.expire_after
+        expired = await self._database.read(lambda connection: workers.dead(connection, expire_after))
+        if expired and self._doorbell.is_ready:
+            await self._doorbell.bury(expire_after)
+        elif expired:
+            await self._database.write(lambda connection: workers.bury(connection, expired, expire_after))
+            _log.info("workers.dead", workers=expired)

@@ -1,0 +1,81 @@
+"""Sources: ask the context sources of a run that opens, all at once and within one bound of time."""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from agent_core.clock import Clock
+from agent_core.context.source import ContextSource, ContextText, Opening
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent
+from agent_core.domain.events import Fact
+from agent_core.domain.messages import Message, clean
+from agent_core.store import log
+from agent_core.store.log import Place, RunRef
+from agent_core.store.store import Store
+
+TIMEOUT = 2.0
+"""Seconds that the first word of an answer waits for context at most."""
+_log = structlog.get_logger("parley.sources")
+
+
+class Sources:
+    """The context sources of a core, in the order in which the model reads what they give."""
+
+    def __init__(self, store: Store, sources: Sequence[ContextSource]) -> None:
+        self._store, self._sources = store, sources
+
+    async def ask(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
+        """Return what the sources give to *run*, which answers the messages with the seqs *questions*."""
+        place = Place(run.session, run.session_id)
+        facts = await self._store.read(lambda connection: log.facts_at(connection, place, questions))
+        opening = _opening(run, agent, facts)
+        if opening is None:
+            return []
+        asked = [asyncio.create_task(_ask(source, opening)) for source in self._sources]
+        try:
+            await _within(asked, self._store.clock)
+            pairs = zip(self._sources, asked, strict=True)
+            return [fact for source, answer in pairs for fact in _facts(source, answer)]
+        finally:
+            for answer in asked:
+                answer.cancel()
+
+
+def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> Opening | None:
+    """Return *run* as the sources receive it; None when no message is left, such as after a deletion."""
+    bodies = [fact.body for fact in facts]
+    received = [body for body in bodies if isinstance(body, e.MessageReceived)]
+    if not received:
+        return None
+    spoken = (body for body in bodies if isinstance(body, e.MessageReceived | e.MessageCorrected))
+    said = tuple(Message("user", body.parts) for body in spoken)
+    return Opening(run.session_id, run.id, agent.id, received[-1].actor, said)
+
+
+async def _ask(source: ContextSource, opening: Opening) -> Sequence[ContextText]:
+    return await source.context(opening)
+
+
+async def _within(asked: Sequence[asyncio.Task[Sequence[ContextText]]], clock: Clock) -> None:
+    """Return when all of *asked* have ended, or `TIMEOUT` seconds have passed on *clock*."""
+    timer = asyncio.ensure_future(clock.sleep(TIMEOUT))
+    try:
+        while not timer.done() and (pending := [answer for answer in asked if not answer.done()]):
+            await asyncio.wait((*pending, timer), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+
+
+def _facts(source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -> Sequence[e.ContextAdded]:
+    """Return the facts of one *answer*; a timeout or an error is logged, without its words, which may be secret."""
+    if not answer.done():
+        _log.warning("context.timeout", source=source.name, seconds=TIMEOUT)
+        return []
+    error = asyncio.CancelledError() if answer.cancelled() else answer.exception()
+    if error is not None:
+        _log.warning("context.failed", source=source.name, error=type(error).__name__)
+        return []
+    given = answer.result()
+    return [e.ContextAdded(source=each.source, text=clean(each.text), by=source.name) for each in given if each.text]

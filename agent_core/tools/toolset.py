@@ -1,0 +1,114 @@
+"""Toolsets: where tools come from. A kind of tools is one toolset; toolsets are composed by wrapping."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from msgspec import structs
+
+from agent_core.domain.agents import ToolSpec
+from agent_core.tools.base import CallContext, Outcome, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """For whom tools are asked for: the id of an agent, None while its definition is still being checked."""
+
+    agent: str | None = None
+
+
+class Toolset(Protocol):
+    """Tools by name.
+
+    It is asked when an agent is checked, when a session is opened or loaded, and when a step calls tools. What the
+    model is offered is frozen in the session's snapshot; a tool that has gone since then fails when it is called.
+    """
+
+    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
+        """Return the tools of *scope*, each under the name in its spec.
+
+        An error ends the request, or the segment of the run, which the engine then tries again: a kind that may be away
+        for a while gives tools whose calls fail.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """The same tools for every scope."""
+
+    known: Mapping[str, Tool]
+
+    async def tools(self, _scope: Scope, /) -> Mapping[str, Tool]:
+        return self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The tools of several *sets*; of two with one name the earlier set's is taken, so that none is replaced."""
+
+    sets: tuple[Toolset, ...]
+
+    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
+        found: dict[str, Tool] = {}
+        for each in self.sets:
+            found = {**await each.tools(scope), **found}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """The tools of *inner* whose names match one of the globs *allow*."""
+
+    inner: Toolset
+    allow: tuple[str, ...]
+
+    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
+        found = await self.inner.tools(scope)
+        return {name: tool for name, tool in found.items() if any(fnmatchcase(name, glob) for glob in self.allow)}
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """The tools of *inner*, each under a name that begins with *prefix*."""
+
+    inner: Toolset
+    prefix: str
+
+    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
+        found = await self.inner.tools(scope)
+        return {f"{self.prefix}{name}": _Renamed(tool, f"{self.prefix}{name}") for name, tool in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The tools of *inner*; *note* gets the names of all that were returned."""
+
+    inner: Toolset
+    note: Callable[[Collection[str]], None]
+
+    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
+        found = await self.inner.tools(scope)
+        self.note(found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """*inner* under another *name*."""
+
+    inner: Tool
+    name: str
+
+    @property
+    def spec(self) -> ToolSpec:
+        return structs.replace(self.inner.spec, name=self.name)
+
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        return await self.inner.call(arguments, context)
+
+
+def toolset_of(tools: Toolset | Mapping[str, Tool]) -> Toolset:
+    """Return *tools* as a toolset; a mapping gives the same tools for every scope."""
+    return Static(tools) if isinstance(tools, Mapping) else tools

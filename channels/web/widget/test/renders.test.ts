@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { JSDOM } from "jsdom";
+import type { Conversation } from "../src/conversation.js";
+import { entriesOf, type Answer } from "../src/entries.js";
+import { showEntry } from "../src/entry.js";
+import { renderNode } from "../src/renders.js";
+import type { Render, ViewState } from "../src/state.js";
+import { STRINGS } from "../src/strings.js";
+import { fold, framesOf } from "./golden.js";
+
+const { window } = new JSDOM("<!doctype html><body>");
+Object.assign(globalThis, { document: window.document, Node: window.Node });
+
+const frames = framesOf("rendered");
+const answersOf = (view: ViewState): readonly Answer[] =>
+  entriesOf({ view, outbox: [], decisions: {} } as unknown as Conversation).filter((entry) => entry.kind === "answer");
+
+test("a render of an unknown kind is shown as text below its call", () => {
+  const [answer] = answersOf(fold(frames));
+  assert.deepEqual(answer?.blocks.map(({ kind }) => kind), ["text", "tool", "render", "text"]);
+  const { node } = showEntry(answer as Answer, STRINGS, () => undefined);
+  assert.equal(node.querySelector("figcaption")?.textContent, "Who drinks what");
+  assert.equal(node.querySelector("pre.render")?.textContent, "tea: 3\ncoffee: 4");
+});
+
+test("a visitor who sees no tools sees the render", () => {
+  const seen = frames.filter(({ type }) => !type.startsWith("tool.")).map((frame) => {
+    const data = frame.data as { parts?: readonly { type: string }[] };
+    return data.parts ? { ...frame, data: { ...data, parts: data.parts.filter(({ type }) => type !== "tool_call") } } : frame;
+  });
+  const [answer] = answersOf(fold(seen as typeof frames));
+  assert.deepEqual(answer?.blocks.map(({ kind }) => kind), ["text", "render", "text"]);
+});
+
+test("a renderer of a kind is one function, and text is never markup", () => {
+  const render: Render = { id: "ren_1", call: "call_1", message: null, kind: "bar", payload: { n: 3 }, text: "<b>3</b>" };
+  const drawn = (given: Render): HTMLElement => Object.assign(document.createElement("output"), { textContent: String(given.payload["n"]) });
+  assert.equal(renderNode(render, new Map([["bar", drawn]])).outerHTML, "<output>3</output>");
+  assert.equal(renderNode(render).textContent, "<b>3</b>");
+});
