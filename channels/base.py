@@ -7,15 +7,14 @@ heals with the next, and a restart folds the log again and edits once.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NewType, Protocol, Self, TypeVar
+from typing import Any, Literal, NewType, Protocol, Self
 
-from agent_core import Actor, ApprovalStatus, CallOutcome, Decision, Inbound, ParleyError, RunStatus
+from agent_core import Actor, ApprovalStatus, CallOutcome, ParleyError, RunStatus
 
 Ref = NewType("Ref", str)
 """Where one message of a channel is, in the channel's own words; it outlives the process."""
 
 CallStatus = Literal["requested", "running", "waiting"] | CallOutcome
-Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +88,6 @@ class Screen(Protocol):
         ...
 
 
-class Channel(Screen, Protocol[Payload_contra]):
-    """A place where people talk."""
-
-    def parse(self, payload: Payload_contra, /) -> Inbound | Decision | Stop | None:
-        """Return what *payload* asks for, None when it is nothing for an agent; pure."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class GrowingText:
     """Text that grows at its end: the first *count* of *pieces*, of *length* code points.
@@ -142,7 +133,7 @@ class Piece:
 class Question:
     """What people are asked about a call; *arguments* are those that run if they say yes, *yes* counts who did.
 
-    *until* is when it is over, in milliseconds; *by* and *reason* tell how it was decided.
+    *until* is when it is over, in milliseconds; *by* and *reason* say how it was decided.
     """
 
     id: str
@@ -215,8 +206,8 @@ class Run:
 class ShownMessage:
     """A message as it is shown: its parts, and the calls that it made.
 
-    *seq* is that of the fact that last told of it. *border* is set when its run waited or ended behind it: what comes
-    next stands in a message of its own. *continued* text was cut by the token limit and goes on in the next message.
+    *seq* is that of the latest fact about it. *border* is set when its run waited or ended after it: what comes
+    next gets a message of its own. *continued* text was cut by the token limit and continues in the next message.
     *steered* messages joined a run that was under way.
     """
 
@@ -267,7 +258,7 @@ class Body:
         return next((run for run in open_runs if run.active), open_runs[0] if open_runs else None)
 
     def run(self, id: str | None) -> Run | None:
-        """Return how run *id* stands."""
+        """Return run *id* in its latest state, None when it is unknown."""
         return next((run for run in reversed(self.runs) if run.id == id), None)
 
     def newest(self) -> Iterator[ShownMessage]:

@@ -25,7 +25,7 @@ class Deferred(NotShown):
 
 
 class TooLong(NotShown):
-    """A message cannot take all of its text: only this *part* of it fits. The rest goes on in further messages."""
+    """A message cannot take all of its text: only this *part* of it fits. The rest continues in further messages."""
 
     def __init__(self, message: str, *, part: float) -> None:
         super().__init__(message)

@@ -115,6 +115,8 @@ def end_of(run: Run) -> str | None:
             return "(stopped)"
         case "waiting" | "requires_action":
             return "(waits for a decision or for the result of a call)"
+        case "completed" if run.reason == "max_tokens":
+            return "(ended: the answer was cut at its length limit)"
         case "completed" if run.reason not in (None, "end_turn"):
             return f"(ended: {one_line(run.reason.replace('_', ' '))})"
         case _:

@@ -71,7 +71,7 @@ class Terminal:
 
     def _vote(self, question: Question, word: str, rest: str) -> Decision | None:
         """Return the answer to *question* that the person typed, None when it is none; raises `InvalidInput`."""
-        by = Decider(actor=self.actor, is_present=True, is_operator=True)  # whoever sits here holds the keys
+        by = Decider(actor=self.actor, is_present=True, is_operator=True)  # the person at this terminal is an operator
         yes = Decision(approval=question.id, by=by, approved=True, surface="terminal")
         match word.lower():
             case "y" | "yes" if not rest:
@@ -120,7 +120,7 @@ class Terminal:
 
 
 def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
-    """Give the picture as text; nothing stands behind what still changes."""
+    """Give the picture as text; nothing is printed after what still changes."""
     gap, first = "", True
     for said in body.recent:
         if said.role == "user":

@@ -177,7 +177,7 @@ class Roster:
     async def prototype(self, name: str) -> Prototype:
         """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
 
-        It is cached while the toolset returns equal tools. It may be out of date; the transaction that opens the session
+        It is cached while the toolset returns equal tools. It may be stale; the transaction that opens the session
         then raises `StaleAgent`: `forget` it and retry.
         """
         cached = self._prototypes.get(name)

@@ -1,4 +1,4 @@
-"""manifest: what Slack is told of the app: what it may do, what it hears of, and where it is reached."""
+"""manifest: the app as Slack is to know it: what it may do, which events it receives, and where it is reached."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ EVENTS = (
 _ABOUT = "Answers where your team already talks, and shows what it does meanwhile"
 _AT_LENGTH = (
     "Parley is an agent that your team runs itself. Mention it in a channel, write it a direct message, use its "
-    "command or its message shortcut: it answers in the thread, tells what it is doing, can be stopped at any time, "
-    "and goes on where it was when its machine is replaced. Answers are written by a language model and may be wrong."
+    "command or its message shortcut: it answers in the thread, says what it is doing, can be stopped at any time, "
+    "and continues where it was when its machine is replaced. Answers are written by a language model and may be wrong."
 )
 PROMPTS = (
     {"title": "What can you do?", "message": "What can you help me with?"},

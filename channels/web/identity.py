@@ -16,7 +16,7 @@ OPERATOR_SECONDS = 5 * 60
 COOKIE_SECONDS = 30 * 24 * 3600
 OPERATOR = Actor(id="operator", kind="service")
 ACT_AS = "approvals:as"
-"""Decide of approvals in the name of somebody else."""
+"""Decide approvals in the name of another person."""
 SCOPES = frozenset({ACT_AS})
 """Every scope that an operator's key can have."""
 Audience = Literal["visitor", "operator", "cookie"]
@@ -41,7 +41,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A signed token and the second (since the epoch) after which nobody takes it any more."""
+    """A signed token and the second (since the epoch) after which it is not accepted any more."""
 
     text: str
     expires: int

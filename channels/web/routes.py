@@ -35,7 +35,7 @@ PAGE_HEADERS = {
 
 
 class VisitorActor(BaseModel):
-    """The person behind a visitor's token, as the embedding site knows them."""
+    """The person of a visitor's token, as the embedding site knows them."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     id: Name
@@ -114,7 +114,7 @@ def demo_router(core: Core, tokens: Tokens, demo: Demo, *, described: Answers) -
 
     @router.get("/widget-demo/token", responses=described.demo)
     async def demo_token(request: Request) -> Response:
-        """Make a token for whoever has the demo page open; a cookie keeps them the same visitor."""
+        """Make a token for the person at the demo page; a cookie keeps them the same visitor."""
         known = tokens.read_cookie(request.cookies.get(COOKIE, ""))
         visitor = known or new_id("visitor")
         agent = await core.agents.get(demo.agent)
@@ -152,7 +152,7 @@ def host_name(host: str) -> str | None:
 
 
 def token_answer(token: Token, status: int = 200) -> Response:
-    """Return *token* as an answer that nobody keeps."""
+    """Return *token* as an answer that is not cached."""
     ends = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     body = msgspec.json.encode({"token": token.text, "expires_at": ends})
     return Response(body, status, {"Cache-Control": "no-store"}, "application/json")

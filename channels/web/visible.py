@@ -77,7 +77,7 @@ def visible(event: Event, show: ShowTools, *, decides: bool = False) -> bytes | 
 
 
 def is_plain(event: Event) -> bool:
-    """Tell whether visitors see *event* exactly as operators do, whatever the agent shows of its tools."""
+    """Return whether visitors see *event* exactly as operators do, whatever the agent shows of its tools."""
     return event.type in PLAIN
 
 
@@ -109,7 +109,7 @@ def visible_run(run: Fields, show: ShowTools) -> Fields:
 def visible_approval(approval: Fields, show: ShowTools, *, decides: bool) -> Fields:
     """Return *approval*, an object or an event's body, for a visitor who may decide of it, or may not.
 
-    Of those who may decide words such as `asker` are shown, and nobody's id; `may_decide` says whether it is them.
+    Of those who may decide words such as `asker` are shown, and no ids; `may_decide` says whether the visitor is one.
     """
     contents = () if decides or show == "full" else APPROVAL_CONTENTS
     seen = without(approval, (*APPROVAL_OPERATORS, *contents))

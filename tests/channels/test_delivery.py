@@ -199,7 +199,7 @@ async def test_a_failure_without_text_is_shown():
 
 
 async def test_a_long_text_rolls_over_at_a_good_place():
-    """Past the length limit a message ends with a paragraph, a line or a word, and the next one goes on from there."""
+    """Past the length limit a message ends with a paragraph, a line or a word, and the next one continues there."""
     made = Stage(Limits(edit_every=1.0, text=20))
     made.start()
     made.ask(made.said("One two three.\n\nFour five six seven eight nine ten"), made.completed())

@@ -76,7 +76,7 @@ def test_a_line_is_a_message_a_stop_or_nothing():
 
 
 async def test_a_conversation_reads_from_top_to_bottom():
-    """Questions, text and activity stand in the order of the conversation."""
+    """Questions, text and activity are in the order of the conversation."""
     paper = await Paper(live=True).show(golden("tools"))
     assert paper.out == (
         "> What is 6 * 7, and what time is it?\n\n"
@@ -113,7 +113,7 @@ async def test_text_grows_on_the_screen_by_its_tail():
 
 
 async def test_a_call_is_finished_on_its_own_line():
-    """A call's outcome is added where its line ends; what stands below waits for it."""
+    """A call's outcome is added where its line ends; what is below waits for it."""
     one, two = Call("c1", "buy", "running"), Call("c2", "sell", "done")
     failed = replace(one, status="failed")
     assert await Paper(live=True).pictures(picture("", one, two)) == "· buy … "
@@ -123,7 +123,7 @@ async def test_a_call_is_finished_on_its_own_line():
 
 
 async def test_a_waiting_call_says_so():
-    """A message that was closed by a wait shows the call that waits; its outcome is printed anew."""
+    """A message that was closed by a wait shows the call that waits; its outcome is printed again."""
     call, run = Call("c1", "buy", "waiting"), Run("run_1", "waiting")
     paper = Paper(live=True)
     waits = picture("", call, closed=True, run=run)
@@ -183,14 +183,14 @@ async def test_a_question_is_shown_whole():
         ),
     ],
 )
-async def test_a_decision_is_told_in_words(question, status, words):
-    """Who decided what, with what arguments and why, stands where the question was."""
+async def test_a_decision_is_shown_in_words(question, status, words):
+    """Who decided what, with what arguments and why, is shown where the question was."""
     shown = await Paper(live=True).pictures(asking(question, status))
     assert f"· pay … {words}\n" in shown
 
 
 async def test_a_quorum_counts_on_the_screen():
-    """Of several who must agree it is told how many did."""
+    """Of several who must agree it says how many did."""
     two = replace(ASKED, quorum=2, responders=("not_asker", "actor:cfo", "slack:S1"))
     shown = await Paper(live=True).pictures(asking(two), asking(replace(two, yes=1)))
     assert "for not the person who asked, cfo, slack:S1, until" in shown
@@ -221,8 +221,8 @@ async def test_a_typed_line_answers_the_question():
     lines = ("y", "YES", "n", "n too much ", "no", "a", 'e {"amount": 3}')
     votes = [vote for line in lines if isinstance(vote := paper.terminal.parse(line), Decision)]
     assert {(vote.approval, vote.surface, vote.by.actor.id) for vote in votes} == {("apr_1", "terminal", "ann")}
-    told = [(vote.approved, vote.reason, vote.remember, vote.arguments) for vote in votes]
-    assert told == [
+    given = [(vote.approved, vote.reason, vote.remember, vote.arguments) for vote in votes]
+    assert given == [
         (True, None, False, None),
         (True, None, False, None),
         (False, None, False, None),
@@ -241,7 +241,7 @@ async def test_a_typed_line_answers_the_question():
 
 
 async def test_what_the_policy_does_not_offer_is_said():
-    """Where arguments may not be corrected, or a tool not be allowed for good, `e` and `a` are words."""
+    """Where arguments may not be corrected, or a tool not be allowed permanently, `e` and `a` are words."""
     paper = Paper(live=True)
     shown = await paper.pictures(asking(replace(ASKED, edit=False, remember=False)))
     assert "  y allows it · n [why] denies it\n" in shown
@@ -268,7 +268,7 @@ async def test_of_several_questions_the_first_is_answered():
 
 
 async def test_a_question_that_is_not_on_the_screen_is_not_answered():
-    """Behind a call that still works a question is not shown yet, and `y` is a word."""
+    """After a call that still works a question is not shown yet, and `y` is a word."""
     paper = Paper(live=True)
     calls = (Call("c0", "look", "running"), Call("c1", "pay", "waiting", question=ASKED))
     assert await paper.pictures(picture("", *calls)) == "· look … "
@@ -276,7 +276,7 @@ async def test_a_question_that_is_not_on_the_screen_is_not_answered():
 
 
 async def test_a_decision_is_asked_for_and_then_the_next_line():
-    """Where a question waits the prompt comes behind it, and again behind the answer that follows the decision."""
+    """Where a question waits the prompt comes after it, and again after the answer that follows the decision."""
     paper = Paper(live=True, prompt="> ")
     paper.terminal.typed("Pay")
     await paper.pictures(asking())
@@ -286,15 +286,15 @@ async def test_a_decision_is_asked_for_and_then_the_next_line():
     assert paper.out.endswith("> \nDone.\n\n> ")
 
 
-async def test_an_answer_that_begins_again_is_told_apart():
-    """Text that a newer try replaced is printed anew from the first line that differs, behind a mark."""
+async def test_an_answer_that_begins_again_is_marked():
+    """Text that a newer try replaced is printed again from the first line that differs, after a mark."""
     paper = Paper(live=True)
     pictures = (picture("Title\nhalf a th", open=True), picture("Title\nA whole thing", open=True))
     assert await paper.pictures(*pictures) == "Title\nhalf a th\n↻\nA whole thing"
 
 
 async def test_a_continued_answer_is_one_text():
-    """Text that the token limit cut goes on without a gap."""
+    """Text that the token limit cut continues without a gap."""
     paper = await Paper(live=False).show(golden("continuation"))
     assert paper.out == "Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus, Neptune.\n"
 
@@ -307,10 +307,15 @@ async def test_a_continued_answer_is_one_text():
         ("refused", "(ended: refused)\n"),
     ],
 )
-async def test_an_end_is_told_in_words(name, words):
-    """A failure, a Stop and a refusal are told behind what was said."""
+async def test_an_end_is_shown_in_words(name, words):
+    """A failure, a Stop and an early end are shown after what was said."""
     paper = await Paper(live=False).show(golden(name))
     assert paper.aside.endswith(words)
+
+
+def test_an_answer_at_its_length_limit_says_so():
+    """The stop reason `max_tokens` is shown as a sentence."""
+    assert end_of(Run("run_1", "completed", reason="max_tokens")) == "(ended: the answer was cut at its length limit)"
 
 
 def test_a_good_end_needs_no_words():
@@ -320,7 +325,7 @@ def test_a_good_end_needs_no_words():
 
 
 async def test_an_edit_of_an_older_message_is_not_printed():
-    """What stands above the newest message cannot be reached any more."""
+    """What is above the newest message cannot be reached any more."""
     paper = Paper(live=True)
     old = await paper.terminal.post(ADDRESS, picture("one", closed=True))
     await paper.terminal.post(ADDRESS, picture("two", closed=True))

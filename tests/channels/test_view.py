@@ -154,7 +154,7 @@ def test_activity_has_a_line_with_its_status():
     ]
 
 
-def test_a_call_of_a_message_that_tells_of_none_stands_below_it():
+def test_a_call_of_a_message_without_calls_is_shown_below_it():
     """A call that was requested in a refused try is shown with the message of its step."""
     emit = Emitter()
     asked = e.ToolRequested(call="call_1", name="calculate", arguments={}, index=0, step=1)

@@ -35,7 +35,7 @@ from channels.web.identity import Tokens
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage
 from tests.app.served import served
-from tests.channels.slack.cards.carding import Desk, asking, buttons
+from tests.channels.slack.cards.desk import Desk, asking, buttons
 from tests.conftest import MakeCore
 from tests.e2e.visitors import opened_by
 
@@ -154,18 +154,18 @@ class Ground:
     async def presses(self, user: str, card: Shown, place: str) -> Said:
         """Press on a card's yes; its result is in the ephemeral messages to *user*."""
         try:
-            request = await self.team.presses(user, place, card.ts, APPROVE)
+            dispatched = await self.team.presses(user, place, card.ts, APPROVE)
         except NotPossible:  # the card says already what became of it
             return Said("slack", UNSEEN)
-        assert request.acked, request.failures
+        assert dispatched.acked, dispatched.failures
         return Said("slack", "pressed", user)
 
     async def submits(self, user: str, values: dict[str, str]) -> Said:
         """Send the form off that *user* has open."""
         (view,) = self.desk.views(user)
-        request = await self.team.submits(user, view["id"], values)
-        assert request.acked, request.failures
-        if not (answer := request.deliveries[0].answer):
+        dispatched = await self.team.submits(user, view["id"], values)
+        assert dispatched.acked, dispatched.failures
+        if not (answer := dispatched.deliveries[0].answer):
             return Said("slack", WON, user)
         assert answer["response_action"] == "update", answer
         return Said("slack", outcome_in(answer["view"]["blocks"][0]["text"]["text"]), user)

@@ -179,7 +179,7 @@ async def test_an_unanswered_question_expires(visit: MakeVisit):
     await asked(tab)
     other = await person.tab()
     for each in (tab, other):
-        await expect(card(each)).to_contain_text("Nobody decided in time", timeout=PATIENCE)
+        await expect(card(each)).to_contain_text("No decision came in time", timeout=PATIENCE)
         await expect(card(each).get_by_role("button")).to_have_count(0)
         assert "84" not in await each.done()
     await tab.picture("24-approval-expired")

@@ -3,7 +3,7 @@
 import asyncio
 
 from channels.slack.testing import SlackStandIn, Team
-from tests.channels.slack.typed import taken_blocks, typed_blocks
+from tests.channels.slack.block_types import taken_blocks, typed_blocks
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
 from tests.e2e.test_kill import ASK, WHOLE

@@ -17,7 +17,7 @@ APPROVE, ALWAYS, EDIT, DENY = "approval_approve", "approval_always", "approval_e
 ROOM = limits.RICH_TEXT.value - 2_000
 """Characters of arguments in one message; the rest is for the words around them."""
 BOX = limits.SECTION_TEXT.value - 100
-"""Characters of one box: no page tells how many it may have, so as many as any text."""
+"""Characters of one box: no page says how many it may have, so as many as any text."""
 ROWS = 100
 """Rows of arguments in one message."""
 TEXT = limits.TEXT.value // 4
@@ -72,8 +72,8 @@ def pages(asked: ApprovalObject | None, about: About, *, least: int = 1) -> list
     for n, body in enumerate(bodies):
         head = _head(asked, about, alone=last == 0) if n == 0 else []
         tail = _tail(asked, about) if n == last else []
-        told = said if n == 0 else f"{said.splitlines()[0]} ({n + 1} of {last + 1})"
-        found.append(Page((*head, {"type": "rich_text", "elements": body}, *tail), told))
+        fallback = said if n == 0 else f"{said.splitlines()[0]} ({n + 1} of {last + 1})"
+        found.append(Page((*head, {"type": "rich_text", "elements": body}, *tail), fallback))
     return [*found, *[Page(tuple(_tail(asked, about)), said)] * (least - len(found))]
 
 
@@ -89,8 +89,8 @@ def _head(asked: ApprovalObject, about: About, *, alone: bool) -> list[Json]:
     if asked.detail:
         blocks.append(_rich([text(w.visible(asked.detail))]))
     if not alone:
-        goes_on = "What it is called with goes on in the messages below; the buttons are below the last one."
-        blocks.append({"type": "context", "elements": [_plain(goes_on)]})
+        continues_below = "Its arguments continue in the messages below; the buttons are below the last one."
+        blocks.append({"type": "context", "elements": [_plain(continues_below)]})
     return blocks
 
 
@@ -115,8 +115,8 @@ def _buttons(asked: ApprovalObject, about: About) -> Iterator[Json]:
     sure = f"{tool} runs at once, with what the card says." if asked.quorum == 1 else f"It counts as one yes to {tool}."
     yield _button(asked, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
     if asked.remember:
-        for_good = f"{tool} runs now, and whenever it is wanted in this conversation nobody is asked again."
-        yield _button(asked, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", for_good))
+        permanent = f"{tool} runs now, and no further call of it in this conversation needs an approval."
+        yield _button(asked, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", permanent))
     if asked.edit:
         yield _button(asked, EDIT, "Edit…", None, None)
     yield _button(asked, DENY, "Deny…", "danger", None)

@@ -1,7 +1,7 @@
 """cards: questions to people, shown in Slack where they are to be asked, until every card says what became of them.
 
-What is open the core tells at once if it happens in this process, and whenever it is looked for. What is kept of a card
-is how far it got, never what it says: whoever works on it reads the question anew.
+The core reports open questions at once if they are asked in this process, and whenever they are looked for. What is
+kept of a card is how far it got, never what it says: each pass over it reads the question again.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ SWEEP = 1.0
 """Seconds between two looks for what other processes asked and decided, or left half done."""
 MOST = 20
 """Cards that one process works on at once."""
-BEHIND = 5_000
+SETTLE_MS = 5_000
 """Milliseconds for which a card waits in its thread for what the agent says before it."""
 GIVEN_UP = 8
-"""Times that Slack is told of an outcome in vain before a card stays as it is; a click on it is told the outcome."""
+"""Failed edits that show an outcome before a card is left as it is; a click on it is answered with the outcome."""
 SLOWEST = 60.0
 _log = structlog.get_logger("parley.slack")
 
 
 class Cards:
-    """Shows questions in Slack; *resumed* is told of each session whose question was decided here.
+    """Shows questions in Slack; *resumed* is notified of each session whose question was decided here.
 
-    *news* is set by whoever knows that there may be something to do.
+    *news* is set when there may be something to do.
     """
 
     def __init__(
@@ -57,36 +57,36 @@ class Cards:
         self._sweep = Sweep("cards", self._look, clock, SWEEP, news=news)
 
     async def start(self, *, alone: bool = False) -> None:
-        """Take up what an earlier process left; who is *alone* on the database waits for no lease."""
+        """Resume what an earlier process left; one that is *alone* on the database waits for no lease."""
         if alone:
             await self._rows.vacate()
-        self._core.approvals.listen(self._heard)
+        self._core.approvals.listen(self._on_fact)
         self._sweep.start()
 
     async def stop(self) -> None:
-        """Show no more; another process, or the next start, goes on where this one was."""
+        """Stop showing; another process, or the next start, continues where this one was."""
         await self._sweep.stop(self._working.values())
         with suppress(Unavailable):  # the leases end by themselves
             await self._rows.release()
 
     async def is_shown(self, approval: str, team: str, channel: str) -> bool:
-        """Tell whether an approval is asked in *channel* of *team*."""
+        """Return whether an approval is asked in *channel* of *team*."""
         return await self._rows.is_shown(approval, team, channel)
 
     async def heal(self, approval: str, team: str, channel: str, ts: str) -> None:
-        """Have the message that was pressed on too late say what became of its question; raises a `SlackFailure`."""
+        """Edit the message of a late click to show the outcome of its question; raises a `SlackFailure`."""
         space, asked = await self._workspaces.space(team), await self._asked(approval)
         page = pages(asked, await self._about(asked, Spot(team, channel)))[-1]
         await space.pacer.admit("chat.update", team, channel, Lane.FINAL)
         await space.api.update(channel, ts, page.text, blocks=page.blocks)
 
-    def _heard(self, fact: Fact) -> None:
+    def _on_fact(self, fact: Fact) -> None:
         if isinstance(fact.body, ApprovalDecided):
             self._resumed(fact.session)
         self._sweep.news.set()
 
     async def _look(self) -> None:
-        """Plan what nobody planned, and work on what is not as it should be."""
+        """Plan cards that are not planned yet, and work on those that are not up to date."""
         versions = await self._core.approvals.versions()
         self._planned &= versions.keys()
         for approval in versions.keys() - self._planned:
@@ -112,7 +112,7 @@ class Cards:
         except f.SlackFailure as error:  # it does not say which workspace is the only one
             _log.warning("slack.card_delayed", approval=approval, error=str(error))
             return
-        is_early = self._clock.now() - asked.requested_at < BEHIND
+        is_early = self._clock.now() - asked.requested_at < SETTLE_MS
         if thread is None or not is_early or await self._rows.rests(asked.session):
             spots += [Spot(thread.team, thread.channel, thread.root)] if thread else []
             self._planned.add(approval)

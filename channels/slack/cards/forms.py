@@ -21,7 +21,7 @@ VALUE = "value"
 """The `action_id` of every field."""
 MOST_REASON = 2_000
 MOST_FAULT = 300
-"""Characters that stand at a field."""
+"""Characters of a field's label."""
 _LONG = 60
 """Characters beyond which a text has more than one line to be written in."""
 Kind = Literal["text", "integer", "number", "choice", "json"]
@@ -45,7 +45,7 @@ class CardAt:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One argument in a form: the *block* that asks for it, and what stands there at first, *shown* as text.
+    """One argument in a form: the *block* that asks for it, and what it holds at first, *shown* as text.
 
     It is one of *choices*, by its number, or else of a *kind*.
     """
@@ -67,7 +67,9 @@ class Field:
 def denying(asked: ApprovalObject, card: CardAt) -> Json:
     """Return the form that asks why not."""
     element = {"type": "plain_text_input", "action_id": VALUE, "multiline": True, "max_length": MOST_REASON}
-    reason = _input(REASON, "Why not?", element, hint="The agent is told. You may leave it out.", optional=True)
+    reason = _input(
+        REASON, "Why not?", element, hint="The agent sees your reason. You may leave it out.", optional=True
+    )
     return _form(DENY, "Deny this call", "Deny", [_about(asked), reason], card)
 
 
@@ -203,7 +205,7 @@ def _refused(name: str) -> None:
 
 
 def _same(text: str, shown: str) -> bool:
-    """Tell whether a field was left as it was: on its way the spaces around a text may get lost."""
+    """Return whether a field was left as it was: on its way the spaces around a text may get lost."""
     return text.replace("\r\n", "\n").strip() == shown.replace("\r\n", "\n").strip()
 
 

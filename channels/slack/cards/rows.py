@@ -21,7 +21,7 @@ _KEPT = ("key", "id", "session", "approval", "data", "refs", "shown", "state", "
 class Spot:
     """A place of a card: a *channel* or a user of the workspace *team*, in the thread at *root* or at the top.
 
-    With a user the messages stand in the conversation *dm*, once that is known.
+    With a user the messages are in the conversation *dm*, once that is known.
     """
 
     team: str
@@ -35,7 +35,7 @@ class Spot:
 
     @property
     def shown_in(self) -> str:
-        """The channel that its messages stand in."""
+        """The channel that its messages are in."""
         return self.dm or self.channel
 
     def data(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class CardRows:
         return await self._database.read(lambda connection: connection.execute(asked).scalar())
 
     async def rests(self, session: str) -> bool:
-        """Tell whether the thread of *session* shows all that there is before people decide."""
+        """Return whether the thread of *session* shows all that there is before people decide."""
         resting = and_(_PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
         asked = select(_PLACE.c.key).where(_PLACE.c.session == session, resting)
         return await self._database.read(lambda connection: connection.execute(asked).first() is not None)
@@ -88,7 +88,7 @@ class CardRows:
             await self._database.write(lambda connection: _insert(connection, rows))
 
     async def unsettled(self) -> list[tuple[int, str, str, str]]:
-        """Return key, approval, state and version of the cards that may change and that nobody works on."""
+        """Return key, approval, state and version of the cards that may change and that no process works on."""
         columns = (_CARD.c.key, _CARD.c.approval, _CARD.c.state, _CARD.c.version)
         free = and_(_CARD.c.channel == CHANNEL, _CARD.c.state != SETTLED, _CARD.c.until <= self._clock.now())
         asked = select(*columns).where(free).order_by(_CARD.c.key)
@@ -99,7 +99,7 @@ class CardRows:
         return await self._database.read(work)
 
     async def claim(self, keys: Collection[int]) -> list[Card]:
-        """Take those of *keys* that nobody works on."""
+        """Claim those of *keys* that no process works on."""
         now = self._clock.now()
         free = select(_CARD.c.key).where(_CARD.c.key.in_(keys), _CARD.c.until <= now, _CARD.c.state != SETTLED)
         taken = {"owner": self._owner, "until": now + LEASE, "epoch": _CARD.c.epoch + 1}
@@ -122,7 +122,7 @@ class CardRows:
         await self._put(card, {"owner": None, "until": self._clock.now() + int(again * 1000), **values})
 
     async def is_shown(self, approval: str, team: str, channel: str) -> bool:
-        """Tell whether an approval is asked in *channel* of *team*."""
+        """Return whether an approval is asked in *channel* of *team*."""
         asked = select(_CARD.c.data).where(_CARD.c.approval == approval, _CARD.c.channel == CHANNEL)
 
         def work(connection: Connection) -> bool:
@@ -132,7 +132,7 @@ class CardRows:
         return await self._database.read(work)
 
     async def vacate(self) -> None:
-        """Take every card from whoever works on it: they are gone, for this process is alone."""
+        """Release every claimed card: its owner is gone, since this process is the only one."""
         await self._free(_CARD.c.owner.is_not(None))
 
     async def release(self) -> None:
@@ -156,7 +156,7 @@ class CardRows:
 
 
 def _insert(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert what is not there yet: two processes may have heard of the same question."""
+    """Insert what is not there yet: two processes may have seen the same question."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - megabytes that SQLite does without
     else:

@@ -35,7 +35,7 @@ class CardScreen:
         self._rows, self._space, self._clock = rows, space, clock
 
     async def open(self) -> None:
-        """Learn where the card's messages stand, and how many there are by now; raises a `SlackFailure`."""
+        """Learn where the card's messages are, and how many there are by now; raises a `SlackFailure`."""
         spot = self.card.spot
         if spot.channel.startswith(_PERSON) and spot.dm is None:
             await self._admit("conversations.open", Lane.FIRST)
@@ -97,7 +97,7 @@ class CardScreen:
         _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
 
     async def _looked_for(self) -> str | None:
-        """Return the `ts` of the message that was asked for last, None when it is not there, or nobody can tell."""
+        """Return the `ts` of the message that was asked for last, None when it is not there or cannot be found out."""
         try:
             return await self._find(len(self.card.refs))
         except f.SlackFailure as error:

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 Sentence = list[Json]
 
 INLINE = 160
-"""Characters of a value that stands behind its name; a longer one has a box of its own."""
+"""Characters of a value on the line of its name; a longer one has a box of its own."""
 _DATE = "{date_short_pretty} at {time}"
 _JOINERS = "\u200c\u200d"
 _SEEN = "\n\t"
@@ -27,7 +27,7 @@ _ROLES = {"operators": "operators", "anyone": "anyone here", "not_asker": "not t
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One argument: its *name*, and its *text* in a *box* of its own or behind the name, as it is or as *code*."""
+    """One argument: its *name*, and its *text* in a *box* of its own or after the name, as it is or as *code*."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ def text(words: str, **style: bool) -> Json:
 
 
 def date(at: int) -> Json:
-    """Return a time in milliseconds, which everybody reads in their own zone."""
+    """Return a time in milliseconds, which is shown in each reader's own zone."""
     seconds = at // 1000
     said = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return {"type": "date", "timestamp": seconds, "format": _DATE, "fallback": said}
@@ -169,7 +169,7 @@ def _json(given: Any) -> str:
 def visible(words: str) -> str:
     """Return *words* with every character that cannot be seen, or turns what is read, written as its number.
 
-    The joiners of scripts and emoji stay where no plain letter stands before them.
+    The joiners of scripts and emoji stay where no plain letter is before them.
     """
     return "".join(
         sign if _is_seen(sign, words[at - 1] if at else "") else f"\\u{{{ord(sign):x}}}"

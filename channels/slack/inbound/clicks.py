@@ -1,4 +1,4 @@
-"""clicks: what people do with a card: approve, deny, correct. Whoever may not, or comes too late, is told so alone."""
+"""clicks: what people do with a card: approve, deny, correct. Others, and late ones, get an ephemeral notice."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -36,7 +36,7 @@ SURFACE = "slack"
 GONE = "This question is not there any more."
 LATE = "Too late: "
 NOT_YOURS = "This is not yours to decide. It is for: "
-NOT_SURE = "Slack does not tell me just now whether this is yours to decide. Try again in a moment."
+NOT_SURE = "Slack cannot say just now whether this is yours to decide. Try again in a moment."
 AGAIN = "That cannot be done just now. Try again in a moment."
 NO_FORM = "That took too long, so no form could be opened. Press the button again."
 NOTHING_TO_EDIT = "Nothing of this call can be changed any more; approve or deny it as it is."
@@ -49,7 +49,7 @@ class Shown(Protocol):
     """Knows the cards, and shows them."""
 
     async def is_shown(self, approval: str, team: str, channel: str) -> bool:
-        """Tell whether an approval is asked in *channel* of *team*."""
+        """Return whether an approval is asked in *channel* of *team*."""
         ...
 
     async def heal(self, approval: str, team: str, channel: str, ts: str) -> None:
@@ -59,7 +59,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """Does what people do with cards; *beside* does what nobody waits for."""
+    """Does what people do with cards; *beside* does what need not be awaited."""
 
     asking: Mentions
     groups: Groups
@@ -99,16 +99,16 @@ class Clicks:
         until, card = self.asking.until(), filled.card
         asked = await self._asked(card.approval)
         if asked is None:
-            return _told(GONE)
+            return _notice(GONE)
         if asked.status != "open":
-            return _told(self._late(home, card, asked))
+            return _notice(self._late(home, card, asked))
         by = await self._decider(home, filled.user, card, asked, until)
         if isinstance(by, str):
-            return _told(by)
+            return _notice(by)
         if filled.what == DENY:
             reason = (filled.values.get(forms.REASON) or "").strip() or None
             words = await self._decide(home, card, _vote(asked.id, by, approved=False, reason=reason))
-            return None if words is None else _told(words)
+            return None if words is None else _notice(words)
         return await self._edited(home, filled, asked, by)
 
     async def _edited(self, home: Installation, filled: Filled, asked: ApprovalObject, by: Decider) -> Json | None:
@@ -121,8 +121,8 @@ class Clicks:
         try:
             words = await self._decide(home, filled.card, _vote(asked.id, by, approved=True, arguments=corrected))
         except InvalidInput as error:
-            return _marked(forms.marked(fields, error.faults)) if fields else _told(error.message)
-        return None if words is None else _told(words)
+            return _marked(forms.marked(fields, error.faults)) if fields else _notice(error.message)
+        return None if words is None else _notice(words)
 
     async def _decide(self, home: Installation, card: CardAt, vote: Decision) -> str | None:
         try:
@@ -137,7 +137,7 @@ class Clicks:
         return None
 
     async def _open(self, home: Installation, pressed: Pressed, asked: ApprovalObject, until: float) -> str | None:
-        """Open the form that a button stands for."""
+        """Open the form of a button."""
         view = forms.denying(asked, pressed.card)
         if pressed.what == EDIT:
             if not asked.edit:
@@ -156,7 +156,7 @@ class Clicks:
     async def _decider(
         self, home: Installation, user: str, card: CardAt, asked: ApprovalObject, until: float
     ) -> Decider | str:
-        """Return who *user* is to the policy of a question, or what they are told instead; raises `NotNow`.
+        """Return who *user* is to the policy of a question, or the notice for them instead; raises `NotNow`.
 
         A card counts only where its question is asked: there, who sees it is present and known by name and groups.
         """
@@ -198,14 +198,14 @@ def _vote(approval: str, by: Decider, *, approved: bool, **more: Any) -> Decisio
     return Decision(approval=approval, by=by, approved=approved, surface=SURFACE, **more)
 
 
-def _told(words: str) -> Json:
+def _notice(words: str) -> Json:
     """Return what makes Slack show *words* in the place of a form."""
     return {"response_action": "update", "view": forms.notice(words)}
 
 
 def _faulty(block: str | None, words: str) -> Json:
     """Return what makes Slack show *words* at a field of a form, which stays as it is."""
-    return _told(words) if block is None else _marked({block: words[: forms.MOST_FAULT]})
+    return _notice(words) if block is None else _marked({block: words[: forms.MOST_FAULT]})
 
 
 def _marked(words: dict[str, str]) -> Json:

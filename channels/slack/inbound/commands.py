@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any
 
 from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClosed, Text
-from channels.slack.inbound.context import Watermark, at, tell
+from channels.slack.inbound.context import Watermark, as_context, at
 from channels.slack.inbound.intake import Commanded, Pointed, words
-from channels.slack.inbound.mentions import CLOSED, NOBODY, Mentions, actor, asked_by, refusal
+from channels.slack.inbound.mentions import CLOSED, NO_AGENT, Mentions, actor, asked_by, refusal
 from channels.slack.inbound.queued import WAITS, say_queued
 from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
 from channels.slack.outbound.text import escape, neutral
@@ -25,12 +25,12 @@ POSTING = 1.0
 ABSENT = "I am not in this channel. Invite me, and ask again."
 NOT_POSTED = "Slack does not let me post your question here just now. Try again in a moment."
 UNSURE = (
-    "It is not certain yet that I have your question. If it stands here I answer it in its thread; if not, I tell you "
+    "It is not certain yet that I have your question. If it is here I answer it in its thread; if not, I let you know "
     "so within a minute."
 )
-MAYBE = "I could not find out whether your question stands here. If it does, mention me in its thread; else ask again."
+MAYBE = "I could not find out whether your question was posted. If it was, mention me in its thread; else ask again."
 LOOKS = (1.0, 5.0, 20.0)
-"""Seconds before each look for a question of which nobody knows whether it was posted."""
+"""Seconds before each look for a question that may or may not have been posted."""
 USAGE = "Ask me something: {command} your question"
 
 
@@ -39,7 +39,7 @@ Begin = Callable[[Coroutine[Any, Any, None]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What somebody *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
+    """What a person *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
 
     asked: Commanded
     thread: Thread
@@ -54,9 +54,9 @@ class _Question:
 
 
 async def commanded(asking: Mentions, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:
-    """Post the question for all to see and have it answered in its thread; return what only the asker is told.
+    """Post the question for all to see and have it answered in its thread; return the notice for the asker alone.
 
-    What is to go on once that is told is left to *begin*.
+    *begin* starts what continues after the notice.
     """
     until, me = asking.until(), home.me
     where = Thread(me.team, asked.channel, "", asked.user, me.team, me.enterprise, is_dm=asked.channel.startswith("D"))
@@ -65,10 +65,10 @@ async def commanded(asking: Mentions, home: Installation, asked: Commanded, cloc
         return USAGE.format(command=asked.command)
     agent = await asking.agent(None, where)
     if agent is None:
-        return NOBODY.format(channel=asked.channel)
+        return NO_AGENT.format(channel=asked.channel)
     person = await asking.who(home, asked.user, settings_of(agent.definition), until)
-    if (told := refusal(person, settings_of(agent.definition))) is not None:
-        return told
+    if (notice := refusal(person, settings_of(agent.definition))) is not None:
+        return notice
     thread, by = asked_by(where, person, agent, question), actor(home, person.id, person.name)
     put = _Question(asked, thread, question, by, clock.now())
     try:
@@ -80,7 +80,7 @@ async def commanded(asking: Mentions, home: Installation, asked: Commanded, cloc
     except (f.Limited, f.NotSent, f.Refused, f.Unauthorised) as error:
         asking.notes.failure(error)
         return NOT_POSTED
-    except (ParleyError, TimeoutError) as error:  # it may stand there, and if so it is to be answered
+    except (ParleyError, TimeoutError) as error:  # it may have been posted, and if so it is to be answered
         asking.notes.failure(error)
         begin(_looked_for(asking, home, put, clock))
         return UNSURE
@@ -103,10 +103,10 @@ async def pointed(asking: Mentions, home: Installation, asked: Pointed, begin: B
     until, thread = asking.until(), asked.thread
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
-        return NOBODY.format(channel=thread.channel)
+        return NO_AGENT.format(channel=thread.channel)
     person = await asking.who(home, thread.user, settings_of(agent.definition), until)
-    if (told := refusal(person, settings_of(agent.definition))) is not None:
-        return told
+    if (notice := refusal(person, settings_of(agent.definition))) is not None:
+        return notice
     async with asking.order(thread, until):
         session = await asking.core.find_session(thread.address)
         mark = Watermark.of(session.metadata if session else {})
@@ -114,7 +114,7 @@ async def pointed(asking: Mentions, home: Installation, asked: Pointed, begin: B
             found = await asking.look(home, thread, mark.passed(asked.ts), before=None, until=until)
         except f.Gone:
             return ABSENT
-        shown = await tell(home, asking.people, (asked.message,), until=until)
+        shown = await as_context(home, asking.people, (asked.message,), until=until)
         newest = max((ts for ts in (asked.ts, found.newest if found else None) if ts), key=at)
         note = Context(text="The message that is asked about:", source="note")
         inbound = Inbound(
@@ -143,20 +143,20 @@ async def _post(home: Installation, put: _Question) -> str:
 
 
 async def _looked_for(asking: Mentions, home: Installation, put: _Question, clock: Clock) -> None:
-    """Find out whether a question was posted, and have it answered, or tell the asker that it was not."""
-    told, space, asked = MAYBE, home.space, put.asked
+    """Find out whether a question was posted, and have it answered, or notify the asker that it was not."""
+    notice, space, asked = MAYBE, home.space, put.asked
     for pause in LOOKS:
         await clock.sleep(pause)
         try:
             if (root := await _found(home, put)) is not None:
                 await _asked(asking, put, root)
                 return
-            told = NOT_POSTED
+            notice = NOT_POSTED
         except ParleyError as error:
-            told = MAYBE
+            notice = MAYBE
             asking.notes.failure(error)
     await space.pacer.admit("chat.postEphemeral", space.team, asked.channel, Lane.EDIT)
-    await space.api.ephemeral(asked.channel, asked.user, told)
+    await space.api.ephemeral(asked.channel, asked.user, notice)
 
 
 async def _found(home: Installation, put: _Question) -> str | None:

@@ -1,7 +1,7 @@
 """context: what was said in a thread before the agent was called, or between two calls.
 
 A session remembers how far it has looked, by the `ts` of a message: its watermark. When a thread cannot be read in
-time, the message goes ahead of it, and the next call makes up for what lies behind the watermark.
+time, the message goes ahead of it, and the next call makes up for what is after the watermark.
 """
 
 import re
@@ -21,7 +21,7 @@ from channels.slack.web_api.workspaces import Installation
 
 METHOD = "conversations.replies"
 MOST = 50
-"""Messages that are told of at once, the newest ones; the root of the thread comes on top of them."""
+"""Messages that are quoted at once, the newest ones; the root of the thread comes on top of them."""
 LENGTH = 20_000
 """Characters that they have together."""
 ONE = 4_000
@@ -60,7 +60,7 @@ class Watermark:
         return max((at(ts) for ts in (*self.ahead, *([self.seen] if self.seen else []))), default=(0, 0))
 
     def covers(self, ts: str) -> bool:
-        """Tell whether the session has looked as far as *ts*."""
+        """Return whether the session has looked as far as *ts*."""
         return self.seen is not None and at(ts) <= at(self.seen)
 
     def moved(self, ts: str) -> "Watermark":
@@ -79,7 +79,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found behind a watermark, told as *context*; the newest message of it is *newest*."""
+    """What was found after a watermark, as *context*; the newest message of it is *newest*."""
 
     context: tuple[Context, ...]
     newest: str | None
@@ -88,32 +88,32 @@ class Look:
 async def look(
     home: Installation, people: People, thread: Thread, mark: Watermark, *, before: str | None, until: float
 ) -> Look:
-    """Read what others said in *thread* behind *mark*, and *before* a message; raises a `SlackFailure`.
+    """Read what others said in *thread* after *mark*, and *before* a message; raises a `SlackFailure`.
 
     Names are given to those who are known by the event loop's time *until*.
     """
     found, older = await _read(home, thread, mark.seen)
     skipped = {*mark.ahead, *([before] if before else [])}
     earlier = [each for each in found if before is None or at(each["ts"]) < at(before)]
-    wanted = [each for each in earlier if _tells(each, home, mark, skipped)]
+    wanted = [each for each in earlier if _is_new_to_it(each, home, mark, skipped)]
     newest = max((each["ts"] for each in found), key=at, default=None)
-    told = await tell(home, people, _bounded(wanted, thread.root), until=until)
-    left_out = older + len(wanted) - len(told)
+    quoted = await as_context(home, people, _bounded(wanted, thread.root), until=until)
+    left_out = older + len(wanted) - len(quoted)
     if not left_out:
-        return Look(told, newest)
+        return Look(quoted, newest)
     note = Context(text=f"{left_out} more messages of this thread are left out here.", source="note")
     opening = 1 if wanted and wanted[0]["ts"] == thread.root else 0
-    return Look((*told[:opening], note, *told[opening:]), newest)
+    return Look((*quoted[:opening], note, *quoted[opening:]), newest)
 
 
-async def behind(home: Installation, thread: Thread, ts: str) -> list[Json]:
+async def after(home: Installation, thread: Thread, ts: str) -> list[Json]:
     """Return the newest messages of *thread* that were written after the one at *ts*; raises a `SlackFailure`."""
     found, _ = await _read(home, thread, ts)
     return [each for each in found if at(each["ts"]) > at(ts)]
 
 
-async def stands(home: Installation, thread: Thread, ts: str) -> bool:
-    """Tell whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
+async def exists(home: Installation, thread: Thread, ts: str) -> bool:
+    """Return whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
     seconds, micros = at(ts)
     before = f"{seconds - 1}.999999" if not micros else f"{seconds}.{micros - 1:06}"
     try:
@@ -125,14 +125,16 @@ async def stands(home: Installation, thread: Thread, ts: str) -> bool:
     return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in found.messages)
 
 
-async def tell(home: Installation, people: People, messages: Sequence[Json], *, until: float) -> tuple[Context, ...]:
-    """Return *messages* of Slack's as what the model is told, with the names that are known by *until*."""
+async def as_context(
+    home: Installation, people: People, messages: Sequence[Json], *, until: float
+) -> tuple[Context, ...]:
+    """Return *messages* of Slack's as context for the model, with the names that are known by *until*."""
     names = await people.names(home, _people_in(messages), until=until)
     return tuple(Context(text=_text(each, home, names), author=_author(each, names)) for each in messages)
 
 
 async def _read(home: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
-    """Return the newest messages of a thread behind *oldest*, its root before them, and how many lie between."""
+    """Return the newest messages of a thread after *oldest*, its root before them, and how many lie between."""
     cursor = None
     found: list[Json] = []
     dropped = 0
@@ -159,8 +161,8 @@ async def _page(home: Installation, thread: Thread, *, oldest: str | None, curso
         raise
 
 
-def _tells(message: Json, home: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
-    """Tell whether *message* is something that others said, or asked through us, and the session does not know."""
+def _is_new_to_it(message: Json, home: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
+    """Return whether *message* is something that others said, or asked through us, and the session does not know."""
     known = mark.covers(message["ts"]) or message["ts"] in skipped
     is_others = not is_ours(message, home.me) or (marked(message) or "").startswith(QUESTION)
     return not known and message.get("subtype") in _SPEAKS and is_others
@@ -200,4 +202,4 @@ def _text(message: Json, home: Installation, names: Mapping[str, str]) -> str:
 def _author(message: Json, names: Mapping[str, str]) -> str:
     user = str(message.get("user") or message.get("bot_id") or "")
     profile: Json = message.get("bot_profile") or {}
-    return str(message.get("username") or names.get(user) or profile.get("name") or user or "somebody")
+    return str(message.get("username") or names.get(user) or profile.get("name") or user or "someone")

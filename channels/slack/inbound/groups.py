@@ -19,7 +19,7 @@ SIZE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """The groups that somebody is *of*; *sure* unless Slack did not say it of all that were asked for, in time."""
+    """The groups that a user is *of*; *sure* unless Slack did not answer for all of them in time."""
 
     of: tuple[str, ...]
     sure: bool = True
@@ -33,13 +33,13 @@ class Groups:
         self._known: OrderedDict[tuple[str, str], tuple[int, frozenset[str]]] = OrderedDict()
 
     async def of(self, home: Installation, user: str, groups: Iterable[str], *, until: float) -> Belonging:
-        """Return which of *groups* the *user* is in; what Slack does not tell by then they are not in."""
+        """Return which of *groups* the *user* is in; a group without an answer from Slack by then counts as no."""
         asked = list(dict.fromkeys(groups))
         found = await asyncio.gather(*(self._has(home, group, user, until) for group in asked))
         return Belonging(tuple(group for group, has in zip(asked, found, strict=True) if has), None not in found)
 
     async def _has(self, home: Installation, group: str, user: str, until: float) -> bool | None:
-        """Tell whether *user* is in *group*; None when that may be known in a moment."""
+        """Return whether *user* is in *group*; None when that may be known in a moment."""
         try:
             async with asyncio.timeout_at(until):
                 return user in await self._members(home, group)

@@ -17,14 +17,14 @@ from channels.slack.thread import Thread
 from channels.slack.web_api.client import Identity, Json
 
 ASK_MESSAGE = "ask_message"
-# A message that is more than words, or that was sent to the channel too; all others tell of things, not of words.
-_TOLD = frozenset({None, "file_share", "thread_broadcast"})
+# A message that is more than words, or that was sent to the channel too; all others report things, not words.
+_NEW_TEXT = frozenset({None, "file_share", "thread_broadcast"})
 _SLACK = frozenset({"USLACK", "USLACKBOT"})
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Somebody wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name, with a number of *files*."""
+    """A person wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name, with a number of *files*."""
 
     thread: Thread
     ts: str
@@ -56,7 +56,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Somebody pressed Stop at *at*."""
+    """A person pressed Stop at *at*."""
 
     thread: Thread
     at: str
@@ -64,7 +64,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """Somebody gave the thread's session another *title* at *at*."""
+    """A person gave the thread's session another *title* at *at*."""
 
     thread: Thread
     title: str
@@ -73,7 +73,7 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Somebody opened the app's Messages tab."""
+    """A person opened the app's Messages tab."""
 
     user: str
     channel: str
@@ -81,7 +81,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Voted:
-    """Somebody found the answer of *run* good or bad."""
+    """A person rated the answer of *run* as good or bad."""
 
     user: str
     run: str
@@ -90,7 +90,7 @@ class Voted:
 
 @dataclass(frozen=True, slots=True)
 class Commanded:
-    """Somebody asked by a slash command; *trigger* is what no other payload has."""
+    """A person asked by a slash command; *trigger* is what no other payload has."""
 
     channel: str
     user: str
@@ -102,7 +102,7 @@ class Commanded:
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """Somebody asks about the message at *ts*, which *author* wrote."""
+    """A person asks about the message at *ts*, which *author* wrote."""
 
     thread: Thread
     ts: str
@@ -112,7 +112,7 @@ class Pointed:
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """Somebody pressed a button of a *card*: *what* is its `action_id`; *trigger* opens a form for three seconds."""
+    """A person pressed a button of a *card*: *what* is its `action_id`; *trigger* opens a form for three seconds."""
 
     user: str
     card: CardAt
@@ -122,7 +122,7 @@ class Pressed:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Somebody sent a form of a *card* off: *what* is its `callback_id`, *values* are by its blocks."""
+    """A person submitted a form of a *card*: *what* is its `callback_id`, *values* are by its blocks."""
 
     user: str
     card: CardAt
@@ -188,7 +188,7 @@ def text_of_message(message: Json) -> str:
 
 
 def is_ours(message: Json, me: Identity) -> bool:
-    """Tell whether the app itself wrote *message*."""
+    """Return whether the app itself wrote *message*."""
     return message.get("user") == me.user or (bool(me.bot) and message.get("bot_id") == me.bot)
 
 
@@ -210,7 +210,7 @@ def _sorted(payload: Json) -> tuple[Mapping[str, Reading], str, Json]:
 
 
 def _said(event: Json, me: Identity) -> Said | None:
-    if event.get("subtype") not in _TOLD or _is_by_a_bot(event, me):
+    if event.get("subtype") not in _NEW_TEXT or _is_by_a_bot(event, me):
         return None
     text = str(event.get("text") or "")
     mentioned = event["type"] == "app_mention" or _mention(me).search(text) is not None
@@ -286,7 +286,7 @@ def _filled(payload: Json, _: Identity) -> Filled:
 
 
 def _value(element: Json) -> str | None:
-    """Return what somebody wrote into a field, or chose there."""
+    """Return what a person wrote into a field, or chose there."""
     given = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
     return None if given is None else str(given)
 

@@ -37,11 +37,11 @@ PATHS = ("/slack/events", "/slack/interactivity", "/slack/commands")
 PING = 5.0
 """Seconds between two signs of life on a socket; one that is deaf is left after two and a half times as many."""
 STALE = 30.0
-"""Seconds without a connection after which the address of the next one, which is good once, is asked for anew."""
+"""Seconds without a connection after which the address of the next one, which can be used once, is requested again."""
 SETTLE = 3.0
 """Seconds that what is being taken in has at the end."""
-TELLING = 1.0
-"""Seconds in which a person is told something by a shortcut's own address, before Slack hears that it is taken in."""
+RESPONSE_TIMEOUT = 1.0
+"""Seconds for a reply through a shortcut's own address, before the shortcut is acknowledged."""
 MEETING = 1.0
 """Seconds in which Slack must say who this app is where something came in: it waits for three."""
 AGAIN = "I cannot take that just now. Try again in a moment."
@@ -129,7 +129,7 @@ class Listener:
             self._taking.discard(task)
         if said is None:
             return BoltResponse(status=200, body="")
-        return await _told(said, body, respond) if isinstance(said, str) else _answered(said)
+        return await _respond(said, body, respond) if isinstance(said, str) else _answered(said)
 
     async def _asked(self, body: Json) -> str | Json | None:
         home = await self._home(intake.team_of(body))
@@ -150,7 +150,7 @@ async def _authorize(team_id: str | None, enterprise_id: str | None) -> Authoriz
     return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id)
 
 
-async def _told(words: str, body: Json, respond: Respond) -> BoltResponse:
+async def _respond(words: str, body: Json, respond: Respond) -> BoltResponse:
     """Acknowledge with *words* that only the person who asked reads, in the thread that they asked in."""
     if "command" in body:
         return _answered({"response_type": "ephemeral", "text": words})
@@ -159,10 +159,10 @@ async def _told(words: str, body: Json, respond: Respond) -> BoltResponse:
     if body.get("response_url"):
         root = intake.part(body, "container").get("thread_ts")
         try:
-            async with asyncio.timeout(TELLING):
+            async with asyncio.timeout(RESPONSE_TIMEOUT):
                 await respond(text=words, response_type="ephemeral", replace_original=False, thread_ts=root)
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-            _log.info("slack.not_told", error=type(error).__name__)
+            _log.info("slack.notice_failed", error=type(error).__name__)
     return BoltResponse(status=200, body="")
 
 

@@ -23,7 +23,7 @@ from agent_core import (
     Receipt,
     SessionObject,
 )
-from channels.slack.inbound.context import Look, Watermark, look, mentioned_in, stands
+from channels.slack.inbound.context import Look, Watermark, exists, look, mentioned_in
 from channels.slack.inbound.people import People, Person
 from channels.slack.settings import Slack, route, settings_of
 from channels.slack.thread import Thread
@@ -31,14 +31,14 @@ from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
 from channels.slack.web_api.workspaces import Installation
 
-PATIENCE = 1.5
-"""Seconds that Slack has to say who somebody is and what was said before."""
+TIMEOUT = 1.5
+"""Seconds that Slack has to say who a person is and what was said before."""
 NAMING = 0.1
 """The last of them, which are not waited for names."""
 MOST_NOTED = 1_000
-NOBODY = "No agent answers here. Whoever runs me can name this channel, {channel}, in the settings of one."
+NO_AGENT = "No agent answers here. My operator can name this channel, {channel}, in the settings of one."
 OUTSIDE = "I answer only people of the workspace that runs me."
-UNKNOWN = "I cannot see who you are, so I do not answer; whoever runs me finds the reason in my log."
+UNKNOWN = "I cannot see who you are, so I do not answer; my operator finds the reason in my log."
 CLOSED = "This conversation was closed. Begin a new one, and I am there."
 _log = structlog.get_logger("parley.slack")
 
@@ -78,7 +78,7 @@ class Notes:
             _log.warning(event, **more)
 
     def failure(self, error: ParleyError | TimeoutError) -> None:
-        """Log what Slack did not tell; once if that does not pass, as with a scope that is missing."""
+        """Log what Slack did not answer; once if that does not pass, as with a scope that is missing."""
         if isinstance(error, f.Unauthorised):
             self.once("slack.refused", method=error.method, error=str(error))
         else:
@@ -88,14 +88,14 @@ class Notes:
 class Mentions:
     """Asks agents in the name of people in Slack."""
 
-    def __init__(self, core: Core, shows: Shows, people: People, *, patience: float = PATIENCE) -> None:
+    def __init__(self, core: Core, shows: Shows, people: People, *, timeout: float = TIMEOUT) -> None:
         self.core, self.shows, self.people, self.notes = core, shows, people, Notes()
-        self._patience = patience
+        self._timeout = timeout
         self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def until(self) -> float:
         """Return the event loop's time up to which Slack may be waited for, from now on."""
-        return asyncio.get_running_loop().time() + self._patience
+        return asyncio.get_running_loop().time() + self._timeout
 
     async def agent(self, session: SessionObject | None, thread: Thread) -> AgentObject | None:
         """Return who answers in *thread*: the agent that does already, else the one whose place this is."""
@@ -123,7 +123,7 @@ class Mentions:
     async def look(
         self, home: Installation, thread: Thread, mark: Watermark, *, before: str | None, until: float
     ) -> Look | None:
-        """Return what was said behind *mark* and *before* a message; None when Slack does not say it in time.
+        """Return what was said after *mark* and *before* a message; None when Slack does not say it in time.
 
         Raises `Gone` when the thread is not there for us.
         """
@@ -137,10 +137,10 @@ class Mentions:
             return None
 
     async def is_gone(self, home: Installation, thread: Thread, ts: str, until: float) -> bool:
-        """Tell whether the message at *ts* was deleted; not so when Slack does not say it in time."""
+        """Return whether the message at *ts* was deleted; not so when Slack does not say it in time."""
         try:
             async with asyncio.timeout_at(until):
-                return not await stands(home, thread, ts)
+                return not await exists(home, thread, ts)
         except (f.SlackFailure, TimeoutError) as error:
             self.notes.failure(error)
             return False
@@ -174,7 +174,7 @@ class Mentions:
 
 
 def refusal(person: Person, slack: Slack) -> str | None:
-    """Return what an agent with these settings tells *person* instead of an answer, if it does not answer them."""
+    """Return what an agent with these settings answers *person* instead of an answer, if it does not answer them."""
     if slack.external == "answer" or not person.outside:
         return None
     return UNKNOWN if person.kind == "unknown" else OUTSIDE

@@ -1,4 +1,4 @@
-"""people: who somebody in Slack is: a name, and whether they are of the workspace, a guest, or from outside."""
+"""people: a Slack user's name, and whether they are of the workspace, a guest, or from outside."""
 
 import asyncio
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from channels.slack.web_api.workspaces import Installation
 Kind = Literal["member", "guest", "stranger", "bot", "unknown"]
 METHOD = "users.info"
 AGE = 3_600_000
-"""Milliseconds for which what Slack said of somebody is taken for true."""
+"""Milliseconds for which what Slack said of a person is taken for true."""
 SIZE = 10_000
 MOST = 25
 """People who are looked up for one message; those beyond are called by their ids."""
@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody: *team* is the workspace that they belong to. Of those who are *unknown* Slack tells nothing."""
+    """A person: *team* is the workspace that they belong to. Of those who are *unknown* Slack says nothing."""
 
     id: str
     name: str
@@ -39,7 +39,7 @@ class Person:
 
 
 class People:
-    """Everybody whom this process has met lately. Whoever waits for the same person waits for one call."""
+    """The people whom this process has met lately. All requests for the same person share one call."""
 
     def __init__(self, clock: Clock, *, size: int = SIZE) -> None:
         self._clock, self._size = clock, size
@@ -85,7 +85,7 @@ class People:
     async def _ask(self, home: Installation, user: str) -> Person:
         try:
             said = await self._call(home, user)
-        except f.Uncertain:  # to look somebody up twice does no harm
+        except f.Uncertain:  # looking a person up twice does no harm
             said = await self._call(home, user)
         return person_of(said, home.me)
 
@@ -100,7 +100,7 @@ class People:
 
     def _asked(self, key: Key, done: asyncio.Task[Person]) -> None:
         del self._asking[key]
-        # Asked for the error too: whoever waited may be gone.
+        # The error is read too: every waiter may be gone.
         if not done.cancelled() and done.exception() is None:
             self._known[key] = (self._clock.now(), done.result())
             self._known.move_to_end(key)
@@ -109,7 +109,7 @@ class People:
 
 
 def person_of(user: Json, me: Identity) -> Person:
-    """Return who Slack's *user* object tells of, as the app sees them that is *me*."""
+    """Return the person of Slack's *user* object, as seen by the app *me*."""
     profile = part(user, "profile")
     name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
     team = str(user.get("team_id") or me.team)

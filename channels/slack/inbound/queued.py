@@ -9,11 +9,11 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 WAITS = ("waiting", "requires_action")
-QUEUED = "Your message is queued; I answer it when this conversation goes on. It waits for "
+QUEUED = "Your message is queued; I answer it when this conversation continues. It waits for "
 
 
 async def say_queued(core: Core, home: Installation, thread: Thread, receipt: Receipt) -> None:
-    """Post the sentence, if the message of *receipt* is still queued behind a run that waits.
+    """Post the sentence, if the message of *receipt* is still queued after a run that waits.
 
     The caller posts for a receipt that is not repeated, so at most once for a message, whatever Slack sends again.
     Raises a `SlackFailure`.

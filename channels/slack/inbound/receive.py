@@ -24,12 +24,12 @@ from agent_core import (
 from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import Clicks, Shown
 from channels.slack.inbound.commands import commanded, pointed
-from channels.slack.inbound.context import Look, Watermark, at, behind, tell
+from channels.slack.inbound.context import Look, Watermark, after, as_context, at
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
     CLOSED,
-    NOBODY,
-    PATIENCE,
+    NO_AGENT,
+    TIMEOUT,
     Mentions,
     Shows,
     actor,
@@ -49,7 +49,7 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 LATE = limits.EVENT_RETRY_2.value + limits.EVENT_RETRY_3.value
-"""Seconds by which a message may come behind its own edit: Slack sends again what it could not deliver."""
+"""Seconds by which a message may come after its own edit: Slack sends again what it could not deliver."""
 IN_TIME = 2_000
 """Milliseconds after which a message comes late: replies to it may have come before it, or its deletion."""
 PAUSES = (2.0, 10.0, 60.0)
@@ -63,11 +63,11 @@ class Receiver:
     """Takes in what people do in Slack."""
 
     def __init__(
-        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, patience: float = PATIENCE
+        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, timeout: float = TIMEOUT
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
-        self._asking = Mentions(core, shows, people, patience=patience)
-        self._clicks = Clicks(self._asking, Groups(clock, self._asking.notes), cards, self._begin)
+        self._mentions = Mentions(core, shows, people, timeout=timeout)
+        self._clicks = Clicks(self._mentions, Groups(clock, self._mentions.notes), cards, self._begin)
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
 
@@ -102,12 +102,12 @@ class Receiver:
     async def _answered(
         self, home: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
     ) -> str | Json | None:
-        """Do what somebody asked for who may be told something at once."""
+        """Do what a person asked for who can be answered at once."""
         match asked:
             case i.Commanded():
-                return await commanded(self._asking, home, asked, self._clock, self._begin)
+                return await commanded(self._mentions, home, asked, self._clock, self._begin)
             case i.Pointed():
-                return await pointed(self._asking, home, asked, self._begin)
+                return await pointed(self._mentions, home, asked, self._begin)
             case i.Pressed():
                 return await self._clicks.pressed(home, asked)
             case i.Filled():
@@ -115,7 +115,7 @@ class Receiver:
 
     def note(self, event: str, **more: str) -> None:
         """Log *event* unless it was logged before."""
-        self._asking.notes.once(event, **more)
+        self._mentions.notes.once(event, **more)
 
     async def close(self) -> None:
         """Give up what is under way beside the answers."""
@@ -126,28 +126,28 @@ class Receiver:
 
     async def _said(self, home: Installation, said: i.Said) -> None:
         """Have a message answered if it is to an agent: by name, in a direct message, or in a thread it is in."""
-        thread, until = said.thread, self._asking.until()
+        thread, until = said.thread, self._mentions.until()
         if (not said.addressed and thread.root == said.ts) or self._lately.knows("deleted", thread.address, said.ts):
             return
         session = await self._core.find_session(thread.address)
         if session is None and not said.addressed:
             return
-        agent = await self._asking.agent(session, thread)
+        agent = await self._mentions.agent(session, thread)
         if agent is None:
-            self._whisper(home, said, NOBODY.format(channel=thread.channel), scope=thread.channel)
+            self._whisper(home, said, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
             return
         if not (said.addressed or settings_of(agent.definition).follow_up):
             return
-        person = await self._asking.who(home, thread.user, settings_of(agent.definition), until)
+        person = await self._mentions.who(home, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
         if (words := refusal(person, settings_of(agent.definition))) is not None:
             self._whisper(home, said, words, scope="")
             return
         late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
-        if late and await self._asking.is_gone(home, thread, said.ts, until):
+        if late and await self._mentions.is_gone(home, thread, said.ts, until):
             return  # its deletion came before it, perhaps to another process
-        async with self._asking.order(thread, until):
+        async with self._mentions.order(thread, until):
             # Looked for again: the same message may have come twice at once.
             session = await self._core.find_session(thread.address)
             try:
@@ -159,8 +159,8 @@ class Receiver:
             self._begin(self._catch_up(home, said))
 
     async def _catch_up(self, home: Installation, said: i.Said) -> None:
-        """Take in the replies that came before the late message which they reply to, and so to nobody."""
-        for message in await self._behind(home, said):
+        """Take in the replies that came before the late message which they reply to, and were therefore skipped."""
+        for message in await self._after(home, said):
             event = {**message, "type": "message", "channel": said.thread.channel}
             match i.read({"type": "event_callback", "event": event}, home.me):
                 case i.Said() as reply:
@@ -168,13 +168,13 @@ class Receiver:
                 case _:
                     continue
 
-    async def _behind(self, home: Installation, said: i.Said) -> list[Json]:
+    async def _after(self, home: Installation, said: i.Said) -> list[Json]:
         for pause in PAUSES:
             try:
-                return await behind(home, said.thread, said.ts)
+                return await after(home, said.thread, said.ts)
             except (f.Uncertain, f.NotSent, f.Limited):
                 await self._clock.sleep(pause)
-        return await behind(home, said.thread, said.ts)
+        return await after(home, said.thread, said.ts)
 
     async def _take_in(
         self,
@@ -196,7 +196,7 @@ class Receiver:
             context=(*(found.context if found else ()), *_files(said)),
             metadata=mark.metadata,
         )
-        receipt = await self._asking.ask(asked_by(said.thread, person, agent, words), session, inbound)
+        receipt = await self._mentions.ask(asked_by(said.thread, person, agent, words), session, inbound)
         if session is not None and session.status in WAITS and not receipt.repeated:
             self._begin(say_queued(self._core, home, said.thread, receipt))
 
@@ -206,13 +206,13 @@ class Receiver:
         if thread.root == said.ts or mark.covers(said.ts) or (thread.is_dm and mark.seen is not None):
             return Look((), said.ts)
         try:
-            return await self._asking.look(home, thread, mark, before=said.ts, until=until)
+            return await self._mentions.look(home, thread, mark, before=said.ts, until=until)
         except f.Gone as error:
-            self._asking.notes.failure(error)
+            self._mentions.notes.failure(error)
             return None
 
     async def _words(self, home: Installation, said: i.Said, agent: AgentObject | None, until: float) -> str:
-        names = await self._asking.names(home, said.text, until)
+        names = await self._mentions.names(home, said.text, until)
         return i.words(said.text, home.me, {**names, **own_name(home, agent)}) or "(no words)"
 
     async def _edited(self, home: Installation, edited: i.Edited) -> None:
@@ -220,28 +220,28 @@ class Receiver:
         session = await self._core.find_session(said.thread.address)
         mark = Watermark.of(session.metadata if session else {})
         if session is not None:
-            agent = await self._asking.agent(session, said.thread)
-            parts = (Text(await self._words(home, said, agent, self._asking.until())),)
+            agent = await self._mentions.agent(session, said.thread)
+            parts = (Text(await self._words(home, said, agent, self._mentions.until())),)
             with suppress(NotFound):
                 seconds, micros = at(edited.at)
                 order, key = seconds * 1_000_000 + micros, f"edit:{said.ts}:{edited.at}"
                 await self._core.correct(session.id, _key(said.ts), parts, key=key, order=order)
                 return
             if mark.covers(said.ts) and not said.thread.is_dm:
-                await self._quote_anew(home, session, edited)
+                await self._quote_again(home, session, edited)
                 return
-        # An edit may come before its message, which is then answered as it stands now; the other is a repetition.
+        # An edit may come before its message, which is then answered in its edited form; the other is a repetition.
         late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest
         if late and (said.addressed or session is not None):
             await self._said(home, said)
 
-    async def _quote_anew(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
-        """Tell of a message that others wrote and that was quoted already: it says something else now."""
+    async def _quote_again(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
+        """Quote a message of others again, whose text changed after it was quoted."""
         said = edited.said
         message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
-        told = await tell(home, self._people, (message,), until=self._asking.until())
+        notice = await as_context(home, self._people, (message,), until=self._mentions.until())
         with suppress(SessionClosed):
-            await self._core.add_context(session.id, (_EDITED, *told), key=f"edit:{said.ts}:{edited.at}")
+            await self._core.add_context(session.id, (_EDITED, *notice), key=f"edit:{said.ts}:{edited.at}")
 
     async def _deleted(self, home: Installation, deleted: i.Deleted) -> None:
         session = await self._core.find_session(deleted.thread.address)
@@ -250,7 +250,7 @@ class Receiver:
             with suppress(NotFound):
                 await self._core.retract(session.id, _key(deleted.ts), by=by, key=f"delete:{deleted.ts}")
                 return
-        # It was not said to the agent, or it will come behind its own deletion.
+        # It was not said to the agent, or it will come after its own deletion.
         self._lately.first("deleted", deleted.thread.address, deleted.ts)
 
     async def _stopped(self, home: Installation, stopped: i.Stopped) -> None:
@@ -260,11 +260,11 @@ class Receiver:
         by, reason = self._actor(home, stopped.thread.user), "stopped in Slack"
         if Watermark.of(session.metadata).newest <= at(stopped.at):
             await self._core.stop_session(session.id, by=by, reason=reason)
-        else:  # it comes late, or again: what was asked for since goes on
+        else:  # it comes late, or again: what was asked for since continues
             for run in await self._open_runs(session.id):
                 if run.created_at // 1000 <= at(stopped.at)[0]:
                     await self._core.cancel(run.id, by=by, reason=reason)
-        self._shows.show(session.id)  # so that no status stays behind
+        self._shows.show(session.id)  # so that no status is left over
 
     async def _open_runs(self, session: str) -> list[RunObject]:
         """Return the session's open root runs, the newest first."""
@@ -282,10 +282,10 @@ class Receiver:
         return actor(home, user, person.name if person else None)
 
     def _whisper(self, home: Installation, said: i.Said, words: str, *, scope: str) -> None:
-        """Tell the author of *said* alone, if it was to us, and once a day and *scope*."""
+        """Notify the author of *said* alone, if it was to us, and once a day and *scope*."""
         if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
             root = None if said.thread.root == said.ts else said.thread.root
-            self._begin(_tell_alone(home, said.thread, words, root))
+            self._begin(_notify_alone(home, said.thread, words, root))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* beside the answers; that it fails is worth a line and nothing more."""
@@ -298,12 +298,12 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except ParleyError as error:
-        _log.info("slack.not_told", error=str(error))
+        _log.info("slack.notice_failed", error=str(error))
     except Exception:  # noqa: BLE001 - the boundary of a task
         _log.exception("slack.failed")
 
 
-async def _tell_alone(home: Installation, thread: Thread, words: str, root: str | None) -> None:
+async def _notify_alone(home: Installation, thread: Thread, words: str, root: str | None) -> None:
     space = home.space
     await space.pacer.admit("chat.postEphemeral", space.team, thread.channel, Lane.EDIT)
     await space.api.ephemeral(thread.channel, thread.user, words, thread_ts=root)
@@ -317,7 +317,7 @@ async def _show_closed(home: Installation, thread: Thread) -> None:
 
 
 def _files(said: i.Said) -> tuple[Context, ...]:
-    """Return what the model is told of files, which it cannot see."""
+    """Return a note for the model about files, which it cannot see."""
     note = f"Files are attached to the next message, {said.files} of them; you cannot see them."
     return (Context(text=note, source="note"),) if said.files else ()
 

@@ -1,4 +1,4 @@
-"""lately: what happened, as far as this process remembers: so that nobody is told the same all day, and order stays."""
+"""recent: what happened, as far as this process remembers, so that notices are not repeated and order is kept."""
 
 from collections import OrderedDict
 
@@ -16,11 +16,11 @@ class Deduplicator:
         self._known: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
     def knows(self, *what: str) -> bool:
-        """Tell whether *what* happened within a day."""
+        """Return whether *what* happened within a day."""
         return self._clock.now() - self._known.get(what, -DAY) < DAY
 
     def first(self, *what: str) -> bool:
-        """Tell whether *what* happens for the first time in a day, and remember that it has."""
+        """Return whether *what* happens for the first time in a day, and remember that it has."""
         if self.knows(*what):
             return False
         self._known[what] = self._clock.now()
@@ -37,7 +37,7 @@ class Newest:
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def covers(self, what: str, at: tuple[int, int]) -> bool:
-        """Tell whether something newer happened to *what* than that which did *at*; remember it if not."""
+        """Return whether something newer happened to *what* than that which did *at*; remember it if not."""
         if self._known.get(what, at) > at:
             return True
         self._known[what] = at

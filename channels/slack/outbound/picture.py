@@ -201,6 +201,8 @@ def _notice(run: Run) -> str:
             return "Waiting for a decision."
         case "completed" if run.reason == "max_steps":
             return "Ended: the most steps of one answer were taken."
+        case "completed" if run.reason == "max_tokens":
+            return "Ended: the answer was cut at its length limit."
         case "completed" if run.reason not in (None, "end_turn"):
             return f"Ended: {run.reason.replace('_', ' ')}."
         case _:

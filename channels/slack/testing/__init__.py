@@ -6,7 +6,7 @@ from channels.slack.testing.faults import Armed, Fault
 from channels.slack.testing.page import Page
 from channels.slack.testing.server import Call, SlackStandIn
 from channels.slack.testing.shown import Button, SessionShown, Shown
-from channels.slack.testing.team import Heard, NotPossible, Team
+from channels.slack.testing.team import Dispatched, NotPossible, Team
 from channels.slack.testing.world import SCOPES, Channel, User, Workspace
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "Call",
     "Channel",
     "Delivery",
+    "Dispatched",
     "Fault",
-    "Heard",
     "NotPossible",
     "Page",
     "SessionShown",

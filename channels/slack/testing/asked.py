@@ -102,7 +102,7 @@ class Arguments(Mapping[str, Any]):
 class Desk:
     """Where a method works: the workspace whose token asked, the time, and what it may set off.
 
-    *tell* sends an event to the app, *subscribed* says whether the app listens to one. *check* is the strict look at
+    *notify* sends an event to the app, *subscribed* says whether the app listens to one. *check* is the strict look at
     blocks. *redeem* takes a trigger id, once and in time.
     """
 
@@ -110,7 +110,7 @@ class Desk:
     app_id: str
     now: int
     base_url: str
-    tell: Callable[[Channel, Json], object]
+    notify: Callable[[Channel, Json], object]
     subscribed: Callable[[str], bool]
     redeem: Callable[[str], str]
     unique: Callable[[str], str]

@@ -1,4 +1,4 @@
-"""Shapes of JSON values, made of smaller ones; a shape tells what is wrong with a value, and where."""
+"""Shapes of JSON values, made of smaller ones; a shape says what is wrong with a value, and where."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
@@ -114,7 +114,7 @@ def typed(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def both(*shapes: Shape) -> Shape:
-    """Ask for a value that has all *shapes*; those behind the first are asked only if it is content."""
+    """Ask for a value that has all *shapes*; those after the first are checked only if it accepts."""
 
     def check(value: Any, at: str) -> Iterator[Problem]:
         found = list(shapes[0](value, at))

@@ -1,4 +1,4 @@
-"""How the app is told: signed requests or envelopes, with Slack's retries."""
+"""How the app is notified: signed requests or envelopes, with Slack's retries."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ _OK = range(200, 300)
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One thing that the app is told; *failures* are Slack's reasons, one per attempt that went wrong."""
+    """One notification of the app; *failures* are Slack's reasons, one per attempt that went wrong."""
 
     kind: DeliveryKind
     payload: Json
@@ -66,7 +66,7 @@ class Delivery:
 class Courier:
     """Deliver to the app and keep what was delivered.
 
-    Requests are signed with the time that *signed_at* tells, the machine's own unless a test turns that too: SDKs
+    Requests are signed with the time of *signed_at*, the machine's own unless a test turns that too: SDKs
     compare it with theirs.
     """
 
@@ -210,8 +210,8 @@ class Courier:
         return {"X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": str(signature)}
 
 
-async def _release(waiting: list[asyncio.Event], behind: Delivery) -> None:
-    await behind.tried()
+async def _release(waiting: list[asyncio.Event], after: Delivery) -> None:
+    await after.tried()
     for each in waiting:
         each.set()
 

@@ -17,7 +17,7 @@ FaultKind = Literal[
     "refused",
     "deaf_socket",
 ]
-"""Events are sent twice, late, or only behind the next one. Calls get 429, a 5xx, or a cut connection, after or before
+"""Events are sent twice, late, or only after the next one. Calls get 429, a 5xx, or a cut connection, after or before
 their effect; streams close too early, blocks are rejected, a method is unknown. A WebSocket falls silent."""
 
 

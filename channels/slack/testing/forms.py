@@ -1,4 +1,4 @@
-"""What a person writes into a modal, as Slack sends it: each field with its value, or with what stood there first."""
+"""What a person writes into a modal, as Slack sends it: each field with its value, or with what was there first."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast

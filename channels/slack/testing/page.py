@@ -14,7 +14,7 @@ from aiohttp import web
 from channels.slack.testing.faults import Fault, FaultKind
 from channels.slack.testing.picture import Picture, Place
 from channels.slack.testing.server import SlackStandIn
-from channels.slack.testing.team import Heard, NotPossible, Team
+from channels.slack.testing.team import Dispatched, NotPossible, Team
 from channels.slack.testing.world import Json
 
 _HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -67,7 +67,7 @@ class Page:
         with suppress(ConnectionResetError):
             while True:
                 shown = json.dumps(picture.now(), default=str)
-                # A comment tells a browser that is gone from one that only waits.
+                # A comment distinguishes a browser that is gone from one that only waits.
                 await response.write(b":\n\n" if shown == last else f"data: {shown}\n\n".encode())
                 last = shown
                 await asyncio.sleep(_LEAST)
@@ -83,17 +83,17 @@ class Page:
             raise web.HTTPUnsupportedMediaType
         said: Json = await request.json()
         try:
-            heard = await self._do(said)
+            dispatched = await self._do(said)
         except (NotPossible, KeyError, ValueError) as error:
             return web.json_response({"problem": str(error)})
-        failed = heard is not None and not heard.acked and bool(heard.failures)
-        problem = _NO_ANSWER.format(heard.failures[-1]) if heard is not None and failed else ""
-        return web.json_response({"problem": problem, "ts": heard.ts if heard else ""})
+        failed = dispatched is not None and not dispatched.acked and bool(dispatched.failures)
+        problem = _NO_ANSWER.format(dispatched.failures[-1]) if dispatched is not None and failed else ""
+        return web.json_response({"problem": problem, "ts": dispatched.ts if dispatched else ""})
 
-    async def _do(self, said: Json) -> Heard | None:
+    async def _do(self, said: Json) -> Dispatched | None:
         act = cast("Act", said["do"])
         if act not in get_args(Act):
-            raise NotPossible(f"Nobody can do {act}.")
+            raise NotPossible(f"There is no action {act}.")
         if act in ("fault", "lift"):
             self._switch(act, said)
             return None
@@ -110,7 +110,7 @@ class Page:
         self._stand_in.changed()
 
 
-def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Heard]:
+def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Dispatched]:
     user, channel, ts, text = (str(said.get(name, "")) for name in ("user", "channel", "ts", "text"))
     match act:
         case "says" if text.startswith("/"):
@@ -137,7 +137,7 @@ def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Heard]:
         case "closes":
             return team.closes(user, said["view"])
         case _:
-            raise NotPossible(f"Nobody can do {act} in a workspace.")
+            raise NotPossible(f"There is no action {act} in a workspace.")
 
 
 def _typed(team: Team, text: str) -> str:

@@ -28,7 +28,7 @@ class Place:
 
 
 class Picture:
-    """Draw one page; a message is drawn anew only when it has changed."""
+    """Draw one page; a message is drawn again only when it has changed."""
 
     def __init__(self, stand_in: SlackStandIn, place: Place) -> None:
         self._stand_in = stand_in

@@ -17,7 +17,7 @@ def post(desk: Desk, given: Arguments) -> Json:
     session = channel.sessions.get(message.root)
     if session is not None:
         session.loading = ""  # the app's next message clears it
-    desk.tell(channel, payloads.message(desk.workspace, channel, message))
+    desk.notify(channel, payloads.message(desk.workspace, channel, message))
     return {"channel": channel.id, "ts": message.ts, "message": payloads.as_json(message, desk.app_id)}
 
 
@@ -46,7 +46,7 @@ def update(desk: Desk, given: Arguments) -> Json:
     message.metadata = metadata_of(given) or message.metadata
     if not message.blocks:
         message.edited = {"user": message.user, "ts": composed.ts}
-    desk.tell(channel, payloads.changed(desk.workspace, channel, message, before, composed.ts))
+    desk.notify(channel, payloads.changed(desk.workspace, channel, message, before, composed.ts))
     shown = payloads.as_json(message, desk.app_id)
     return {"channel": channel.id, "ts": message.ts, "text": message.text, "message": shown}
 
@@ -57,7 +57,7 @@ def delete(desk: Desk, given: Arguments) -> Json:
     message = owned(desk, channel, given.need("ts"), "cant_delete_message")
     before = payloads.as_json(message, desk.app_id)
     channel.remove(message)
-    desk.tell(channel, payloads.gone(desk.workspace, channel, message, before, channel.stamp(desk.now)))
+    desk.notify(channel, payloads.gone(desk.workspace, channel, message, before, channel.stamp(desk.now)))
     return {"channel": channel.id, "ts": message.ts}
 
 
@@ -84,7 +84,7 @@ def react(desk: Desk, given: Arguments) -> Json:
 
 
 def owned(desk: Desk, channel: Channel, ts: str, code: str) -> Message:
-    """Return the app's own message at *ts*; raises `message_not_found`, or *code* for somebody else's."""
+    """Return the app's own message at *ts*; raises `message_not_found`, or *code* for another author's."""
     message = channel.messages.get(ts)
     if message is None or message.subtype == "tombstone":
         raise Refused("message_not_found")

@@ -1,4 +1,4 @@
-"""The Slack stand-in: workspaces, the Web API, deliveries and faults behind one port of this machine."""
+"""The Slack stand-in: workspaces, the Web API, deliveries and faults on one port of this machine."""
 
 import asyncio
 import json
@@ -63,8 +63,8 @@ class SlackStandIn:
     """Play Slack for one app from `async with stand_in.serving() as url` on; `url + "api/"` is its Web API.
 
     Time is that of *clock*: streams and statuses age, events are retried and rates are counted by it; only the
-    patience of *ack_within* seconds for an answer is real. *rates* are Slack's documented ones; None counts nothing.
-    With *echo* the app hears of its own messages too, as with Slack. Whoever waits for something calls `until`.
+    timeout of *ack_within* seconds for an answer is real. *rates* are Slack's documented ones; None counts nothing.
+    With *echo* the app receives its own messages too, as with Slack. To wait for something, call `until`.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class SlackStandIn:
 
     @property
     def app(self) -> App:
-        """Return the app as Slack knows it; set it to change where and what it is told."""
+        """Return the app as Slack knows it; set it to change where and of what it is notified."""
         return self.courier.app
 
     @app.setter
@@ -122,7 +122,7 @@ class SlackStandIn:
 
     @property
     def sent(self) -> list[Delivery]:
-        """Return everything that the app was told, or was to be told."""
+        """Return everything that was sent to the app, delivered or not."""
         return self.courier.sent
 
     def changed(self) -> None:
@@ -253,13 +253,13 @@ class SlackStandIn:
             self.app.id,
             self.clock.now(),
             self.base_url,
-            partial(self._tell, workspace),
+            partial(self._notify, workspace),
             self.courier.subscribed,
             self.tickets.redeem,
             self.tickets.unique,
         )
 
-    def _tell(self, workspace: Workspace, channel: Channel, event: Json) -> None:
+    def _notify(self, workspace: Workspace, channel: Channel, event: Json) -> None:
         if self._echo:
             self.courier.event(workspace, channel, event)
 

@@ -29,8 +29,8 @@ class Button:
 class Shown:
     """One message as a person sees it; *text* is what its blocks say, *source* the text that goes with them.
 
-    Markdown stands in both as it was written; in *text* a task or a block between two pieces is a line end. *ended*
-    says how its stream ended. *pings* are the mentions that notify somebody. *to* is who alone sees an ephemeral one.
+    Markdown is in both as it was written; in *text* a task or a block between two pieces is a line end. *ended*
+    says how its stream ended. *pings* are the mentions that notify people. *to* is the user who sees an ephemeral one.
     """
 
     ts: str
@@ -51,7 +51,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class SessionShown:
-    """What stands above a thread."""
+    """What is shown above a thread."""
 
     status: SessionStatus
     title: str

@@ -95,7 +95,7 @@ class Sockets:
             socket.waiting.pop(envelope["envelope_id"], None)
 
     async def disconnect(self, reason: Disconnect) -> None:
-        """Tell every connection to go: it may still acknowledge, and gets nothing new but after a mere warning."""
+        """Ask all connections to close: each may still acknowledge, and gets nothing new but after a mere warning."""
         for socket in list(self.open):
             await self._say(socket, {"type": "disconnect", "reason": reason, "debug_info": {"host": "stand-in"}})
             if reason != "warning":

@@ -27,7 +27,7 @@ def start(desk: Desk, given: Arguments) -> Json:
     message.bot_id, message.username = desk.workspace.bot_id, given.text("username") or None
     channel.messages[message.ts] = message
     session_at(channel, root).become("processing", desk.now)
-    desk.tell(channel, payloads.message(desk.workspace, channel, message))
+    desk.notify(channel, payloads.message(desk.workspace, channel, message))
     return _answer(channel, message, warnings)
 
 
@@ -41,7 +41,7 @@ def append(desk: Desk, given: Arguments) -> Json:
 
 
 def stop(desk: Desk, given: Arguments) -> Json:
-    """`chat.stopStream`: the only call of a stream that takes metadata; its blocks stand below all else."""
+    """`chat.stopStream`: the only call of a stream that takes metadata; its blocks are below all else."""
     channel, message, stream = _open(desk, given)
     status = status_of(given, "session_status", "active")
     chunks, blocks, metadata = chunks_of(given), blocks_of(given), metadata_of(given)
@@ -51,7 +51,7 @@ def stop(desk: Desk, given: Arguments) -> Json:
         stream.parts.append(blocks)
     stream.ended, message.metadata = "finished", metadata
     session_at(channel, message.root).become(status, desk.now)
-    desk.tell(channel, payloads.changed(desk.workspace, channel, message, before, channel.stamp(desk.now)))
+    desk.notify(channel, payloads.changed(desk.workspace, channel, message, before, channel.stamp(desk.now)))
     shown = payloads.as_json(message, desk.app_id)
     return {**_answer(channel, message, warnings), "message": shown}
 

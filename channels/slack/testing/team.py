@@ -16,7 +16,7 @@ _MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Dispatched:
     """What became of something that a person did: its `ts` where it has one, and the deliveries to the app."""
 
     ts: str
@@ -32,7 +32,7 @@ class Heard:
         """Return why deliveries failed so far."""
         return tuple(reason for each in self.deliveries for reason in each.failures)
 
-    async def finished(self) -> "Heard":
+    async def finished(self) -> "Dispatched":
         """Return once nothing of it is tried any more."""
         for each in self.deliveries:
             await each.finished()
@@ -65,7 +65,7 @@ class Team:
 
     async def says(
         self, user: str, channel: str, text: str, thread_ts: str | None = None, *, entities: list[Json] | None = None
-    ) -> Heard:
+    ) -> Dispatched:
         """Write *text*; a mention of the app reaches it twice, as Slack does. *entities* are what the person looks at.
 
         Mentions and links are written as Slack keeps them, `<@UPARLEY>`; other angle brackets are escaped.
@@ -79,60 +79,60 @@ class Team:
         event = payloads.message(self.workspace, place, message)
         if place.kind == "im" and entities is not None:
             event["app_context"] = {"entities": entities}
-        told = self._courier.event(self.workspace, place, event)
+        deliveries = self._courier.event(self.workspace, place, event)
         if f"<@{self.bot}>" in message.text and self.bot in place.members and place.kind != "im":
-            told = self._courier.event(self.workspace, place, payloads.mention(event)) + told
-        return await self._heard(message.ts, told)
+            deliveries = self._courier.event(self.workspace, place, payloads.mention(event)) + deliveries
+        return await self._dispatched(message.ts, deliveries)
 
-    async def mentions(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> Heard:
+    async def mentions(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> Dispatched:
         """Write *text* to the app by name."""
         return await self.says(user, channel, f"<@{self.bot}> {text}", thread_ts)
 
-    async def edits(self, user: str, channel: str, ts: str, text: str) -> Heard:
+    async def edits(self, user: str, channel: str, ts: str, text: str) -> Dispatched:
         """Change one's own message."""
         place, message = self._own(user, channel, ts)
         stamp = place.stamp(self._clock.now())
         before = payloads.as_json(message, self._courier.app.id)
         message.text, message.edited = escaped(text), {"user": user, "ts": stamp}
-        return await self._tell(place, payloads.changed(self.workspace, place, message, before, stamp), ts)
+        return await self._notify(place, payloads.changed(self.workspace, place, message, before, stamp), ts)
 
-    async def unfurls(self, channel: str, ts: str, url: str = "https://example.com/") -> Heard:
+    async def unfurls(self, channel: str, ts: str, url: str = "https://example.com/") -> Dispatched:
         """Let Slack add the preview of a link: a change without an edit."""
         place, message = self._message(channel, ts)
         before = payloads.as_json(message, self._courier.app.id)
         message.attachments = [{"from_url": url, "title": url, "fallback": url}]
         event = payloads.changed(self.workspace, place, message, before, place.stamp(self._clock.now()))
-        return await self._tell(place, event, ts)
+        return await self._notify(place, event, ts)
 
-    async def deletes(self, user: str, channel: str, ts: str) -> Heard:
+    async def deletes(self, user: str, channel: str, ts: str) -> Dispatched:
         """Delete one's own message."""
         place, message = self._own(user, channel, ts)
         before = payloads.as_json(message, self._courier.app.id)
         place.remove(message)
         event = payloads.gone(self.workspace, place, message, before, place.stamp(self._clock.now()))
-        return await self._tell(place, event, ts)
+        return await self._notify(place, event, ts)
 
     async def presses(
         self, user: str, channel: str, ts: str, action_id: str, value: str | None = None, *, sure: bool = True
-    ) -> Heard:
+    ) -> Dispatched:
         """Press a button of a message, the one with *value* where several share an action id.
 
-        Whoever is not *sure* goes back when the button asks once more.
+        A user who is not *sure* goes back when the button asks once more.
         """
         place, message = self._message(channel, ts)
         button = self._button(message, action_id, value)
         if button.visible_to and user not in button.visible_to:
             raise NotPossible(f"{user} does not see the button {action_id}.")
         if button.confirm and not sure:
-            return Heard(ts)
+            return Dispatched(ts)
         now = place.stamp(self._clock.now())
         action: Json = {"type": button.type, "action_id": button.action_id, "block_id": button.block_id}
         action |= {"value": button.value, "action_ts": now, "text": {"type": "plain_text", "text": button.text}}
         said = payloads.where(place, message, self._courier.app.id)
         return await self._interact("block_actions", user, said | {"actions": [action]}, place, message)
 
-    async def stops(self, user: str, channel: str, thread_ts: str) -> Heard:
-        """Press Stop: Slack stops the streams of the thread and tells the app."""
+    async def stops(self, user: str, channel: str, thread_ts: str) -> Dispatched:
+        """Press Stop: Slack stops the streams of the thread and notifies the app."""
         if not self._courier.subscribed("agent_session_stopped"):
             raise NotPossible("There is no Stop: the app has not subscribed to agent_session_stopped.")
         place, now = self._channel(channel), self._clock.now()
@@ -142,9 +142,9 @@ class Team:
                 message.stream.ended = "stopped_by_user"
                 stopped.append(message.ts)
         event = payloads.stopped(place, user, thread_ts, stopped, place.stamp(now))
-        return await self._tell(place, event, thread_ts)
+        return await self._notify(place, event, thread_ts)
 
-    async def renames(self, user: str, channel: str, thread_ts: str, title: str) -> Heard:
+    async def renames(self, user: str, channel: str, thread_ts: str, title: str) -> Dispatched:
         """Give an agent's session another title."""
         place = self._channel(channel)
         session = place.sessions.get(thread_ts)
@@ -152,25 +152,25 @@ class Team:
             raise NotPossible(f"There is no session in {channel} at {thread_ts}.")
         old, session.title = session.title, title
         event = payloads.renamed(self.workspace, place, user, thread_ts, session, old)
-        return await self._tell(place, event | {"event_ts": place.stamp(self._clock.now())}, thread_ts)
+        return await self._notify(place, event | {"event_ts": place.stamp(self._clock.now())}, thread_ts)
 
-    async def opens_home(self, user: str, tab: str = "messages") -> Heard:
+    async def opens_home(self, user: str, tab: str = "messages") -> Dispatched:
         """Open the app's Home or Messages tab."""
         place = self.workspace.im(user)
         stamp = place.stamp(self._clock.now())
         event: Json = {"type": "app_home_opened", "user": user, "channel": place.id, "tab": tab, "event_ts": stamp}
         if tab == "home" and (home := self.workspace.homes.get(user)):
             event["view"] = payloads.view(self.workspace, home, self._courier.app.id)
-        return await self._tell(place, event, stamp)
+        return await self._notify(place, event, stamp)
 
-    async def looks_at(self, user: str, *entities: Json) -> Heard:
+    async def looks_at(self, user: str, *entities: Json) -> Dispatched:
         """Look at something else while the app is open beside it."""
         place = self.workspace.im(user)
         stamp = place.stamp(self._clock.now())
         event: Json = {"type": "app_context_changed", "channel": place.id, "user": user, "event_ts": stamp}
-        return await self._tell(place, event | {"context": {"entities": list(entities)}}, stamp)
+        return await self._notify(place, event | {"context": {"entities": list(entities)}}, stamp)
 
-    async def command(self, user: str, channel: str, command: str, text: str = "") -> Heard:
+    async def command(self, user: str, channel: str, command: str, text: str = "") -> Dispatched:
         """Use a slash command; what the app answers with is shown to *user* alone, or to all if it says so."""
         place, author = self._place(user, channel)
         stamp = place.stamp(self._clock.now())
@@ -181,12 +181,14 @@ class Team:
         payload |= {"response_url": self._tickets.response_url(self.workspace, place, user)}
         payload["trigger_id"] = self._tickets.trigger(user)
         delivery = self._courier.interaction(payload, self.id, "slash_commands")
-        heard = await self._heard(stamp, [delivery])
+        dispatched = await self._dispatched(stamp, [delivery])
         if delivery.answer.get("text") or delivery.answer.get("blocks"):
             self._tickets.respond(self.workspace, place, user, delivery.answer)
-        return heard
+        return dispatched
 
-    async def shortcut(self, user: str, callback_id: str, channel: str | None = None, ts: str | None = None) -> Heard:
+    async def shortcut(
+        self, user: str, callback_id: str, channel: str | None = None, ts: str | None = None
+    ) -> Dispatched:
         """Use a shortcut: on a message, or a global one without *channel* and *ts*."""
         if channel is None or ts is None:
             return await self._interact("shortcut", user, {"callback_id": callback_id})
@@ -195,27 +197,27 @@ class Team:
         more["message"] = payloads.as_json(message, self._courier.app.id)
         return await self._interact("message_action", user, more, place, message)
 
-    async def submits(self, user: str, view_id: str, values: Json | None = None) -> Heard:
+    async def submits(self, user: str, view_id: str, values: Json | None = None) -> Dispatched:
         """Send a modal off with what was written into its fields, by block; the app's `response_action` is carried out.
 
-        A field is given as text, or as Slack would have it; one that is left out has what stood there at first.
+        A field is given as text, or as Slack would have it; one that is left out has what was there at first.
         """
         view = self._view(user, view_id)
         view.view.pop("errors", None)
         view.view["state"] = {"values": forms.filled(view.view, values or {})}
         shown_view = payloads.view(self.workspace, view, self._courier.app.id)
-        heard = await self._interact("view_submission", user, {"view": shown_view, "response_urls": []})
-        self._tickets.after_submission(self.workspace, view, heard.deliveries[0])
+        dispatched = await self._interact("view_submission", user, {"view": shown_view, "response_urls": []})
+        self._tickets.after_submission(self.workspace, view, dispatched.deliveries[0])
         self._changed()
-        return heard
+        return dispatched
 
-    async def closes(self, user: str, view_id: str) -> Heard:
-        """Close a modal; the app hears of it if it asked to."""
+    async def closes(self, user: str, view_id: str) -> Dispatched:
+        """Close a modal; the app is notified if it asked to be."""
         view = self._view(user, view_id)
         del self.workspace.views[view_id]
         self._changed()
         if not view.view.get("notify_on_close"):
-            return Heard("")
+            return Dispatched("")
         shown_view = payloads.view(self.workspace, view, self._courier.app.id)
         return await self._interact("view_closed", user, {"view": shown_view, "is_cleared": False})
 
@@ -254,26 +256,26 @@ class Team:
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    async def _tell(self, place: Channel, event: Json, ts: str) -> Heard:
-        return await self._heard(ts, self._courier.event(self.workspace, place, event))
+    async def _notify(self, place: Channel, event: Json, ts: str) -> Dispatched:
+        return await self._dispatched(ts, self._courier.event(self.workspace, place, event))
 
     async def _interact(
         self, kind: str, user: str, more: Json, place: Channel | None = None, message: Message | None = None
-    ) -> Heard:
+    ) -> Dispatched:
         person = self.workspace.users[user]
         payload = payloads.interaction(self.workspace, person, self._courier.app.id, {"type": kind, **more})
         payload["trigger_id"] = self._tickets.trigger(user)
         if place is not None:
             payload["response_url"] = self._tickets.response_url(self.workspace, place, user, message)
         ts = message.ts if message else ""
-        return await self._heard(ts, [self._courier.interaction(payload, self.id)])
+        return await self._dispatched(ts, [self._courier.interaction(payload, self.id)])
 
-    async def _heard(self, ts: str, deliveries: list[Delivery]) -> Heard:
+    async def _dispatched(self, ts: str, deliveries: list[Delivery]) -> Dispatched:
         self._changed()
         for each in deliveries:
             await each.tried()
         self._changed()
-        return Heard(ts, tuple(deliveries))
+        return Dispatched(ts, tuple(deliveries))
 
     def _channel(self, channel: str) -> Channel:
         if channel in self.workspace.users:

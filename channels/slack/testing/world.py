@@ -87,7 +87,7 @@ class Stream:
         return [part for part in self.parts if isinstance(part, Task)]
 
     def write(self, text: str) -> None:
-        """Add *text*, to the last piece of text where nothing stands between."""
+        """Add *text*, to the last piece of text if nothing is between."""
         if self.parts and isinstance(last := self.parts[-1], str):
             self.parts[-1] = last + text
         elif text:
@@ -232,7 +232,7 @@ class Workspace:
     def example(cls, id: str = "T0001", name: str = "Acme", *, enterprise: str | None = None) -> Self:
         """Return a workspace with people and channels of every kind.
 
-        Their ids are the same in each such workspace, so that whoever mixes two workspaces up is found out.
+        Their ids are the same in each such workspace, so that code which confuses two workspaces is found out.
         """
         made = cls(id, name, User("UPARLEY", "parley", "Parley", id, bot=True), enterprise)
         made.add(

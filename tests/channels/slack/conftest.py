@@ -1,6 +1,6 @@
 """What the tests of Slack share."""
 
-from tests.channels.slack.showing import showing
-from tests.channels.slack.typed import taken_blocks, typed_blocks
+from tests.channels.slack.answers import showing
+from tests.channels.slack.block_types import taken_blocks, typed_blocks
 
 __all__ = ["showing", "taken_blocks", "typed_blocks"]

@@ -169,7 +169,7 @@ def test_counts_go_over_all_blocks_of_a_message():
     assert [problem[:2] for problem in check([named, named])] == [("/1/block_id", "not_unique")]
 
 
-def test_a_block_stands_where_it_may():
+def test_a_block_is_only_where_it_may_be():
     """Markdown, charts, tasks and feedback are for messages; tables also for Home."""
     for kind in ("markdown", "context_actions", "data_visualization", "task_card", "plan"):
         assert [problem[:2] for problem in check([SAMPLES[kind]], surface="home")] == [("/0/type", "wrong_surface")]

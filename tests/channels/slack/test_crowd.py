@@ -8,10 +8,10 @@ from agent_core.testing import FakeClock
 from channels.slack.testing import Fault, SlackStandIn
 from channels.slack.web_api import limits
 from channels.slack.web_api.pace import LEEWAY
-from tests.channels.slack.crowding import Crowd, Leaping, Scene, Talk, crowd, leap
+from tests.channels.slack.crowds import Crowd, Leaping, Scene, Talk, crowd, leap
 from tests.conftest import Fresh
 
-# The figures are of virtual time, which stands still during transactions of SQLite alone: Postgres' driver waits by it.
+# The figures are of virtual time, which is stopped during transactions of SQLite alone: Postgres' driver waits by it.
 pytestmark = pytest.mark.sqlite
 
 MINUTE = limits.RATE_WINDOW.value + LEEWAY

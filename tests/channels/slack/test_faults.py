@@ -11,10 +11,10 @@ import pytest
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, by_step, call
 from agent_core.tools.function import tool
-from channels.slack.testing import Armed, Fault, Heard
-from tests.channels.slack.hearing import Rig, texts
-from tests.channels.slack.showing import ANSWER, BEFORE_TOOL, words
-from tests.channels.slack.talking import converse, is_done, spoken
+from channels.slack.testing import Armed, Dispatched, Fault
+from tests.channels.slack.answers import ANSWER, BEFORE_TOOL, words
+from tests.channels.slack.conversations import converse, is_done, spoken
+from tests.channels.slack.rig import Rig, texts
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
@@ -133,8 +133,8 @@ class Conversation:
         armed += self._arm("reply")
         reply = await team.says("UBEN", "CGENERAL", "secnod", streamed.ts)
         edit = await team.edits("UBEN", "CGENERAL", reply.ts, "second")
-        for heard in (streamed, posted, reply, edit):
-            await self._heard(heard)
+        for dispatched in (streamed, posted, reply, edit):
+            await self._dispatched(dispatched)
         with suppress(TimeoutError):
             await rig.stand_in.until(lambda: self._is_right(streamed.ts, posted.ts), timeout=20)
         await rig.clock.sleep(LATER)
@@ -164,8 +164,8 @@ class Conversation:
     def _arm(self, stage: str) -> list[Armed]:
         return [self.rig.stand_in.fault(wrong.fault) for wrong in self.wrongs if wrong.with_event == stage]
 
-    async def _heard(self, heard: Heard) -> None:
-        assert (await heard.finished()).acked
+    async def _dispatched(self, dispatched: Dispatched) -> None:
+        assert (await dispatched.finished()).acked
 
     def _shown(self, channel: str, root: str) -> list[str]:
         return said_in(" ".join(each.text for each in self.rig.team.answers(channel, root)))

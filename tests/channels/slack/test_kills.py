@@ -8,9 +8,9 @@ from agent_core import Text
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.slack.testing import Fault
-from tests.channels.slack.crowding import Leaping, leap
-from tests.channels.slack.killing import Ground, Life, Scene, Then, ground, points
-from tests.channels.slack.showing import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
+from tests.channels.slack.answers import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
+from tests.channels.slack.crowds import Leaping, leap
+from tests.channels.slack.kills import Ground, Life, Scene, Then, ground, points
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
@@ -43,7 +43,7 @@ def long() -> Log:
     """More text than fits into two messages."""
     log = Log()
     log.ask("All of it")
-    pieces = [f"Part {n} {'is told here, ' * 160}and ends.\n\n" for n in range(7)]
+    pieces = [f"Part {n} {'is shown here, ' * 160}and ends.\n\n" for n in range(7)]
     log.say(*pieces)
     log.end("".join(pieces))
     return log

@@ -3,7 +3,7 @@
 import pytest
 
 from channels.slack.manifest import EVENTS, SCOPES, manifest
-from channels.slack.testing import EVENTS as HEARD
+from channels.slack.testing import EVENTS as SUBSCRIBED
 from channels.slack.testing import SCOPES as GIVEN
 
 URL = "https://parley.example.com"
@@ -38,9 +38,9 @@ def test_it_keeps_slacks_limits(url):
 
 
 def test_every_event_has_its_scope_and_stop_its_button():
-    """What the app subscribes to it may hear, the Stop among it, and all of it the stand-in can tell."""
+    """The app has the scopes for its events, the Stop among them, and the stand-in can send them all."""
     assert {NEEDS[each.partition(".")[2]] for each in EVENTS if "." in each} < set(SCOPES)
-    assert {"agent_session_stopped", "app_mention", "app_home_opened"} < set(EVENTS) <= HEARD
+    assert {"agent_session_stopped", "app_mention", "app_home_opened"} < set(EVENTS) <= SUBSCRIBED
     assert set(SCOPES) <= set(GIVEN.split())
 
 

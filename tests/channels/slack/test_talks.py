@@ -11,9 +11,9 @@ from agent_core.testing import Answer
 from channels.ledger import Place
 from channels.slack.outbound.threads import Threads
 from channels.slack.web_api import limits
-from tests.channels.slack.hearing import Rig, texts
-from tests.channels.slack.showing import words
-from tests.channels.slack.talking import Play, converse, done, spoken
+from tests.channels.slack.answers import words
+from tests.channels.slack.conversations import Play, converse, done, spoken
+from tests.channels.slack.rig import Rig, texts
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
@@ -25,7 +25,7 @@ SLOW = [f"Part {n} of it. " for n in range(14)]
 
 @pytest.fixture(params=["requests", "socket"])
 def talk(fresh: Fresh, request: pytest.FixtureRequest) -> Talk:
-    """Let people talk to an agent that answers the last thing it was told."""
+    """Let people talk to an agent that answers the last message."""
     socket = 5.0 if request.param == "socket" else None
 
     def on(play: Play, answer: Callable[[str], Answer]) -> None:
@@ -40,7 +40,7 @@ def test_a_conversation(talk: Talk):
     def answer(asked: str) -> Answer:
         if asked == "count":
             return spoken([f"no{n} " for n in range(1, 1_000)], 2.0)
-        return spoken([f"You said {asked}", " and I ", "heard it."], 2.0)
+        return spoken([f"You said {asked}", " and I ", "read it."], 2.0)
 
     async def play(rig: Rig) -> None:
         team = rig.team
@@ -48,8 +48,8 @@ def test_a_conversation(talk: Talk):
         await rig.stand_in.until(lambda: rig.stand_in.called("chat.appendStream"))
         second = await team.says("UBEN", "CGENERAL", "secnod", root)
         await team.edits("UBEN", "CGENERAL", second.ts, "second")
-        told = await done(rig, team, root, 2)
-        assert [each.text for each in told] == [f"You said {said} and I heard it." for said in ("hello", "second")]
+        shown = await done(rig, team, root, 2)
+        assert [each.text for each in shown] == [f"You said {said} and I read it." for said in ("hello", "second")]
         assert len(rig.stand_in.called("chat.startStream")) == 2
         await team.says("UANN", "CGENERAL", "count", root)
         await rig.stand_in.until(lambda: "no7" in words(team.answers("CGENERAL", root)[-1].text))
@@ -63,15 +63,15 @@ def test_a_conversation(talk: Talk):
 
 
 def test_six_minutes(talk: Talk):
-    """An answer that takes six minutes is told whole, by streams none of which lives longer than Slack lets it."""
+    """An answer that takes six minutes is shown whole, by streams none of which lives longer than Slack lets it."""
 
     async def play(rig: Rig) -> None:
         began = rig.clock.now()
         root = (await rig.team.mentions("UANN", "CGENERAL", "slowly")).ts
-        told = await done(rig, rig.team, root, 2)
+        shown = await done(rig, rig.team, root, 2)
         assert rig.clock.now() - began > 360_000
-        assert words(" ".join(each.text for each in told)) == words("".join(SLOW))
-        assert len(told) == len(rig.stand_in.called("chat.startStream")) == 2
+        assert words(" ".join(each.text for each in shown)) == words("".join(SLOW))
+        assert len(shown) == len(rig.stand_in.called("chat.startStream")) == 2
         assert [call.method for call in rig.stand_in.calls if not call.ok] == []
 
     talk(play, lambda _: spoken(SLOW, 28.0))
@@ -82,9 +82,9 @@ def test_forty_thousand_characters(talk: Talk):
 
     async def play(rig: Rig) -> None:
         root = (await rig.team.mentions("UANN", "CGENERAL", "everything")).ts
-        told = await done(rig, rig.team, root, 6)
+        shown = await done(rig, rig.team, root, 6)
         assert sum(map(len, LONG)) > limits.TEXT_HARD.value
-        assert words(" ".join(each.text for each in told)) == words("".join(LONG))
+        assert words(" ".join(each.text for each in shown)) == words("".join(LONG))
         assert [call.method for call in rig.stand_in.calls if not call.ok] == []
 
     talk(play, lambda _: spoken(["".join(LONG[n : n + 25]) for n in range(0, len(LONG), 25)], 0.4))
@@ -97,12 +97,12 @@ def test_two_workspaces_at_once(talk: Talk):
         teams = [rig.team, rig.stand_in.team("T0002")]
         asked = await asyncio.gather(*(team.mentions("UANN", "CGENERAL", f"I am of {team.id}") for team in teams))
         assert asked[0].ts == asked[1].ts
-        for team, heard in zip(teams, asked, strict=True):
-            (told,) = await done(rig, team, heard.ts)
-            assert told.text == f"You said I am of {team.id} and I heard it."
+        for team, dispatched in zip(teams, asked, strict=True):
+            (shown,) = await done(rig, team, dispatched.ts)
+            assert shown.text == f"You said I am of {team.id} and I read it."
             assert len(rig.stand_in.called("chat.startStream", team.id)) == 1
 
-    talk(play, lambda asked: spoken([f"You said {asked}", " and I ", "heard it."], 2.0))
+    talk(play, lambda asked: spoken([f"You said {asked}", " and I ", "read it."], 2.0))
 
 
 def test_what_always_fails_is_tried_less_and_less(talk: Talk, monkeypatch: pytest.MonkeyPatch):
@@ -122,9 +122,9 @@ def test_what_always_fails_is_tried_less_and_less(talk: Talk, monkeypatch: pytes
             await rig.clock.sleep(600)
         # The second event of a mention may ask for one try more at once.
         assert [round((after - before) / 15_000) for before, after in pairwise(tries)][1:] == [2, 4, 8, 16]
-        told = [each for each in logs if each["event"] == "slack.not_shown"]
-        assert [each["tries"] for each in told] == [1, 2, 3, 4, 5, 6]
-        assert [bool(each["exc_info"]) for each in told] == [True, False, False, False, False, False]
+        shown = [each for each in logs if each["event"] == "slack.not_shown"]
+        assert [each["tries"] for each in shown] == [1, 2, 3, 4, 5, 6]
+        assert [bool(each["exc_info"]) for each in shown] == [True, False, False, False, False, False]
         await rig.team.says("UANN", "CGENERAL", "again", first)  # is shown at once
         answers = await done(rig, rig.team, first, 2)
         assert [each.text for each in answers] == ["You said hello", "You said again"]

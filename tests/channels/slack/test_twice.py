@@ -1,4 +1,4 @@
-"""Whatever Slack tells of twice happens once, whether it has the same event id or another, at once or much later."""
+"""Whatever Slack delivers twice happens once, whether it has the same event id or another, at once or much later."""
 
 import json
 import time
@@ -13,8 +13,8 @@ from agent_core.testing import Answer, pause, say
 from channels.slack.inbound.listen import PATHS
 from channels.slack.settings import Slack
 from channels.slack.testing import Delivery
-from tests.channels.slack.hearing import Rig, rigged, texts
 from tests.channels.slack.inbound.test_receive import Gate
+from tests.channels.slack.rig import Rig, rigged, texts
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ async def rig(make_core, gate: Gate) -> AsyncIterator[Rig]:
         gate.opened.set()
 
 
-async def told_again(rig: Rig, deliveries: list[Delivery], *, event_id: str | None = None) -> None:
-    """Let Slack tell of *deliveries* again, with the same event id or with another."""
+async def received_again(rig: Rig, deliveries: list[Delivery], *, event_id: str | None = None) -> None:
+    """Deliver *deliveries* again, with the same event id or with another."""
     async with aiohttp.ClientSession() as http:
         for each in deliveries:
             payload = each.payload if event_id is None else {**each.payload, "event_id": event_id}
@@ -58,7 +58,7 @@ async def known(rig: Rig) -> list[object]:
 
 
 async def test_every_kind_of_event_happens_once(rig: Rig, gate: Gate):
-    """Messages, edits, deletions, a Stop, new names and what is looked at: told again they change nothing."""
+    """Messages, edits, deletions, a Stop, new names and what is looked at: delivered again they change nothing."""
     team = rig.team
     root = (await team.mentions("UANN", "CGENERAL", "a slow question")).ts
     await rig.model.asked(1)
@@ -77,8 +77,8 @@ async def test_every_kind_of_event_happens_once(rig: Rig, gate: Gate):
     rig.clock.advance(10)
     await team.says("UANN", "CGENERAL", "slow as well", root)  # a Stop that comes again leaves it alone
     await rig.model.asked(3)
-    told, before = list(rig.stand_in.sent), await known(rig)
-    assert {each.type for each in told} == {
+    sent, before = list(rig.stand_in.sent), await known(rig)
+    assert {each.type for each in sent} == {
         "agent_session_stopped",
         "agent_session_title_changed",
         "app_context_changed",
@@ -86,9 +86,9 @@ async def test_every_kind_of_event_happens_once(rig: Rig, gate: Gate):
         "app_mention",
         "message",
     }
-    for deliveries in (told, told[::-1]):
-        await told_again(rig, deliveries)
-        await told_again(rig, deliveries, event_id="Ev0ANOTHER")
+    for deliveries in (sent, sent[::-1]):
+        await received_again(rig, deliveries)
+        await received_again(rig, deliveries, event_id="Ev0ANOTHER")
         assert await known(rig) == before
     session = await rig.session("CGENERAL", root)
     assert session is not None

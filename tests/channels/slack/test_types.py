@@ -4,8 +4,8 @@ import pytest
 
 from channels.slack.outbound.blocks import payloads, plainer
 from channels.slack.testing.blocks import check
+from tests.channels.slack.block_types import compiled, forms, install, refused, untyped
 from tests.channels.slack.samples import SAMPLES, UNTYPED_FIELDS, WITHOUT_TYPE
-from tests.channels.slack.typed import compiled, forms, install, refused, untyped
 
 MARKDOWN = "# Title\n\nSome **words**, `code` and [a link](https://a.example).\n\n- one\n- two\n\n```py\nx = 1\n```"
 
@@ -56,7 +56,7 @@ def test_what_has_no_type_yet_is_named(installed: None):
     assert refused(done.stdout) == set(range(len(unknown))), done.stdout
 
 
-def test_a_form_is_what_a_type_tells_apart():
+def test_a_form_is_what_a_type_distinguishes():
     """Words and numbers are no part of a form, styles are; each item of a list is looked at by itself."""
     button = {"type": "button", "text": {"type": "plain_text", "text": "Allow"}, "style": "primary"}
     image = {"type": "image", "alt_text": "a", "image_url": "https://a.example/a.png"}

@@ -1,4 +1,4 @@
-"""A thread that waits for people is shown again once its run goes on, whoever let it and wherever that was."""
+"""A thread that waits for people is shown again once its run continues, regardless of who decided and where."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
-from tests.channels.slack.cards.carding import HASTY, Till, asks, wants
+from tests.channels.slack.cards.desk import HASTY, Till, asks, wants
 from tests.conftest import MakeCore
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann Lee")
@@ -36,7 +36,7 @@ class Stage:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Threads]:
-        """Show threads while the block lasts; nobody tells of approvals, as when others decide."""
+        """Show threads while the block lasts; approvals are not reported, as when another process decides."""
         team = self.stand_in.team()
         api = SlackApi(team.bot_token, session=self.http, base_url=f"{self.stand_in.base_url}api/")
         workspaces = Workspaces([api], Pacer(self.clock, share=HASTY))
@@ -90,7 +90,7 @@ async def make_stage(make_core: MakeCore) -> AsyncIterator[Callable]:
 
 @pytest.mark.parametrize("alive", [True, False])
 async def test_decided_elsewhere(make_stage: Callable, alive: bool):
-    """A decision that this process did not hear of, or that came while it was down, brings the answer all the same."""
+    """A decision that was not reported to this process, or came while it was down, brings the answer all the same."""
     stage: Stage = await make_stage(hooks=(asks(),))
 
     async def decide(run: str) -> None:
@@ -126,7 +126,7 @@ async def test_answered_by_a_client(make_stage: Callable):
 
 
 async def test_stopped_elsewhere(make_stage: Callable):
-    """A run that is cancelled while it waits says so in its thread, and no status stays behind."""
+    """A run that is cancelled while it waits says so in its thread, and no status is left over."""
     stage: Stage = await make_stage(hooks=(asks(),))
     async with stage.process() as threads:
         root, run = await stage.waits(threads)

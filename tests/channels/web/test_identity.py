@@ -23,7 +23,7 @@ class Clock:
 
 
 def test_a_visitors_token_names_actor_and_agent():
-    """What goes in comes out, and the end is told."""
+    """What goes in comes out, with the expiry."""
     tokens = Tokens(derive, now=Clock())
     token = tokens.visitor(ADA, agent="agent_1")
     assert tokens.read(token.text) == Principal("visitor", ADA, "agent_1")
@@ -57,7 +57,7 @@ def test_an_operators_token_has_the_scopes_that_it_was_given():
 
 
 def test_a_token_ends():
-    """From its last second on a token names nobody."""
+    """From its last second on a token names no one."""
     clock = Clock()
     tokens = Tokens(derive, now=clock)
     token = tokens.visitor(ADA, agent="agent_1", seconds=60)
@@ -78,14 +78,14 @@ def test_kinds_of_tokens_do_not_mix():
 
 
 @pytest.mark.parametrize("text", ["", "x", "a.b.c", "é", "x" * 10_000])
-def test_anything_else_names_nobody(text):
+def test_anything_else_is_refused(text):
     """What is no token is refused without a word."""
     tokens = Tokens(derive)
     assert tokens.read(text) is None
     assert tokens.read_cookie(text) is None
 
 
-def test_unsigned_and_unbounded_tokens_name_nobody():
+def test_unsigned_and_unbounded_tokens_are_refused():
     """No signature, another algorithm, no end: refused."""
     tokens = Tokens(derive, now=Clock())
     claims = {"sub": "eve", "aud": "visitor", "agent": "a", "exp": 2_000_000}

@@ -55,7 +55,7 @@ def test_every_event_type_is_decided_on():
     "kind", ["context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"]
 )
 def test_the_operators_events_are_hidden(kind, show):
-    """Notes, rulings, snapshots and failed tries are never shown, nor is what nobody decided on."""
+    """Notes, rulings, snapshots and failed tries are never shown, nor are rulings that ask no one."""
     assert seen(kind, {"text": "secret"}, show) is None
 
 
@@ -99,8 +99,8 @@ def test_parts_of_tools_follow_the_same_rule():
     assert seen("message.completed", body, "none")["parts"] == [PARTS[0], PARTS[3]]
 
 
-def test_a_call_for_the_page_is_told_to_the_page():
-    """What the visitor's own page is to execute it is told, whatever the agent shows of its tools."""
+def test_a_call_for_the_page_is_visible_to_the_page():
+    """The visitor's own page sees what it is to execute, whatever the agent shows of its tools."""
     body = {"call": "c", "on": "client", "tool": "where", "arguments": {"what": "home"}}
     for show in ("none", "names", "full"):
         assert seen("tool.pending", body, show) == body
@@ -112,8 +112,8 @@ def test_a_call_for_the_page_is_told_to_the_page():
     assert visible_run(run, "names")["pending"] == [body, held]
 
 
-def test_who_may_decide_sees_what_of():
-    """Whoever is asked sees the exact call and is told so; the hook, the places and others' ids are the operator's."""
+def test_a_responder_sees_the_whole_call():
+    """A responder sees the exact call and `may_decide`; the hook, the places and others' ids are the operator's."""
     words = {"responders": ["asker", "not_asker"], "may_decide": True}
     own = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "title": "May it?", **words}
     for show in ("none", "names", "full"):
@@ -123,8 +123,8 @@ def test_who_may_decide_sees_what_of():
     assert seen("approval.requested", ASKED, "full") == {**own, "may_decide": False}
 
 
-def test_who_may_not_decide_sees_no_arguments():
-    """Of a call that somebody else decides a visitor sees as much as the agent shows of its tools."""
+def test_other_visitors_see_no_arguments():
+    """Of a call that another person decides a visitor sees as much as the agent shows of its tools."""
     for kind, body in (("approval.requested", ASKED), ("approval.voted", VOTED), ("approval.decided", DECIDED)):
         assert seen(kind, body, "none") is None
         found = seen(kind, body, "names")
@@ -148,7 +148,7 @@ def test_a_structured_answer_is_an_answer(show):
 
 
 def test_live_events_are_judged_alike():
-    """A heartbeat is for everybody, a tool's progress is not."""
+    """A heartbeat is for all visitors, a tool's progress is not."""
     beat = Live(session="s", run="r", parent_run=None, time=0, body=Heartbeat())
     progress = Live(session="s", run="r", parent_run=None, time=0, body=ToolProgress(call="c", text="secret"))
     assert visible(beat, "none") == b"{}"

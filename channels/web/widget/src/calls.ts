@@ -7,14 +7,14 @@ export interface Asking {
   ask(): boolean;
   /** Ends the wait for another tab. */
   readonly waiting: AbortSignal;
-  /** Whoever took the call keeps it until then. */
+  /** The tab that took the call keeps it until then. */
   readonly gone: AbortSignal;
 }
 
 /**
  * Ask the page, once no other tab has the call; a page that does not take it leaves it to the next tab.
  *
- * It is kept beyond its outcome: another tab may be slow to hear of that, and would execute it a second time.
+ * It is kept beyond its outcome: another tab may be slow to learn of that, and would execute it a second time.
  */
 export async function askAlone(locks: LockManager | undefined, { name, ask, waiting, gone }: Asking): Promise<void> {
   if (!locks) return void ask(); // the page is not served securely

@@ -105,8 +105,8 @@ function bodyOf(approval: Approval, mode: Mode, { fields, reason }: Draft, does:
 }
 
 /** Return whether this page's visitor is among those who may: the server has the last word. */
-export function mayDecide({ arguments: given, mayDecide: told, responders }: Approval): boolean {
-  if (told !== undefined) return told;
+export function mayDecide({ arguments: given, mayDecide: known, responders }: Approval): boolean {
+  if (known !== undefined) return known;
   const named = responders.some((each) => each === "asker" || each === "anyone" || each.startsWith("actor:"));
   return given !== undefined && named && !responders.includes("not_asker");
 }
@@ -171,7 +171,7 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, strings: S
   return [`${votes}${words.until} ${clock(approval.until)}`];
 }
 
-/** Return what somebody is called; a visitor without a name is whoever sits here. */
+/** Return the name to show for a person; a visitor without a name is the person at this page. */
 function nameOf({ id, kind, name }: Person, you: string): string {
   return name || (kind === "visitor" ? you : id);
 }

@@ -31,7 +31,7 @@ export interface Follower {
   cursor(): number;
   frame(frame: Frame): void;
   link(state: "connecting" | "open" | "reconnecting"): void;
-  /** The cursor is not in the session's log: what is shown must be read anew. */
+  /** The cursor is not in the session's log: what is shown must be read again. */
   reset(): void;
 }
 
@@ -40,10 +40,10 @@ export interface Client {
   post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
   decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
-  /** Tell that a question is on the screen. */
+  /** Report that a question is on the screen. */
   opened(approval: string, signal: AbortSignal): Promise<void>;
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
-  /** Follow *session* until *signal* ends it; throws the problem that no patience heals. */
+  /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
 }
 

@@ -42,7 +42,7 @@ export interface ConversationOptions {
   readonly agent: string | null;
   readonly memory: Memory;
   readonly changed: (conversation: Conversation) => void;
-  /** A call waits for the page that the widget is in; told once. Ask *isOpen* again after any wait. */
+  /** A call waits for the page that the widget is in; reported once. Ask *isOpen* again after any wait. */
   readonly called: (call: Call, isOpen: () => boolean) => void;
   readonly signal: AbortSignal;
   readonly newKey: () => string;
@@ -58,7 +58,7 @@ export function converse(options: ConversationOptions): Actions {
   let opening: Promise<string> | null = null;
   let reading = new AbortController();
   let queue: Promise<void> = Promise.resolve();
-  const told = new Set<string>();
+  const reported = new Set<string>();
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
@@ -70,17 +70,17 @@ export function converse(options: ConversationOptions): Actions {
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
 
-  /** Tell the server of questions that are on the screen, and the page of calls that are its own; each once. */
+  /** Notify the server of questions that are on the screen, and the page of calls that are its own; each once. */
   const notice = (calls: readonly Call[]): void => {
     for (const call of calls) {
       const { approval, id, on, status } = call;
-      if (status !== "waiting" || told.has(`${on} ${id}`)) continue;
-      told.add(`${on} ${id}`);
-      if (on === "approval" && approval && mayDecide(approval)) client.opened(approval.id, signal).catch(() => told.delete(`${on} ${id}`));
+      if (status !== "waiting" || reported.has(`${on} ${id}`)) continue;
+      reported.add(`${on} ${id}`);
+      if (on === "approval" && approval && mayDecide(approval)) client.opened(approval.id, signal).catch(() => reported.delete(`${on} ${id}`));
       if (on === "client") queueMicrotask(() => isOpen(id) && options.called(call, () => isOpen(id)));
     }
   };
-  /** Of a conversation that is read anew, calls that were answered long ago wait for a moment too. */
+  /** Of a conversation that is read again, calls that were answered long ago wait for a moment too. */
   const isOpen = (id: string): boolean => now.view.calls.some((call) => call.id === id && call.status === "waiting");
 
   const follow = (id: string): void => {

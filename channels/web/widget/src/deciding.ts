@@ -1,4 +1,4 @@
-/** What this page has said to questions, as far as the log has not told yet. */
+/** What this page has said to questions, as far as it is not in the log yet. */
 
 import type { Problem } from "./problem.js";
 

@@ -25,7 +25,7 @@ export function setText(node: Node, text: string): void {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Make *nodes* the children of *parent*, moving none that stands right. */
+/** Make *nodes* the children of *parent*, moving none that is in its place. */
 export function setChildren(parent: Element, nodes: readonly Node[]): void {
   const wanted = new Set(nodes);
   for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();

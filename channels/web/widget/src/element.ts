@@ -24,7 +24,7 @@ export interface ToolCallDetail {
   readonly argumentsText: string;
   /** Hand in the output, text or anything that JSON holds; whether it counted. */
   respond(output: unknown): Promise<boolean>;
-  /** Tell the assistant that it did not work, and why. */
+  /** Report to the assistant that it did not work, and why. */
   fail(message: string): Promise<boolean>;
 }
 
@@ -88,7 +88,7 @@ export class ParleyChat extends HTMLElement {
     else this.#restart();
   }
 
-  /** Hand in what became of a call that a `parley:tool-call` told of; whether it counted. */
+  /** Hand in what became of a call that a `parley:tool-call` reported; whether it counted. */
   submitToolOutput(call: string, output: unknown): Promise<boolean> {
     return this.#hand(call, { call, output });
   }
@@ -129,7 +129,7 @@ export class ParleyChat extends HTMLElement {
     void askAlone(navigator.locks, { name, ask, waiting, gone: this.#presence.signal });
   }
 
-  /** Tell the page of a call; whether it takes it with `preventDefault`, to answer then or later. */
+  /** Notify the page of a call; whether it takes it with `preventDefault`, to answer then or later. */
   #raise({ id: call, run, name, arguments: given = {} }: Call): boolean {
     if (run === null) return false;
     this.#calls.set(call, run);

@@ -1,4 +1,4 @@
-/** The transcript as a list of what stands on the page: pure, from the conversation's value. */
+/** The transcript as a list of what is on the page: pure, from the conversation's value. */
 
 import type { Conversation } from "./conversation.js";
 import type { Deciding, Decisions } from "./deciding.js";
@@ -26,7 +26,7 @@ export interface Answer {
   readonly key: string;
   readonly blocks: readonly Block[];
   readonly busy: boolean;
-  /** Nothing is being written or called just now, but the run goes on. */
+  /** Nothing is being written or called just now, but the run continues. */
   readonly thinking: boolean;
   readonly run: Run | undefined;
   readonly mark: "stopped" | "refused" | "cut" | null;
@@ -147,7 +147,7 @@ function blockOf(part: Part, key: string, message: Message, calls: readonly Call
   }
 }
 
-/** Join the text of an answer that was cut with the text that goes on from it. */
+/** Join the text of an answer that was cut with the text that continues it. */
 function joinCut(blocks: readonly Block[], group: readonly Message[]): readonly Block[] {
   const cut = new Set(group.filter(({ stop }) => stop === "length" || stop === "continue").map(({ id }) => id));
   if (!cut.size) return blocks;

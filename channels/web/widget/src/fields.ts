@@ -37,7 +37,7 @@ export function editor(id: string, given: Json, strings: Strings): Editor {
   const mark = (faults: readonly Fault[]): void => {
     for (const field of fields) {
       const own = faults.filter(({ path }) => isAt(path, field.name));
-      tell(field, own.map(({ message }) => message).join(" "));
+      explainAt(field, own.map(({ message }) => message).join(" "));
     }
   };
   return {
@@ -49,9 +49,9 @@ export function editor(id: string, given: Json, strings: Strings): Editor {
       for (const field of fields) {
         try {
           written.push([field.name, field.read()]);
-          tell(field, "");
+          explainAt(field, "");
         } catch {
-          tell(field, strings.approval.unreadable);
+          explainAt(field, strings.approval.unreadable);
           isSound = false;
         }
       }
@@ -65,7 +65,7 @@ function isAt(path: string, name: string): boolean {
   return path === `arguments.${name}` || path.startsWith(`arguments.${name}.`) || path.startsWith(`arguments.${name}[`);
 }
 
-function tell({ error, input }: Field, text: string): void {
+function explainAt({ error, input }: Field, text: string): void {
   setText(error, text);
   setAttribute(input, "aria-invalid", text ? "true" : null);
 }

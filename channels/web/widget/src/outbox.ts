@@ -10,12 +10,12 @@ export interface Outgoing {
   readonly status: "sending" | "sent" | "failed";
   /** It lies beyond this fact of the log. */
   readonly since: number;
-  /** The fact that brought it into the log, once the server has told. */
+  /** The fact that brought it into the log, once the server has answered. */
   readonly seq?: number;
   readonly problem?: Problem;
 }
 
-/** Return *outbox* after the post of *key* was answered; messages go out in order, so those behind it lie beyond *seq*. */
+/** Return *outbox* after the post of *key* was answered; messages go out in order, so those after it are beyond *seq*. */
 export function arrived(outbox: readonly Outgoing[], key: string, seq: number): readonly Outgoing[] {
   const at = outbox.findIndex((each) => each.key === key);
   return outbox.map((each, index) => {
@@ -31,13 +31,13 @@ export function pruned(outbox: readonly Outgoing[], view: ViewState): readonly O
   return outbox.filter((each) => each.status === "sending" || hidden.includes(each));
 }
 
-/** Return what of *outbox* the log has not told: known by its fact or, while the answer to the post is on its way, by its text. */
+/** Return what of *outbox* is not in the log yet: known by its fact or, while the answer to the post is on its way, by its text. */
 export function unshown(outbox: readonly Outgoing[], view: ViewState): readonly Outgoing[] {
   const claimed = new Set<number>();
   return outbox.filter((each) => {
     const isText = ({ role, seq, parts }: Message): boolean => role === "user" && seq > each.since && !claimed.has(seq) && textOf(parts) === each.text;
-    const told = each.seq ?? view.messages.find(isText)?.seq;
-    if (told !== undefined) claimed.add(told);
-    return told === undefined || told > view.seq;
+    const known = each.seq ?? view.messages.find(isText)?.seq;
+    if (known !== undefined) claimed.add(known);
+    return known === undefined || known > view.seq;
   });
 }

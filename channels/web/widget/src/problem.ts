@@ -12,7 +12,7 @@ export interface Problem extends Error {
   readonly errors: readonly Fault[];
 }
 
-/** Return the problem that *response* tells of, whether or not its body is problem+json. */
+/** Return the problem that *response* reports, whether or not its body is problem+json. */
 export async function problemOf(response: Response): Promise<Problem> {
   const body: { code?: unknown; detail?: unknown; title?: unknown; errors?: unknown } = await response.json().catch(() => ({}));
   const wait = Number(response.headers.get("Retry-After") ?? NaN);

@@ -78,11 +78,11 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   const set = (changes: Partial<Call>): ViewState => setCall(state, id, changes);
   switch (frame.type) {
     case "tool.requested":
-      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, ...told(frame.data) });
+      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, ...argumentsOf(frame.data) });
     case "tool.started":
       return set({ status: "running" });
     case "tool.pending":
-      return setCall(expect(state, id, frame.data.tool, frame.run), id, { status: "waiting", on: frame.data.on, ...told(frame.data) });
+      return setCall(expect(state, id, frame.data.tool, frame.run), id, { status: "waiting", on: frame.data.on, ...argumentsOf(frame.data) });
     case "tool.progress":
       return find(state.calls, id)?.status === "running" ? set({ progress: frame.data.text }) : state;
     case "tool.completed": {
@@ -104,14 +104,14 @@ function setCall(state: ViewState, id: string, changes: Partial<Call>): ViewStat
   return { ...state, calls: change(state.calls, id, (call) => ({ ...call, ...changes })) };
 }
 
-/** Let the call *id* be there: a reader may be told what becomes of a call without having been told of its request. */
+/** Let the call *id* be there: a reader may see what becomes of a call without having seen its request. */
 function expect(state: ViewState, id: string, name: string | undefined, run: string | null): ViewState {
   if (name === undefined || find(state.calls, id)) return state;
   const message = state.messages.findLast((each) => each.role === "assistant" && each.run === run);
   return { ...state, calls: [...state.calls, { id, run, message: message?.id ?? null, name, status: "requested" }] };
 }
 
-function told({ arguments: given }: { arguments?: Call["arguments"] }): Partial<Call> {
+function argumentsOf({ arguments: given }: { arguments?: Call["arguments"] }): Partial<Call> {
   return given ? { arguments: given } : {};
 }
 
@@ -184,7 +184,7 @@ function write(state: ViewState, delta: Delta, type: "text" | "reasoning", run: 
   return { ...state, messages: change(state.messages, message.id, (each) => ({ ...each, parts, epoch, attempt })) };
 }
 
-/** Open the step's message behind the messages that the step takes. */
+/** Open the step's message after the messages that the step takes. */
 function startStep(state: ViewState, id: string, takes: readonly number[], run: string | null): ViewState {
   const isTaken = (each: Message): boolean => each.pending && takes.includes(each.seq);
   const taken = state.messages.filter(isTaken).map((each) => ({ ...each, pending: false }));
@@ -199,24 +199,24 @@ function hand(state: ViewState, run: string, meant: (message: Message) => boolea
   return { ...state, messages: state.messages.map((each) => (each.pending && meant(each) ? { ...each, run, steered: false } : each)) };
 }
 
-/** Show an answer that no step began, as when a hook refused the question: that stands before it. */
+/** Show an answer that no step began, as when a hook refused the question, which comes before it. */
 function begin(state: ViewState, message: Message): ViewState {
   const known = message.role === "assistant" && message.run !== null ? settle(state, message.run) : state;
   return { ...known, messages: insert(known.messages, message) };
 }
 
-/** Give up on *run*'s own messages that no step took; they stand behind what was taken, in their order. */
+/** Give up on *run*'s own messages that no step took; they come after what was taken, in their order. */
 function settle(state: ViewState, run: string): ViewState {
   const isLost = (each: Message): boolean => each.pending && each.run === run && !each.steered;
   const lost = state.messages.filter(isLost).map((each) => ({ ...each, pending: false, missed: true }));
   if (!lost.length) return state;
   const rest = state.messages.filter((each) => !isLost(each));
   const [from, to] = [rest.findLastIndex(({ role }) => role === "assistant") + 1, firstWaiting(rest)];
-  const behind = [...rest.slice(from, to), ...lost].sort((one, other) => one.seq - other.seq);
-  return { ...state, messages: rest.toSpliced(from, to - from, ...behind) };
+  const after = [...rest.slice(from, to), ...lost].sort((one, other) => one.seq - other.seq);
+  return { ...state, messages: rest.toSpliced(from, to - from, ...after) };
 }
 
-/** Show the calls that a message asks for before `tool.requested` tells of them. */
+/** Show the calls that a message asks for before their `tool.requested`. */
 function expectCalls(state: ViewState, message: string, run: string | null): ViewState {
   const calls = find(state.messages, message)?.parts.flatMap((part): Call[] => {
     if (part.type !== "tool_call" || find(state.calls, part.call)) return [];

@@ -23,7 +23,7 @@ export function createScroller(list: HTMLElement, strings: Strings, signal: Abor
     if (following) list.scrollTop = list.scrollHeight;
     node.hidden = following;
   };
-  const hear = (): void => {
+  const onScroll = (): void => {
     following = isNear();
     node.hidden = following;
   };
@@ -32,7 +32,7 @@ export function createScroller(list: HTMLElement, strings: Strings, signal: Abor
     settle();
   };
   node.hidden = true;
-  list.addEventListener("scroll", hear, { passive: true, signal });
+  list.addEventListener("scroll", onScroll, { passive: true, signal });
   node.addEventListener("click", follow, { signal });
   return { node, follow, settle };
 }

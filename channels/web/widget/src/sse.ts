@@ -14,7 +14,7 @@ export interface SseParser {
 /**
  * Return a parser that calls *emit* for every whole event; what has no closing blank line is dropped, as the standard says.
  *
- * `id` is the event's own: an event without one does not inherit it, because here it tells facts from live events.
+ * `id` is the event's own: an event without one does not inherit it, because here it distinguishes facts from live events.
  */
 export function sseParser(emit: (event: ServerEvent) => void): SseParser {
   let rest = "";

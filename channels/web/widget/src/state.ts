@@ -98,7 +98,7 @@ export interface Render {
 export interface ViewState {
   /** The last fact that is folded in. */
   readonly seq: number;
-  /** In conversation order: those that no step has taken yet stand last. */
+  /** In conversation order: those that no step has taken yet come last. */
   readonly messages: readonly Message[];
   readonly runs: readonly Run[];
   readonly calls: readonly Call[];

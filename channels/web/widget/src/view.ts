@@ -108,7 +108,7 @@ function banner(node: HTMLElement, { link, problem, lost }: Conversation, string
   node.replaceChildren(...[text && h("span", {}, text), retry, dismiss].filter((each) => each !== false && each !== ""));
 }
 
-/** Hear every click and key of the widget in one place. */
+/** Handle every click and key of the widget in one place. */
 function listen(node: HTMLElement, actions: Actions, stop: () => void, focus: () => void, signal: AbortSignal): void {
   const verbs: Readonly<Record<string, (value: string, target: HTMLElement) => void>> = {
     renew: () => (actions.renew(), focus()),

@@ -105,10 +105,10 @@ test("a decided card says who, when and why, and has no buttons", () => {
   set({ status: "denied", by: { id: "eve" }, at: Date.now(), reason: "Too much." });
   assert.match(card.node.textContent ?? "", /Denied by eve, .* Too much\./);
   set({ status: "expired" });
-  assert.match(card.node.textContent ?? "", /Nobody decided in time/);
+  assert.match(card.node.textContent ?? "", /No decision came in time/);
 });
 
-test("who may not decide sees whom it waits for; a refusal and a count are told", () => {
+test("a person who may not decide sees whom it waits for; a refusal and a count are shown", () => {
   const { card } = shown({ responders: ["operators"] });
   assert.deepEqual(buttons(card), []);
   assert.match(card.node.textContent ?? "", /needs the approval of an operator/);
@@ -127,7 +127,7 @@ test("the buttons wait while an answer is on its way", () => {
   assert.equal(card.node.getAttribute("aria-busy"), "true");
 });
 
-test("who may decide is told from the policy and from what may be seen", () => {
+test("the right to decide follows from the policy and from what may be seen", () => {
   const { arguments: _hidden, ...without } = ASKED;
   assert.equal(mayDecide(ASKED), true);
   assert.equal(mayDecide(without), false);

@@ -87,7 +87,7 @@ test("a stream that ends is followed on from the last fact", async () => {
   assert.deepEqual(frames.map(({ seq, type }) => [seq, type]), [[1, "session.opened"], [undefined, "heartbeat"], [2, "run.queued"]]);
 });
 
-test("a cursor that the log does not know makes the reader begin anew", async () => {
+test("a cursor that the log does not know makes the reader start again", async () => {
   const frames: Frame[] = [];
   const { client, seen, life } = setting((_, signal) => {
     if (seen.length === 1) return stream(sse(9, "session.opened", null, {}), null);
@@ -123,7 +123,7 @@ test("waits double to 20 s, and half of each is chance", () => {
   assert.deepEqual([1, 9].map((failures) => delay(failures, null, () => 0)), [250, 10_000]);
 });
 
-test("an event's envelope and data are told apart", () => {
+test("an event's envelope and data are distinguished", () => {
   const data = JSON.stringify({ call: "c", run: "run_1", parent_run: null, session: "s", time: "t" });
   assert.deepEqual(toFrame({ id: "4", type: "tool.started", data }), { seq: 4, type: "tool.started", session: "s", run: "run_1", parent_run: null, time: "t", data: { call: "c" } });
 });

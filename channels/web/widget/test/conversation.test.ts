@@ -6,6 +6,7 @@ import { entriesOf, type Answer, type Question } from "../src/entries.js";
 import type { Frame } from "../src/events.js";
 import type { Call } from "../src/state.js";
 import { unshown } from "../src/outbox.js";
+import { STRINGS } from "../src/strings.js";
 import { framesOf } from "./golden.js";
 
 interface Stage {
@@ -96,7 +97,7 @@ test("a message that could not be sent says so, and goes out again under its key
   assert.deepEqual([keys, unshown(now().outbox, now().view)[0]?.status], [["k1", "k1"], "sent"]);
 });
 
-test("a remembered session is resumed; when it is gone the person is told and the next message opens another", async () => {
+test("a remembered session is resumed; when it is gone the person sees that and the next message opens another", async () => {
   const lost = stage({ follow: async () => gone() }, "ses_old");
   await settled();
   assert.deepEqual([lost.now().lost, lost.saved()], [true, null]);
@@ -124,7 +125,7 @@ test("a new conversation leaves the old one, and a tab without one joins another
   assert.equal(now().view.messages.length, 1);
 });
 
-test("what an old connection still says after a new conversation is not heard", () => {
+test("what an old connection still says after a new conversation is ignored", () => {
   const { actions, now, follower } = stage({}, "ses_old");
   const old = follower();
   actions.renew();
@@ -138,7 +139,7 @@ function entries(name: string, upTo?: number): ReturnType<typeof entriesOf> {
   return entriesOf(now());
 }
 
-test("the messages of one run stand together as one answer, with its calls in order", () => {
+test("the messages of one run form one answer, with its calls in order", () => {
   const [question, answer, ...more] = entries("tools");
   assert.deepEqual([question?.kind, answer?.kind, more], ["question", "answer", []]);
   const kinds = (answer as Answer).blocks.map((block) => (block.kind === "tool" ? block.call.name : block.kind));
@@ -156,6 +157,20 @@ test("answers are marked as stopped and refused, and failures say whether to try
   const last = (name: string): Answer => entries(name).at(-1) as Answer;
   assert.deepEqual([last("cancel").mark, last("refused").mark, last("plain").mark], ["stopped", "refused", null]);
   assert.deepEqual([last("failed").again, last("doom_loop").again], ["Are you there?", null]);
+});
+
+test("an answer that ended at its length limit says so, once", () => {
+  const { now, follower } = stage({}, "ses_1");
+  for (const frame of framesOf("plain")) {
+    const { data } = frame as { data: Record<string, unknown> };
+    if (frame.type === "message.completed") follower().frame({ ...frame, data: { ...data, stop: "length" } } as Frame);
+    else if (frame.type === "run.completed") follower().frame({ ...frame, data: { ...data, stop_reason: "max_tokens" } } as Frame);
+    else follower().frame(frame);
+  }
+  const answer = entriesOf(now()).at(-1) as Answer;
+  assert.deepEqual([answer.mark, answer.run?.stopReason], ["cut", "max_tokens"]);
+  const notes = [STRINGS[answer.mark ?? "waiting"], STRINGS.ended[answer.run?.stopReason ?? ""]].filter(Boolean);
+  assert.deepEqual(notes, ["The answer was cut at its length limit."]);
 });
 
 test("a queued message is marked as such and may be withdrawn, until its run begins", () => {
@@ -209,7 +224,7 @@ const failing = (status: number, code: string, errors: object[] = []) => async (
   throw Object.assign(new Error(`It is ${code}.`), { status, code, errors });
 };
 
-test("what is said to a question goes out once, and is kept until the log tells of it", async () => {
+test("what is said to a question goes out once, and is kept until it is in the log", async () => {
   const said: unknown[] = [];
   const { actions, follower, now } = stage({ decide: async (id, vote) => void said.push([id, vote]) }, "ses_1");
   asking.forEach((frame) => follower().frame(frame));
@@ -226,12 +241,12 @@ test("a decision that does not count says why, at its own card", async () => {
   actions.decide("apr_1", { approved: true });
   await settled();
   const blocks = entriesOf(now()).flatMap((entry) => (entry.kind === "answer" ? entry.blocks : []));
-  const told = blocks.flatMap((block) => (block.kind === "tool" ? [block.deciding?.problem?.code] : []));
-  assert.deepEqual(told, ["not_an_approver", undefined]);
+  const codes = blocks.flatMap((block) => (block.kind === "tool" ? [block.deciding?.problem?.code] : []));
+  assert.deepEqual(codes, ["not_an_approver", undefined]);
   assert.equal(now().problem, null);
 });
 
-test("each question that may be decided here is told to be on the screen, once", async () => {
+test("each question that may be decided here is reported as on the screen, once", async () => {
   const opened: string[] = [];
   const { follower } = stage({ opened: async (id) => void opened.push(id) }, "ses_1");
   asking.forEach((frame) => follower().frame(frame));
@@ -241,7 +256,7 @@ test("each question that may be decided here is told to be on the screen, once",
   assert.deepEqual(opened, ["apr_1", "apr_2"]);
 });
 
-test("a call of the page is told once, with its arguments, and its output is handed in; another tab may be first", async () => {
+test("a call of the page is reported once, with its arguments, and its output is handed in; another tab may be first", async () => {
   const handed: unknown[] = [];
   const frames = framesOf("client_call");
   const wait = frames.slice(0, frames.findIndex(({ type }) => type === "run.waiting") + 1);
@@ -262,7 +277,7 @@ test("a call of the page is told once, with its arguments, and its output is han
   assert.equal(wrong.now().problem?.code, "invalid_request");
 });
 
-test("a call that is closed by the time the page hears of it is not told", async () => {
+test("a call that is closed by the time the page learns of it is not reported", async () => {
   const { called, follower } = stage({}, "ses_1");
   framesOf("client_call").forEach((frame) => follower().frame(frame));
   await settled();

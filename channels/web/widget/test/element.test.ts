@@ -63,7 +63,7 @@ test("a message is sent, shown as text, and can be stopped; removal ends the con
   localStorage.clear();
 });
 
-test("a move within the page ends nothing, and ten mounts leave no connection behind", async () => {
+test("a move within the page ends nothing, and ten mounts leave no connection open", async () => {
   localStorage.setItem("k", "ses_1");
   const chat = mount();
   const first = chat.shadowRoot?.firstChild;

@@ -36,10 +36,10 @@ export function fold(frames: readonly Frame[], from: ViewState = EMPTY): ViewSta
 export function summary(state: ViewState): Expected {
   const transcript = state.messages.map(({ role, parts, partial }) => ({ role, text: textOf(parts), ...(partial && { partial }) }));
   const approvals = state.calls.flatMap(({ approval }) => (approval ? [[approval.id, [approval.status, approval.arguments, approval.by?.id ?? null]]] : []));
-  const told = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
+  const seen = { transcript: transcript as Expected["transcript"], runs: Object.fromEntries(state.runs.map(({ id, status }) => [id, status])) };
   const renders = state.renders.map(({ id, call, kind, title = null, text }) => [id, [call, kind, title, text]]);
   return {
-    ...told,
+    ...seen,
     ...(approvals.length && { approvals: Object.fromEntries(approvals) }),
     ...(renders.length && { renders: Object.fromEntries(renders) }),
   };

@@ -14,7 +14,7 @@ Object.assign(globalThis, { document: window.document, Node: window.Node });
 const NUMBERS = ["12345678901234567890", "9007199254740993", "1.0", "-0", "1e400", "1E5", "0.1000000000000000055", "5", "0.5"];
 const GIVEN = `{"account":12345678901234567890,"rate":1.0,"note":"a\\r\\nb","to":{"arguments":[1e400,2]},"count":2}`;
 
-test("every number is written back as it came, wherever it stands", () => {
+test("every number is written back as it came, wherever it is", () => {
   for (const number of NUMBERS) {
     assert.equal(JSON.stringify(parseExact(number)), number);
     assert.equal(JSON.stringify(parseExact(`{"a":[${number}]}`)), `{"a":[${number}]}`);
@@ -31,7 +31,7 @@ test("in a frame the arguments are exact, and all other numbers are numbers", ()
   assert.deepEqual(parseFrame('{"text":"no \\"arguments\\" here","offset":7}'), { text: 'no "arguments" here', offset: 7 });
 });
 
-/** Return the question that the stream tells of. */
+/** Return the question in the stream. */
 function asked(): Approval {
   const envelope = `"run":"run_1","parent_run":null,"time":"2026-01-05T09:00:00.000Z","session":"ses_1"`;
   const shared = `"approval":"apr_1","call":"call_1","arguments":${GIVEN}`;
@@ -40,7 +40,7 @@ function asked(): Approval {
   return calls[0]?.approval as Approval;
 }
 
-test("a card shows each digit, and a correction sends back untouched what nobody touched", async () => {
+test("a card shows each digit, and a correction sends back unchanged what was not edited", async () => {
   const approval = asked();
   const votes: Vote[] = [];
   const card = cardNode(approval, (_id, vote) => votes.push(vote), STRINGS);

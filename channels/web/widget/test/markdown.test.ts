@@ -43,7 +43,7 @@ for (const text of HOSTILE) {
   });
 }
 
-test("links open apart, tell nothing and pass nothing on", () => {
+test("links open in a new tab, without referrer or opener", () => {
   const link = draw("[docs](https://x.example/a_(b)?q=1&amp;r=2)").querySelector("a");
   assert.equal(link?.getAttribute("rel"), "noopener noreferrer nofollow");
   assert.equal(link?.getAttribute("target"), "_blank");

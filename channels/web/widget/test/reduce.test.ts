@@ -42,9 +42,9 @@ for (const name of names) {
 
   test(`"${name}" as a visitor reads it has gaps in seq and the same transcript`, () => {
     const visible = framesOf(name).filter(({ type }) => !["context.added", "snapshot.frozen", "hook.ruled"].includes(type)).map(withhold);
-    const { approvals: told = {}, ...rest } = expectedOf(name);
-    const withheld = Object.fromEntries(Object.entries(told).map(([id, [status, , by]]) => [id, [status, undefined, by]]));
-    assert.deepEqual(summary(fold(visible)), Object.keys(told).length ? { ...rest, approvals: withheld } : rest);
+    const { approvals = {}, ...rest } = expectedOf(name);
+    const withheld = Object.fromEntries(Object.entries(approvals).map(([id, [status, , by]]) => [id, [status, undefined, by]]));
+    assert.deepEqual(summary(fold(visible)), Object.keys(approvals).length ? { ...rest, approvals: withheld } : rest);
   });
 }
 
@@ -100,7 +100,7 @@ test("a late delta of a completed message changes nothing", () => {
   assert.equal(reduce(done, late), done);
 });
 
-test("tool calls stand in order with their status, and progress only while they run", () => {
+test("tool calls are in order with their status, and progress only while they run", () => {
   const frames = framesOf("tools");
   const progress = frames.findIndex(({ type }) => type === "tool.progress");
   const during = fold(frames.slice(0, progress + 1)).calls;
@@ -129,7 +129,7 @@ test("a queued message stays last and pending until a step takes it", () => {
   assert.equal(fold(frames.slice(0, started + 1)).messages.some(({ pending }) => pending), false);
 });
 
-test("a message queued while a run goes through several steps stays behind all of them", () => {
+test("a message queued while a run goes through several steps stays after all of them", () => {
   const queued: Frame[] = [
     { ...envelope, seq: 5.5, type: "message.received", run: "run_2", data: { message: "msg_9", parts: [{ type: "text", text: "later" }] } },
     { ...envelope, seq: 5.6, type: "run.queued", run: "run_2", data: {} },
@@ -148,7 +148,7 @@ test("a run cancelled in the queue settles its message, and one that joined a ru
   assert.equal(ended.messages.find(({ id }) => id === "msg_9")?.pending, true);
 });
 
-test("a waiting run, one that asks this page to act, and one being cancelled can be told apart", () => {
+test("a waiting run, one that asks this page to act, and one being cancelled can be distinguished", () => {
   const running = framesOf("plain").slice(0, 6);
   const last = (type: string, data: object): ViewState => fold([...running, { ...envelope, seq: 50, type, data } as Frame]);
   assert.equal(last("run.waiting", { on: ["approval"] }).runs[0]?.status, "waiting");

@@ -75,13 +75,13 @@ def actions(found: ApprovalObject, about: About = HERE) -> dict[str, dict[str, A
     return {each["action_id"]: each for row in rows for each in row["elements"]}
 
 
-def test_a_card_says_who_wants_what_and_who_may_decide():
-    """Title, agent, asker, tool, arguments, responders and the end of the question stand on the card."""
-    [said] = texts(asked(detail="Above 3 somebody looks."))
+def test_a_card_names_the_asker_the_call_and_its_responders():
+    """Title, agent, asker, tool, arguments, responders and the end of the question are on the card."""
+    [said] = texts(asked(detail="Above 3 a person looks."))
     assert said.split("\n") == [
         "May this be paid?",
         "payments asks for Ann Lee to use pay.",
-        "Above 3 somebody looks.",
+        "Above 3 a person looks.",
         "to: Bob",
         "amount: 5",
         "To decide: Ann Lee, operators. Open until 2026-01-01 12:05 UTC.",
@@ -112,14 +112,14 @@ def test_the_buttons_are_those_that_the_policy_offers():
         (decided("cancelled"), "Not asked any more, 2026-01-01 12:00 UTC: the answer was stopped by UBEN."),
     ],
 )
-def test_a_decided_card_says_who_decided_what_and_when(found: ApprovalObject, said: str):
+def test_a_decided_card_names_decider_decision_and_time(found: ApprovalObject, said: str):
     """Whatever became of the question, its card says so in the place of the buttons."""
     assert actions(found) == {}
     assert texts(found)[-1].split("\n")[-1] == said
 
 
 def test_a_reason_and_what_was_corrected_are_shown():
-    """A no shows its reason; corrected arguments stand there as they ran, and below them what was asked for."""
+    """A no shows its reason; corrected arguments are shown as they ran, and below them what was asked for."""
     assert texts(decided("denied", reason="Too <!channel> much"))[0].endswith("Too <!channel> much")
     edited = decided(arguments={"to": "Bob", "amount": 3, "fast": True}, asked={"to": "Bob", "amount": 5})
     assert texts(edited)[0].split("\n")[2:-1] == [
@@ -134,13 +134,13 @@ def test_a_reason_and_what_was_corrected_are_shown():
 
 
 def test_a_quorum_is_counted():
-    """Who said yes so far stands on the card."""
+    """The approvals so far are on the card."""
     votes = (Vote(actor=BEN, approved=True, at=NOON, surface="slack"),)
     assert texts(asked(quorum=2))[0].endswith("0 of 2 who must say yes have.")
     assert texts(asked(quorum=2, votes=votes))[0].endswith("1 of 2 who must say yes: UBEN.")
 
 
-def test_a_text_is_told_from_a_number_and_spaces_are_seen():
+def test_a_text_differs_from_a_number_and_spaces_are_visible():
     """What is no text is shown as code, and so is a text that would look like nothing."""
     [page] = pages(asked({"a": "5", "b": 5, "c": " x ", "d": "", "e": None}), HERE)
     elements = page.blocks[2]["elements"][0]["elements"]
@@ -165,7 +165,7 @@ def test_signs_that_mislead_are_written_out():
     assert visible("a\u200db\nc\td") == "a\\u{200d}b\nc\td"
 
 
-def test_nobody_is_called_but_those_who_are_to_decide():
+def test_only_responders_are_notified():
     """Mentions in arguments, titles and names are words; the responders whom the agent's author names are called."""
     hostile = "<!channel> <@UCLEO> @here <https://evil.example|bank>"
     found = asked(
@@ -181,8 +181,8 @@ def test_nobody_is_called_but_those_who_are_to_decide():
         assert list(pings("", list(page.plain.blocks))) == []
 
 
-def test_long_arguments_are_all_there_and_the_buttons_stand_below_them():
-    """A long call goes on in further messages; nothing is cut, and nobody can say yes before all of it is there."""
+def test_long_arguments_are_shown_whole_above_the_buttons():
+    """A long call continues in further messages; nothing is cut, and the buttons come with its last part."""
     body = "\n".join(f"line {n} of the letter" for n in range(2_000))
     found = asked({"to": "Bob", "letter": body, "rows": [{"n": n, "what": "x" * 40} for n in range(300)]})
     made = pages(found, HERE)

@@ -13,7 +13,7 @@ from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.inbound.mentions import OUTSIDE
 from channels.slack.settings import Slack
 from channels.slack.testing import Fault
-from tests.channels.slack.cards.carding import ALWAYS, APPROVE, DENY, EDIT, Desk, Till, asking, asks, buttons, wants
+from tests.channels.slack.cards.desk import ALWAYS, APPROVE, DENY, EDIT, Desk, Till, asking, asks, buttons, wants
 
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
 
@@ -26,7 +26,7 @@ async def by_an_operator(desk: Desk, *, approved: bool = True, reason: str | Non
 
 
 async def test_a_yes_lets_the_call_run(make_core):
-    """The card shows the exact call; after a yes it says who and when, loses its buttons, and the answer goes on."""
+    """The card shows the exact call; after a yes it says who and when, loses its buttons, and the answer continues."""
     async with asking(make_core) as desk:
         await desk.ask()
         (card,) = desk.cards()
@@ -45,7 +45,7 @@ async def test_a_yes_lets_the_call_run(make_core):
         assert lines[2].actor == Actor("slack:T0001:UANN", "user", "Ann Lee")
 
 
-async def test_whoever_goes_back_has_decided_nothing(make_core):
+async def test_going_back_decides_nothing(make_core):
     """A yes to a tool that writes asks once more, and going back there is no yes."""
     async with asking(make_core) as desk:
         await desk.ask()
@@ -55,7 +55,7 @@ async def test_whoever_goes_back_has_decided_nothing(make_core):
         assert desk.till.paid == []
 
 
-async def test_a_no_has_a_reason_that_the_agent_is_told(make_core):
+async def test_a_denial_has_a_reason_that_reaches_the_agent(make_core):
     """Deny asks why, sends the reason to the model, and the card shows it."""
     async with asking(make_core) as desk:
         await desk.ask()
@@ -97,7 +97,7 @@ async def test_each_argument_that_does_not_fit_says_so(make_core, monkeypatch: p
 
     @tool(effect="write")
     async def pay(to: Annotated[str, Field(max_length=5)], amount: Annotated[int, Field(ge=1)], lines: list[int]):
-        """Pay somebody."""
+        """Pay a person."""
 
     monkeypatch.setattr(Till, "tools", lambda _: (pay,))
     async with asking(make_core, answer=wants(to="Bob", amount=5, lines=[1]), edit=True) as desk:
@@ -115,13 +115,13 @@ async def test_each_argument_that_does_not_fit_says_so(make_core, monkeypatch: p
         assert (await desk.open()).votes == ()
 
 
-async def test_whoever_may_not_decide_is_told_so_alone(make_core):
-    """A click by somebody else changes nothing; they read who may, nobody else reads anything, and it is on record."""
+async def test_a_person_without_the_right_to_decide_gets_an_ephemeral_notice(make_core):
+    """A click by another person changes nothing; they alone read who may decide, and it is on record."""
     async with asking(make_core, responders=["asker", "slack:UCLEO"], edit=True) as desk:
         await desk.ask()
         for action in (APPROVE, DENY, EDIT):
             await desk.press("UBEN", action)
-            assert await desk.told("UBEN") == f"{NOT_YOURS}Ann Lee, <@UCLEO>."
+            assert await desk.notice("UBEN") == f"{NOT_YOURS}Ann Lee, <@UCLEO>."
         assert desk.views("UBEN") == []
         assert all(each.to == "UBEN" for each in desk.team.workspace.channels["CGENERAL"].ephemeral)
         assert len(desk.cards()) == 1
@@ -133,13 +133,13 @@ async def test_whoever_may_not_decide_is_told_so_alone(make_core):
 
 
 async def test_wherever_it_is_decided_every_card_says_so(make_core):
-    """Cards in the conversation, in a channel and in a direct message all tell of a decision by the API."""
+    """Cards in the conversation, in a channel and in a direct message all show a decision by the API."""
     async with asking(make_core, deliver_to=["slack:CDATA", "slack:UBEN"]) as desk:
         await desk.ask()
         stand_in, places = desk.rig.stand_in, ("CDATA", "UBEN")
         await stand_in.until(lambda: all(desk.elsewhere(each) for each in places))
-        (told,) = desk.elsewhere("CDATA")
-        assert told.text.split("\n")[1] == "assistant asks for Ann Lee in CGENERAL to use pay."
+        (outcome,) = desk.elsewhere("CDATA")
+        assert outcome.text.split("\n")[1] == "assistant asks for Ann Lee in CGENERAL to use pay."
         await by_an_operator(desk, approved=False, reason="Not today.")
         await desk.settled()
         await stand_in.until(lambda: not any(each.buttons for place in places for each in desk.elsewhere(place)))
@@ -149,24 +149,24 @@ async def test_wherever_it_is_decided_every_card_says_so(make_core):
         assert sorted(each.split(":")[2] for each in delivered if each) == ["CDATA", "CGENERAL", "UBEN"]
 
 
-async def test_a_late_click_is_told_the_outcome_and_its_card_mended(make_core):
-    """A card that was left with its buttons tells whoever presses what came of it, at the click and from then on."""
+async def test_a_late_click_gets_the_outcome_and_its_card_is_updated(make_core):
+    """A card that was left with its buttons shows the outcome to the person who clicks, and from then on to all."""
     async with asking(make_core) as desk:
         await desk.ask()
         view = await desk.form("UANN", DENY)
-        lost = await desk.post(desk.cards()[0])  # as when the answer to a post was lost, and nobody could be asked
+        lost = await desk.post(desk.cards()[0])  # as when the answer to a post was lost, and could not be asked for
         await by_an_operator(desk)
         await desk.rig.stand_in.until(lambda: [each.ts for each in desk.cards()] == [lost])
         await desk.team.presses("UBEN", "CGENERAL", lost, APPROVE)
-        assert (await desk.told("UBEN")).startswith(f"{LATE}Approved by ops, <!date^")
+        assert (await desk.notice("UBEN")).startswith(f"{LATE}Approved by ops, <!date^")
         await desk.rig.stand_in.until(lambda: not desk.cards())
-        heard = await desk.team.submits("UANN", view["id"], {})
-        assert heard.deliveries[0].answer["response_action"] == "update"
+        dispatched = await desk.team.submits("UANN", view["id"], {})
+        assert dispatched.deliveries[0].answer["response_action"] == "update"
         assert LATE in str(desk.views("UANN")[-1]["blocks"])
         assert desk.till.amounts == [5]
 
 
-async def test_nobody_in_time_and_a_stop_end_a_question(make_core):
+async def test_a_timeout_and_a_stop_end_a_question(make_core):
     """When its time is over, or the answer is stopped, the card says so and has no buttons."""
     clock = FakeClock()
     async with asking(make_core, clock=clock) as desk:
@@ -183,7 +183,7 @@ async def test_nobody_in_time_and_a_stop_end_a_question(make_core):
 
 
 async def test_a_question_of_another_surface_is_asked_in_the_approvers_channel(make_core):
-    """A conversation on the web has no thread: its card stands in the channel alone, and a group's member decides."""
+    """A conversation on the web has no thread: its card is in the channel alone, and a group's member decides."""
     responders = ["slack:SDATA"]
     async with asking(make_core, responders=responders, deliver_to=["slack:T0001/CDATA"]) as desk:
         run = await desk.elsewhere_asks()
@@ -191,7 +191,7 @@ async def test_a_question_of_another_surface_is_asked_in_the_approvers_channel(m
         (card,) = desk.elsewhere("CDATA")
         assert card.pings == ("!subteam^SDATA",)
         await desk.team.presses("UANN", "CDATA", card.ts, APPROVE)
-        assert await desk.told("UANN", "CDATA", thread=False) == f"{NOT_YOURS}<!subteam^SDATA>."
+        assert await desk.notice("UANN", "CDATA", thread=False) == f"{NOT_YOURS}<!subteam^SDATA>."
         await desk.team.presses("UCLEO", "CDATA", card.ts, APPROVE)
         assert (await desk.rig.core.settled(run, timeout=20)).text == "That is done."
         await desk.rig.stand_in.until(lambda: not desk.elsewhere("CDATA")[0].buttons)
@@ -200,11 +200,11 @@ async def test_a_question_of_another_surface_is_asked_in_the_approvers_channel(m
 
 
 async def test_an_approver_decides_in_a_direct_message(make_core):
-    """Who is named gets the card as a direct message, and decides there; the conversation goes on in its thread."""
+    """Who is named gets the card as a direct message, and decides there; the conversation continues in its thread."""
     async with asking(make_core, responders=["slack:UBEN"], deliver_to=["slack:UBEN"]) as desk:
         await desk.ask()
         await desk.press("UANN")
-        assert await desk.told("UANN") == f"{NOT_YOURS}<@UBEN>."
+        assert await desk.notice("UANN") == f"{NOT_YOURS}<@UBEN>."
         await desk.rig.stand_in.until(lambda: desk.elsewhere("UBEN"))
         (card,) = desk.elsewhere("UBEN")
         await desk.team.presses("UBEN", "UBEN", card.ts, APPROVE)
@@ -218,22 +218,22 @@ async def test_people_of_other_organisations(make_core):
     async with asking(make_core, responders=["anyone"]) as desk:
         await desk.ask(channel="CSHARED")
         await desk.press("USAM", channel="CSHARED")
-        assert await desk.told("USAM", "CSHARED") == OUTSIDE
+        assert await desk.notice("USAM", "CSHARED") == OUTSIDE
         assert desk.till.paid == []
 
 
-async def test_a_group_that_slack_does_not_tell_of_lets_nobody_in(make_core):
-    """Without the scope nobody is a member and the log names it; when Slack is silent the person is to try again."""
+async def test_a_group_that_slack_does_not_answer_for_has_no_members(make_core):
+    """Without the scope a group has no members and the log names it; when Slack is silent the person may try again."""
     async with asking(make_core, responders=["slack:SDATA"]) as desk:
         await desk.ask()
         desk.rig.stand_in.fault(Fault("server_error", on="usergroups.users.list"))
         await desk.press("UBEN")
-        assert await desk.told("UBEN") == NOT_SURE
+        assert await desk.notice("UBEN") == NOT_SURE
         workspace = desk.team.workspace
         workspace.scopes -= {"usergroups:read"}
         with capture_logs() as logs:
             await desk.press("UBEN")
-        assert (await desk.told("UBEN")).startswith(NOT_YOURS)
+        assert (await desk.notice("UBEN")).startswith(NOT_YOURS)
         assert any("`usergroups:read`" in str(each.get("error")) for each in logs)
         workspace.scopes |= {"usergroups:read"}
         await desk.press("UBEN")
@@ -255,7 +255,7 @@ async def test_two_must_say_yes(make_core):
 
 
 async def test_a_tool_is_allowed_for_the_rest_of_the_conversation(make_core):
-    """Where the policy offers it one button says yes for good, and the next call asks nobody."""
+    """Where the policy offers it one button allows the tool from then on, and the next call asks no one."""
     async with asking(make_core, remember=True) as desk:
         await desk.ask()
         await desk.press("UANN", ALWAYS)
@@ -273,7 +273,7 @@ async def test_outsiders_decide_only_where_the_agent_lets_them(make_core, extern
         await desk.ask()
         await desk.press("UGUEST")
         if external == "refuse":
-            assert await desk.told("UGUEST") == OUTSIDE
+            assert await desk.notice("UGUEST") == OUTSIDE
             assert desk.till.paid == []
         else:
             await desk.settled()
@@ -281,7 +281,7 @@ async def test_outsiders_decide_only_where_the_agent_lets_them(make_core, extern
 
 
 async def test_each_call_of_a_step_has_its_card(make_core):
-    """Two calls make two cards; they are decided in any order, what needs nobody runs at once."""
+    """Two calls make two cards; they are decided in any order, what needs no approval runs at once."""
 
     def answer(request):
         if step_of(request) == 0:
@@ -300,7 +300,7 @@ async def test_each_call_of_a_step_has_its_card(make_core):
 
 
 async def test_a_long_call_is_shown_whole(make_core):
-    """What does not fit into one message goes on in the thread; the buttons stand below all of it."""
+    """What does not fit into one message continues in the thread; the buttons are below all of it."""
     letter = "\n".join(f"line {n}" for n in range(3_000))
     async with asking(make_core, answer=wants(to="Bob", amount=5, note=letter), deliver_to=["slack:CDATA"]) as desk:
         await desk.ask()
@@ -320,7 +320,7 @@ async def test_a_long_call_is_shown_whole(make_core):
 
 
 async def test_two_workspaces_do_not_mix(make_core):
-    """A click in another workspace, by somebody who has the same id there, decides nothing."""
+    """A click in another workspace, by a user who has the same id there, decides nothing."""
     async with asking(make_core, responders=["slack:UBEN", "anyone"]) as desk:
         await desk.ask()
         other = desk.rig.stand_in.team("T0002")
@@ -333,12 +333,12 @@ async def test_two_workspaces_do_not_mix(make_core):
 
 
 async def test_a_question_that_is_gone_says_so(make_core):
-    """A click on a card of a conversation that was deleted is told that it is there no more."""
+    """A click on a card of a conversation that was deleted is answered that it no longer exists."""
     async with asking(make_core) as desk:
         await desk.ask()
         ts = await desk.post(desk.cards()[0], value="apr_nothing")
         await desk.team.presses("UANN", "CGENERAL", ts, APPROVE)
-        assert await desk.told("UANN") == GONE
+        assert await desk.notice("UANN") == GONE
 
 
 async def test_by_socket_mode_too(make_core):

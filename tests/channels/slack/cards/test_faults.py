@@ -1,12 +1,12 @@
-"""What goes wrong between a card and Slack: nobody is asked twice or forgotten, and the log names what to mend."""
+"""What goes wrong between a card and Slack: no one is asked twice or forgotten, and the log names what to fix."""
 
 import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Actor, Decider, Decision
 from channels.slack.testing import Fault
-from tests.channels.slack.cards.carding import APPROVE, DENY, LONG, Desk, asking, buttons
-from tests.channels.slack.showing import ticking
+from tests.channels.slack.answers import ticking
+from tests.channels.slack.cards.desk import APPROVE, DENY, LONG, Desk, asking, buttons
 
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
 MONTH = 30 * 24 * 3600
@@ -32,7 +32,7 @@ async def decide(desk: Desk) -> None:
     ids=lambda fault: f"{fault.kind} {fault.on} {fault.effect}",
 )
 async def test_what_may_have_been_posted_is_not_posted_again(make_core, fault: Fault):
-    """Whatever is lost on the way, one card stands in the thread and one in the channel, and both say the end."""
+    """Whatever is lost on the way, one card is in the thread and one in the channel, and both show the outcome."""
     async with asking(make_core, timeout_s=MONTH, deliver_to=["slack:CDATA"]) as desk, ticking(desk.rig.clock):
         stand_in = desk.rig.stand_in
         desk.fault(fault)
@@ -63,7 +63,7 @@ async def test_blocks_that_slack_refuses_cost_their_form_alone(make_core):
 
 
 async def test_a_channel_that_the_app_is_not_in(make_core):
-    """The log names the question, the place and the reason; once somebody invites the app the card is there."""
+    """The log names the question, the place and the reason; once the app is invited the card is there."""
     async with asking(make_core, timeout_s=MONTH, deliver_to=["slack:CQUIET"]) as desk:
         with capture_logs() as logs:
             await desk.ask()
@@ -75,9 +75,9 @@ async def test_a_channel_that_the_app_is_not_in(make_core):
                 await desk.rig.stand_in.until(lambda: desk.elsewhere("CQUIET"), timeout=LONG)
                 await decide(desk)
                 await desk.rig.stand_in.until(lambda: not desk.elsewhere("CQUIET")[0].buttons, timeout=LONG)
-        (told,) = [each for each in logs if each["event"] == "slack.card_undelivered"]
-        assert (told["approval"], told["place"]) == (asked.id, "slack:T0001:CQUIET")
-        assert "not_in_channel" in told["error"]
+        (record,) = [each for each in logs if each["event"] == "slack.card_undelivered"]
+        assert (record["approval"], record["place"]) == (asked.id, "slack:T0001:CQUIET")
+        assert "not_in_channel" in record["error"]
         lines = await desk.rig.core.approvals.audit()
         assert {str(line.place).split(":")[2] for line in lines if line.kind == "delivered"} == {"CGENERAL", "CQUIET"}
 
@@ -109,7 +109,7 @@ async def test_a_card_that_people_deleted_stays_deleted(make_core):
 
 
 async def test_a_channel_that_cannot_be_read(make_core):
-    """Where nobody can look whether a card is there it is posted again; the one left behind is mended at a click."""
+    """Where a card cannot be looked for it is posted again; the one left over is updated at a click."""
     async with asking(make_core, timeout_s=MONTH, deliver_to=["slack:CDATA"]) as desk, ticking(desk.rig.clock):
         desk.team.workspace.scopes -= {"channels:history"}
         desk.fault(Fault("answer_lost", on="chat.postMessage", nth=2))

@@ -1,4 +1,4 @@
-"""A process is killed at every write of a card, whatever it is about to do: people are asked once, and told the end."""
+"""A process is killed at every write of a card: people are asked once, and shown the outcome."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -18,9 +18,9 @@ from channels.slack.testing import Shown, SlackStandIn, Workspace
 from channels.slack.thread import Thread
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
-from tests.channels.slack.cards.carding import HASTY, Till, asks, buttons, wants
-from tests.channels.slack.killing import Breathing, Life
-from tests.channels.slack.showing import Died, Side
+from tests.channels.slack.answers import Died, Side
+from tests.channels.slack.cards.desk import HASTY, Till, asks, buttons, wants
+from tests.channels.slack.kills import Breathing, Life
 from tests.conftest import MakeCore
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann Lee")
@@ -131,17 +131,17 @@ class Ground:
                 return
             if (await self.core.approvals.get(approval)).status == "open":
                 await self.decide(approval)
-            await self.stand_in.until(lambda: life.is_over or self.is_told(root, before), timeout=LONG)
+            await self.stand_in.until(lambda: life.is_over or self.is_decided(root, before), timeout=LONG)
             await self.stand_in.until(lambda: life.is_over or approval in self.settled, timeout=LONG)
 
     def is_asked(self, root: str, before: Collection[str]) -> bool:
         found = self.shown(root, before)
-        return any(buttons(each) for each in found) or self.is_told(root, before)
+        return any(buttons(each) for each in found) or self.is_decided(root, before)
 
-    def is_told(self, root: str, before: Collection[str]) -> bool:
+    def is_decided(self, root: str, before: Collection[str]) -> bool:
         found = self.shown(root, before)
-        told = [each for each in (found[:1] + found[-1:]) if "Approved by Olga" in each.text]
-        return bool(told) and len(told) == len(found[:1] + found[-1:])
+        decided = [each for each in (found[:1] + found[-1:]) if "Approved by Olga" in each.text]
+        return bool(decided) and len(decided) == len(found[:1] + found[-1:])
 
 
 @pytest.fixture

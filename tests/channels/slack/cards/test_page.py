@@ -7,7 +7,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from agent_core import Actor, Decider, Decision
 from channels.slack.testing import Fault
-from tests.channels.slack.cards.carding import Desk, asking
+from tests.channels.slack.cards.desk import Desk, asking
 from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.sqlite]
@@ -22,7 +22,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 class Person:
-    """Somebody before the page."""
+    """A person at the page."""
 
     def __init__(self, page: Page, desk: Desk) -> None:
         self.page, self.desk = page, desk
@@ -116,7 +116,7 @@ async def test_correct(person: Person):
 
 
 async def test_not_allowed_and_too_late(person: Person):
-    """Somebody else reads alone who may decide; whoever comes too late reads the outcome, and the card is mended."""
+    """Another person alone reads who may decide; a late one reads the outcome, and the card is updated."""
     desk = person.desk
     card = await person.ask()
     root = str(await person.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('thread')"))
@@ -136,7 +136,7 @@ async def test_not_allowed_and_too_late(person: Person):
     fault = stand_in.fault(Fault("server_error", on="chat.update", times=None))
     await desk.rig.core.approvals.decide(Decision(approval=asked.id, by=OPERATOR, approved=True, surface="api"))
     await stand_in.until(lambda: any(call.arguments["ts"] == ts for call in stand_in.called("chat.update")))
-    fault.lift()  # the card keeps its buttons until it is tried again, by a clock that stands still
+    fault.lift()  # the card keeps its buttons until it is tried again, by a clock that is stopped
     await card.get_by_role("button", name="Approve", exact=True).click()
     await person.dialog.get_by_role("button", name="Approve").click()
     await expect(alone.last).to_contain_text("Too late: Approved by Olga")

@@ -15,7 +15,7 @@ from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.testing import Team
 from channels.slack.testing.forms import NotPossible
 from tests.agent_core.test_approval_policy import is_taken
-from tests.channels.slack.cards.carding import Desk, asking
+from tests.channels.slack.cards.desk import Desk, asking
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # what a policy says does not depend on the database
@@ -42,14 +42,14 @@ policies = st.tuples(roles, st.booleans(), st.sampled_from((1, 1, 2)))
 
 
 def may(responders: Sequence[str], team: str, user: str) -> bool:
-    """Tell who may decide, said once more in the words of the documentation."""
+    """Return who may decide, by the words of the documentation."""
     if team != HERE or user == "UGUEST" or ("not_asker" in responders and user == "UANN"):
         return False
     return any(ROLES[each](user) for each in responders if each != "not_asker")
 
 
 async def click(desk: Desk, team: Team, ts: str, user: str, action: str) -> bool:
-    """Press a button, and send off the form that it opens; tell whether that was a yes."""
+    """Press a button, and submit the form that it opens; return whether that was a yes."""
     try:
         await team.presses(user, "CGENERAL", ts, action)
     except NotPossible:  # the card was mended
@@ -88,8 +88,8 @@ async def played(desk: Desk, responders: Sequence[str], quorum: int, steps: Sequ
 
 @settings(max_examples=8, deadline=None)
 @given(policy=policies, steps=clicks)
-def test_only_those_who_may_decide_decide(fresh: Fresh, policy: Any, steps: Sequence[Click]):
-    """Whoever presses whatever in whatever order, a call runs at most once, after enough yeses of the right people."""
+def test_only_responders_can_decide(fresh: Fresh, policy: Any, steps: Sequence[Click]):
+    """For any clicks by any people in any order, a call runs at most once, after enough yeses of the right people."""
     named, others, quorum = policy
     responders = [*named, "not_asker"] if others else named
     assume(is_taken(responders, 1))

@@ -1,4 +1,4 @@
-"""The slash command: its question stands for all to see and is answered, or its author reads why it is not."""
+"""The slash command: its question is posted for all to see and answered, or its author reads why it is not."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,8 +11,8 @@ from agent_core.testing import FakeClock
 from channels.slack.inbound.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE, USAGE
 from channels.slack.outbound.finding import QUESTION, mark
 from channels.slack.testing import Fault
-from tests.channels.slack.hearing import Rig, rigged
-from tests.channels.slack.showing import ticking
+from tests.channels.slack.answers import ticking
+from tests.channels.slack.rig import Rig, rigged
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ async def rig(make_core) -> AsyncIterator[Rig]:
 
 
 async def test_a_command_asks_for_all_to_see(rig: Rig):
-    """The question of a slash command is posted with its author, pings nobody, and is answered in its thread."""
+    """The question of a slash command is posted with its author, pings no one, and is answered in its thread."""
     await rig.team.command("UANN", "CGENERAL", "/parley", "what do <!channel> think of <@UBEN|ben>?")
     posted = rig.stand_in.called("chat.postMessage")[0]
     assert posted.arguments["text"].startswith("<@UANN>: what do ")
@@ -40,8 +40,8 @@ async def test_a_command_that_cannot_be_answered_says_so_to_its_author(rig: Rig)
     """Without a question, or where the app is not, the author alone reads what to do."""
     empty = await rig.team.command("UANN", "CGENERAL", "/parley", "  ")
     absent = await rig.team.command("UANN", "CQUIET", "/parley", "hello?")
-    told = [heard.deliveries[0].answer["text"] for heard in (empty, absent)]
-    assert told == [USAGE.format(command="/parley"), ABSENT]
+    notices = [dispatched.deliveries[0].answer["text"] for dispatched in (empty, absent)]
+    assert notices == [USAGE.format(command="/parley"), ABSENT]
     assert (await rig.core.sessions()).items == ()
 
 
@@ -53,18 +53,18 @@ async def test_a_command_that_cannot_be_answered_says_so_to_its_author(rig: Rig)
         ("request_lost", "chat.postMessage", 0),
     ],
 )
-async def test_a_command_of_which_nobody_knows_whether_it_was_posted(make_core, kind, on, answers):
-    """Its post is looked for: if it stands there it is answered, else the asker alone reads that it does not."""
+async def test_a_command_that_may_or_may_not_have_been_posted(make_core, kind, on, answers):
+    """Its post is looked for: if it is there it is answered, else the asker alone reads that it is not."""
     clock = FakeClock()
     async with rigged(make_core, clock=clock) as rig:
         rig.stand_in.fault(Fault(kind, on=on))
-        heard = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
-        assert heard.deliveries[0].answer["text"] == UNSURE
-        told = partial(rig.stand_in.called, "chat.postEphemeral")
+        dispatched = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
+        assert dispatched.deliveries[0].answer["text"] == UNSURE
+        notices = partial(rig.stand_in.called, "chat.postEphemeral")
         async with ticking(clock):
             await asyncio.wait(rig.receiver._beside)
         assert len(rig.stand_in.called("chat.postMessage")) == 1
-        assert [call.arguments["text"] for call in told()] == [NOT_POSTED] * (1 - answers)
+        assert [call.arguments["text"] for call in notices()] == [NOT_POSTED] * (1 - answers)
         assert len(rig.shows.threads) == answers
         for thread in rig.shows.threads:
             assert await rig.said("CGENERAL", thread.root) == ["how many?"]
@@ -83,7 +83,7 @@ async def test_a_command_that_cannot_be_looked_for_is_left_with_honest_words(mak
 
 
 async def test_a_command_that_the_database_does_not_take_is_taken_later(make_core, monkeypatch):
-    """A question that stands for all to see is answered, though there was nowhere to keep it when it was posted."""
+    """A question that was posted is answered, though there was nowhere to keep it when it was posted."""
     clock = FakeClock()
     async with rigged(make_core, clock=clock) as rig:
         opened, away = rig.core.open_session, [Unavailable("The database is away.")]
@@ -94,21 +94,21 @@ async def test_a_command_that_the_database_does_not_take_is_taken_later(make_cor
             return await opened(**given)
 
         monkeypatch.setattr(rig.core, "open_session", open_session)
-        heard = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
-        assert heard.deliveries[0].answer["text"] == UNSURE
+        dispatched = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
+        assert dispatched.deliveries[0].answer["text"] == UNSURE
         async with ticking(clock):
             await asyncio.wait(rig.receiver._beside)
         assert len(rig.shows.threads) == 1
         assert len(rig.stand_in.called("chat.postMessage")) == 1
 
 
-async def test_a_question_that_a_killed_process_left_is_told_to_whoever_is_called_below_it(rig: Rig):
+async def test_a_question_left_by_a_killed_process_is_context_of_the_next_mention(rig: Rig):
     """The post of a command that was never taken in is no answer of ours but a question: a mention has it answered."""
     api = (await rig.workspaces.space("T0001")).api
     root = await api.post("CGENERAL", "<@UANN>: how many?", metadata=mark(f"{QUESTION}1"))
     await api.post("CGENERAL", "an answer of ours", thread_ts=root)
     await rig.team.mentions("UANN", "CGENERAL", "well?", root)
     await rig.ended("CGENERAL", root)
-    (told,) = [text for text in rig.seen() if "how many?" in text]
-    assert "Ann" in told
+    (notices,) = [text for text in rig.seen() if "how many?" in text]
+    assert "Ann" in notices
     assert not any("an answer of ours" in text for text in rig.seen())

@@ -1,4 +1,4 @@
-"""What an agent is told of a thread: what others said before it was called, and between two calls."""
+"""The context of a thread: what others said before the agent was called, and between two calls."""
 
 from collections.abc import AsyncIterator
 
@@ -7,7 +7,7 @@ import pytest
 from channels.slack.inbound.context import MOST, ONE, Watermark
 from channels.slack.settings import Slack
 from channels.slack.testing import Fault
-from tests.channels.slack.hearing import Rig, rigged
+from tests.channels.slack.rig import Rig, rigged
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def called(rig: Rig, root: str, text: str) -> str:
 
 
 async def test_an_agent_that_is_called_into_a_thread_reads_what_was_said(rig: Rig):
-    """It is told of the root and of all replies, in their order, by name, as the words of others, bots among them."""
+    """The agent sees the root and all replies, in their order, by name, as the words of others, bots among them."""
     root = (await rig.team.says("UBEN", "CGENERAL", "Sales are down in <#CDATA|data>")).ts
     await rig.team.says("UBUILD", "CGENERAL", "Report 5 is ready", root)
     await rig.team.says("UCLEO", "CGENERAL", "<@UBEN> by <10%>", root)
@@ -39,8 +39,8 @@ async def test_an_agent_that_is_called_into_a_thread_reads_what_was_said(rig: Ri
     assert given.endswith("why?")
 
 
-async def test_later_it_is_told_of_what_is_new(rig: Rig):
-    """On each later call only what came since is told, behind all that was there; its own answers are not quoted."""
+async def test_later_calls_bring_what_is_new(rig: Rig):
+    """Each later call brings only what came since, after all that was there; the agent's own answers are not quoted."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
     before = await called(rig, root, "first?")
     space = await rig.workspaces.space("T0001")
@@ -55,10 +55,10 @@ async def test_later_it_is_told_of_what_is_new(rig: Rig):
     assert last.count("| ") == after.count("| ")
 
 
-async def test_what_was_edited_since_is_told_again(rig: Rig):
-    """A message that was quoted and then edited comes again with the next call, once, behind all that was there."""
-    heard = await rig.team.says("UBEN", "CGENERAL", "Sales are down")
-    root = heard.ts
+async def test_an_edited_message_is_quoted_again(rig: Rig):
+    """A message that was quoted and then edited comes again with the next call, once, after all that was there."""
+    dispatched = await rig.team.says("UBEN", "CGENERAL", "Sales are down")
+    root = dispatched.ts
     reply = await rig.team.says("UCLEO", "CGENERAL", "by 10%", root)
     before = await called(rig, root, "why?")
     rig.stand_in.fault(Fault("duplicate", on="message"))
@@ -74,8 +74,8 @@ async def test_what_was_edited_since_is_told_again(rig: Rig):
     assert (await called(rig, root, "well?")).count("12%") == 1
 
 
-async def test_what_slack_does_not_tell_in_time_is_told_with_the_next_call(rig: Rig):
-    """The message goes ahead without what was said before; the next call makes up for it and tells nothing twice."""
+async def test_what_slack_does_not_answer_in_time_comes_with_the_next_call(rig: Rig):
+    """The message goes ahead without what was said before; the next call makes up for it and repeats nothing."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
     rig.stand_in.fault(Fault("server_error", on="conversations.replies"))
     given = await called(rig, root, "first?")
@@ -85,9 +85,9 @@ async def test_what_slack_does_not_tell_in_time_is_told_with_the_next_call(rig: 
     assert given.count("first?") == 1
 
 
-async def test_slack_has_half_of_its_own_patience(make_core):
-    """While Slack takes no calls a message is taken in all the same, and what was said is told when it does again."""
-    async with rigged(make_core, slack=Slack(default=True, external="answer"), patience=0.2) as rig:
+async def test_slack_has_half_of_its_own_timeout(make_core):
+    """While Slack takes no calls a message is taken in all the same, and what was said comes when it does again."""
+    async with rigged(make_core, slack=Slack(default=True, external="answer"), timeout=0.2) as rig:
         root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
         pacer = (await rig.workspaces.space("T0001")).pacer
         for method in ("conversations.replies", "users.info"):
@@ -96,7 +96,7 @@ async def test_slack_has_half_of_its_own_patience(make_core):
         assert given.endswith("first?")
         assert "| " not in given
         rig.clock.advance(61)
-        rig.receiver._asking._patience = 5.0
+        rig.receiver._mentions._timeout = 5.0
         assert (await called(rig, root, "second?")).count("| Ben Okoro: one") == 1
 
 
@@ -107,8 +107,8 @@ async def test_a_missing_scope_costs_the_context_and_not_the_answer(rig: Rig):
     assert (await called(rig, root, "why?")).endswith("why?")
 
 
-async def test_a_long_thread_is_told_by_its_root_and_its_end(rig: Rig):
-    """Of many messages the newest are told, of long ones the beginning, and how many are left out is said."""
+async def test_a_long_thread_is_quoted_by_its_root_and_its_end(rig: Rig):
+    """Of many messages the newest are quoted, of long ones the beginning, with the number of those left out."""
     root = (await rig.team.says("UBEN", "CGENERAL", "the beginning")).ts
     place = rig.team.workspace.channels["CGENERAL"]
     before = rig.stand_in.app

@@ -65,7 +65,7 @@ def test_the_address_of_a_thread_names_all_that_it_is_in():
 
 @pytest.mark.parametrize("text", ["<@UPARLEY> hello", "hello <@UPARLEY>", "<@UPARLEY|parley> hello"])
 def test_a_mention_is_to_us(text):
-    """Both events of a mention say the same, wherever the name stands."""
+    """Both events of a mention say the same, wherever the name is."""
     seen = [asked({**MESSAGE, "text": text, "type": kind}) for kind in ("message", "app_mention")]
     assert seen[0] == seen[1]
     assert seen[0].mentioned
@@ -95,7 +95,7 @@ def test_what_no_person_says_asks_for_nothing(about):
 
 
 def test_only_a_persons_edit_is_one():
-    """A change is an edit when it was edited anew: previews and our own updates are none."""
+    """A change is an edit when its `edited` is new: previews and our own updates are none."""
     edit = asked(changed({"text": "new", "edited": {"ts": "20.000000"}}, {}))
     assert edit == Edited(Said(THREAD, "10.000100", "new"), "20.000000")
     assert asked(changed({"text": "new"}, {})) is None
@@ -138,7 +138,7 @@ EVENTS = st.fixed_dictionaries(
 
 
 def test_a_card_s_buttons_and_forms_name_their_card():
-    """A press says which button of which card; a form says what stands in each field, chosen or written."""
+    """A press says which button of which card; a form says what is in each field, chosen or written."""
     at = CardAt("apr_1", "C1", "2.0", "1.0")
     container = {"type": "message", "channel_id": "C1", "message_ts": "2.0", "thread_ts": "1.0"}
     press = {

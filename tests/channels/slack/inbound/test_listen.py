@@ -1,4 +1,4 @@
-"""How Slack is heard: what is let in, over requests and over sockets, and what never gets out."""
+"""How Slack's requests are received: what is let in, over requests and over sockets, and what never gets out."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from channels.slack.inbound.listen import PATHS, Listener
 from channels.slack.testing import Fault
-from tests.channels.slack.hearing import Rig, rigged
+from tests.channels.slack.rig import Rig, rigged
 
 SECRET = "stand-in-signing-secret"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -77,12 +77,12 @@ async def test_slack_is_answered_its_challenge(rig: Rig):
     assert (status, json.loads(text)) == (200, {"challenge": "abc"})
 
 
-async def test_what_comes_before_slack_says_who_we_are_is_sent_again(rig: Rig):
-    """Slack is not kept waiting longer than it waits: it hears 503, and the same is taken in when it comes again."""
-    patience, rig.listener._meeting = rig.listener._meeting, 0.05
-    async with rig.workspaces._asking:  # somebody asks, and hears nothing
+async def test_events_before_our_identity_is_known_are_sent_again(rig: Rig):
+    """Slack is not kept waiting longer than it waits: it gets 503, and the same is taken in when it comes again."""
+    timeout, rig.listener._meeting = rig.listener._meeting, 0.05
+    async with rig.workspaces._asking:  # a request is under way, without an answer
         assert (await sent(rig, HELLO))[0] == 503
-    rig.listener._meeting = patience
+    rig.listener._meeting = timeout
     assert (await rig.core.sessions()).items == ()
     assert (await sent(rig, HELLO))[0] == 200
     assert len((await rig.core.sessions()).items) == 1
@@ -120,8 +120,8 @@ async def test_another_workspace_is_none_of_ours(rig: Rig):
     assert [each["event"] for each in logs] == ["slack.not_ours"]
 
 
-async def test_slack_that_cannot_say_who_we_are_is_asked_again(make_core):
-    """While it is not known who we are in Slack nothing is acknowledged; once it is, nobody asks again."""
+async def test_our_identity_is_asked_for_again_after_a_failure(make_core):
+    """While it is not known who we are in Slack nothing is acknowledged; once it is, it is not asked for again."""
     async with rigged(make_core) as rig:
         rig.stand_in.fault(Fault("server_error", on="auth.test"))
         assert (await sent(rig, HELLO))[0] == 503
@@ -153,9 +153,9 @@ async def test_no_token_is_ever_logged(rig: Rig, caplog, capsys):
         Fault("server_error", on="conversations.replies"),
     ):
         rig.stand_in.fault(fault)
-    heard = await rig.team.mentions("UANN", "CGENERAL", "hello")
+    dispatched = await rig.team.mentions("UANN", "CGENERAL", "hello")
     await rig.team.mentions("UGUEST", "CGENERAL", "hello")
-    await rig.team.mentions("UANN", "CGENERAL", "hello", heard.ts)
+    await rig.team.mentions("UANN", "CGENERAL", "hello", dispatched.ts)
     async with rig.listener.socket("xapp-wrong-token", ping=0.1):
         await rig.stand_in.until(lambda: rig.stand_in.called("apps.connections.open"))
     out, err = capsys.readouterr()
@@ -183,15 +183,15 @@ def test_without_a_signing_secret_there_are_no_routes(rig: Rig):
 async def test_a_socket_does_the_same(make_core):
     """Mentions, commands, shortcuts and Stop come by Socket Mode as they do by requests."""
     async with rigged(make_core, socket=5.0) as rig:
-        heard = await rig.team.mentions("UANN", "CGENERAL", "hello")
-        assert heard.acked
-        await rig.ended("CGENERAL", heard.ts)
-        assert await rig.said("CGENERAL", heard.ts) == ["hello"]
+        dispatched = await rig.team.mentions("UANN", "CGENERAL", "hello")
+        assert dispatched.acked
+        await rig.ended("CGENERAL", dispatched.ts)
+        assert await rig.said("CGENERAL", dispatched.ts) == ["hello"]
         empty = await rig.team.command("UANN", "CGENERAL", "/parley")
         assert "your question" in empty.deliveries[0].answer["text"]
-        assert (await rig.team.shortcut("UBEN", "ask_message", "CGENERAL", heard.ts)).acked
-        assert (await rig.team.stops("UANN", "CGENERAL", heard.ts)).acked
-        assert len(await rig.said("CGENERAL", heard.ts)) == 2
+        assert (await rig.team.shortcut("UBEN", "ask_message", "CGENERAL", dispatched.ts)).acked
+        assert (await rig.team.stops("UANN", "CGENERAL", dispatched.ts)).acked
+        assert len(await rig.said("CGENERAL", dispatched.ts)) == 2
 
 
 async def test_a_deaf_socket_is_left_for_another(make_core):
@@ -217,10 +217,10 @@ async def test_what_cannot_be_kept_is_not_acknowledged_on_a_socket_either(make_c
     async with rigged(make_core, socket=5.0) as rig:
         rig.stand_in.fault(Fault("server_error", on="users.info", times=2))
         rig.stand_in.sockets._ack_within = 1.0
-        heard = await rig.team.says("UANN", "UANN", "hello")
-        assert heard.failures == ("timeout",)
-        assert heard.acked
-        assert await rig.said("DANN", heard.ts) == ["hello"]
+        dispatched = await rig.team.says("UANN", "UANN", "hello")
+        assert dispatched.failures == ("timeout",)
+        assert dispatched.acked
+        assert await rig.said("DANN", dispatched.ts) == ["hello"]
 
 
 async def test_a_restart_forgets_no_message(make_core):

@@ -1,4 +1,4 @@
-"""Who somebody in Slack is, and how often Slack is asked."""
+"""What is known of people in Slack, and how often Slack is asked."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from channels.slack.testing import Fault
 from channels.slack.web_api.client import Identity
 from channels.slack.web_api.failures import Gone
 from channels.slack.web_api.workspaces import Installation
-from tests.channels.slack.hearing import Rig, rigged
+from tests.channels.slack.rig import Rig, rigged
 
 ME = Identity("T0001", "UPARLEY", "BPARLEY", None)
 
@@ -39,14 +39,14 @@ async def home(rig: Rig) -> Installation:
         ({"team_id": "T9", "enterprise_user": {"enterprise_id": "E1"}}, Identity("T0001", "U", "B", "E1"), "member"),
     ],
 )
-def test_who_belongs_to_the_workspace(about, me, kind):
+def test_members_guests_and_outsiders(about, me, kind):
     """Members are of the workspace or of its organisation; guests, strangers and bots are not."""
     person = person_of({"id": "UANN", "team_id": "T0001", "name": "ann", **about}, me)
     assert (person.name, person.kind) == ("ann", kind)
 
 
-async def test_whoever_waits_for_the_same_person_waits_for_one_call(rig: Rig, home: Installation):
-    """Slack is asked once for somebody whom many ask for, and again when that is long ago."""
+async def test_requests_for_the_same_person_share_one_call(rig: Rig, home: Installation):
+    """Slack is asked once for a person whom many ask for, and again when that is long ago."""
     found = await asyncio.gather(*(rig.people.find(home, "UANN") for _ in range(5)))
     assert {person.name for person in found} == {"Ann Lee"}
     await rig.people.find(home, "UANN")
@@ -65,7 +65,7 @@ async def test_few_people_are_remembered(rig: Rig, home: Installation):
 
 
 async def test_a_name_that_cannot_be_found_is_left_out(rig: Rig, home: Installation):
-    """Names come as far as they are known in time, and nobody's absence costs another's name."""
+    """Names come as far as they are known in time, and one missing name costs no other."""
     until = asyncio.get_running_loop().time() + 5
     assert await rig.people.names(home, ["UANN", "UNOBODY"], until=until) == {"UANN": "Ann Lee"}
     with pytest.raises(Gone):
@@ -74,13 +74,13 @@ async def test_a_name_that_cannot_be_found_is_left_out(rig: Rig, home: Installat
 
 
 async def test_a_call_that_may_have_failed_is_made_again(rig: Rig, home: Installation):
-    """To look somebody up twice does no harm."""
+    """Looking a person up twice does no harm."""
     rig.stand_in.fault(Fault("answer_lost", on="users.info"))
     assert (await rig.people.find(home, "UANN")).name == "Ann Lee"
 
 
 async def test_the_same_id_in_two_workspaces_is_two_people(rig: Rig, home: Installation):
-    """What is known of somebody is known of them in one workspace."""
+    """What is known of a person is known of them in one workspace."""
     await rig.people.find(home, "UANN")
     other = await rig.workspaces.find("T0002")
     assert (await rig.people.find(other, "UANN")).team == "T0002"

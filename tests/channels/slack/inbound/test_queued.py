@@ -3,9 +3,9 @@
 from agent_core import DeclaredTool, Definition
 from agent_core.testing import call, say, step_of
 from channels.slack.inbound.queued import QUEUED
-from tests.channels.slack.cards.carding import LONG, Desk, asking
-from tests.channels.slack.hearing import rigged
-from tests.channels.slack.test_twice import told_again
+from tests.channels.slack.cards.desk import LONG, Desk, asking
+from tests.channels.slack.rig import rigged
+from tests.channels.slack.test_twice import received_again
 
 WHERE = DeclaredTool(
     name="where", kind="client", description="Return the place.", parameters={"type": "object", "properties": {}}
@@ -18,7 +18,7 @@ def notices(desk: Desk) -> list[str]:
     return [words for words in found if words.startswith(QUEUED)]
 
 
-async def test_a_message_during_an_approval_names_who_decides(make_core):
+async def test_a_message_during_an_approval_names_its_responders(make_core):
     """Each message during the wait gets one sentence that names the call and its responders, and is answered later."""
     async with asking(make_core) as desk:
         await desk.ask()
@@ -38,10 +38,10 @@ async def test_a_message_that_slack_sends_again_is_noticed_once(make_core):
     async with asking(make_core) as desk:
         await desk.ask()
         await desk.says("suspended")
-        heard = await desk.team.says("UBEN", "CGENERAL", "Any news?", desk.root)
+        dispatched = await desk.team.says("UBEN", "CGENERAL", "Any news?", desk.root)
         await desk.rig.stand_in.until(lambda: notices(desk), timeout=LONG)
         for event_id in (None, "Ev0ANOTHER"):
-            await told_again(desk.rig, list(heard.deliveries), event_id=event_id)
+            await received_again(desk.rig, list(dispatched.deliveries), event_id=event_id)
         await desk.rig.receiver.close()  # what it began beside the answers is over
         assert len(notices(desk)) == 1
 

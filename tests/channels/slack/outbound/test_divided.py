@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from channels.slack.testing import Fault
-from tests.channels.slack.showing import Log, Open, Showing, words
+from tests.channels.slack.answers import Log, Open, Showing, words
 
 NO_BLOCKS = (
     Fault("invalid_blocks", on="chat.update", times=None),

@@ -11,7 +11,7 @@ from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.slack.outbound.outbox import GaveUp
 from channels.slack.testing import Fault
-from tests.channels.slack.showing import Log, Open, Showing, typical, words
+from tests.channels.slack.answers import Log, Open, Showing, typical, words
 
 WHOLE = words("Let me look at the figures. There are three of them: one two three")
 

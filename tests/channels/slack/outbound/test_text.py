@@ -151,7 +151,7 @@ def test_no_link_is_masked(text: str):
 @example("see [a <b](https://evil.example/x) now", [1])
 @example("- `<!ch", [1])
 def test_a_growing_text_is_shown_as_it_will_be_in_the_end(text: str, steps: list[int]):
-    """However a text comes, each part that is sent goes on where the last one ended, and no half marker is sent."""
+    """However a text comes, each part that is sent continues where the last one ended, and no half marker is sent."""
     whole, sent, at = safe(text), "", 0
     while at < len(text):
         at += steps[len(sent) % len(steps)]
@@ -209,7 +209,7 @@ def test_pieces_fit_and_lose_no_word(text: str, room: int):
 
 
 def test_a_fence_is_kept_whole_or_reopened():
-    """Code that fits is not cut; other code is closed and goes on with its language."""
+    """Code that fits is not cut; other code is closed and continues with its language."""
     code = "```py\n" + "\n".join(f"line_{n} = {n}" for n in range(20)) + "\n```"
     assert pieces(f"{'word ' * 30}\n\n{code}", 400)[1] == code
     cut = pieces(code, 200)

@@ -1,4 +1,4 @@
-"""Fixtures: a stand-in on a clock moved by hand, the real SDK as its client, and a small app that it tells."""
+"""Fixtures: a stand-in on a clock moved by hand, the real SDK as its client, and a small app that it notifies."""
 
 from collections.abc import AsyncIterator
 

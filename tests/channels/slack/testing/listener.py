@@ -1,4 +1,4 @@
-"""An app that notes what it is told, after Slack's SDK has verified the signature."""
+"""An app that records what it receives, after Slack's SDK has verified the signature."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from slack_sdk.signature import SignatureVerifier
 
 
 @dataclass
-class Told:
+class Received:
     path: str
     payload: dict[str, Any]
     retry: str | None
@@ -24,14 +24,14 @@ class Listener:
     """Answer with *status*, or with the next of *answers* first."""
 
     def __init__(self, secret: str) -> None:
-        self.told: list[Told] = []
+        self.received: list[Received] = []
         self.answers: list[web.Response] = []
         self.url = ""
         self._verifier = SignatureVerifier(secret)
 
     async def __aenter__(self) -> Self:
         app = web.Application()
-        app.router.add_post("/slack/{what}", self._hear)
+        app.router.add_post("/slack/{what}", self._receive)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -43,9 +43,9 @@ class Listener:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return [each.event for each in self.told if "event" in each.payload]
+        return [each.event for each in self.received if "event" in each.payload]
 
-    async def _hear(self, request: web.Request) -> web.Response:
+    async def _receive(self, request: web.Request) -> web.Response:
         body = await request.text()
         if not self._verifier.is_valid_request(body, dict(request.headers)):
             return web.Response(status=401)
@@ -55,7 +55,7 @@ class Listener:
             form = dict(await request.post())
             payload = json.loads(str(form["payload"])) if "payload" in form else form
         headers = request.headers
-        self.told.append(
-            Told(request.path, payload, headers.get("X-Slack-Retry-Num"), headers.get("X-Slack-Retry-Reason"))
+        self.received.append(
+            Received(request.path, payload, headers.get("X-Slack-Retry-Num"), headers.get("X-Slack-Retry-Reason"))
         )
         return self.answers.pop(0) if self.answers else web.Response()

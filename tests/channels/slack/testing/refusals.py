@@ -1,4 +1,4 @@
-"""What a test asks again and again: why a call was refused, and how a session stands."""
+"""What a test asks again and again: why a call was refused, and the state of a session."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -32,5 +32,5 @@ def session(team: Team, channel: str, ts: str) -> SessionShown:
 
 
 def status(team: Team, channel: str, ts: str) -> str:
-    """Return how the session of a thread stands."""
+    """Return the state of a thread's session."""
     return session(team, channel, ts).status

@@ -12,7 +12,7 @@ from app.cli.commands import app
 START = "from app.cli.commands import app; app(['slack', 'simulate', '--port', '0', '--socket-mode'])"
 
 
-def test_the_command_serves_until_it_is_told_to_end():
+def test_the_command_serves_until_it_is_terminated():
     """It prints what an app needs to know, shows its page, and ends in peace."""
     with subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -1,4 +1,4 @@
-"""What the app is told over HTTP: signed, repeated when it fails, and in every disorder that a fault brings."""
+"""What the app receives over HTTP: signed, repeated when it fails, and in every disorder that a fault brings."""
 
 import aiohttp
 import pytest
@@ -15,13 +15,13 @@ def kinds(listener: Listener) -> list[str]:
 
 
 async def test_a_mention_arrives_twice_and_signed(team: Team, listener: Listener):
-    """Two events with ids of their own tell of one message; the SDK's verifier has accepted both."""
-    heard = await team.mentions("UANN", "CGENERAL", "hello")
-    assert heard.acked
+    """Two events with ids of their own report one message; the SDK's verifier has accepted both."""
+    dispatched = await team.mentions("UANN", "CGENERAL", "hello")
+    assert dispatched.acked
     assert sorted(kinds(listener)) == ["app_mention", "message"]
-    assert len({each.payload["event_id"] for each in listener.told}) == 2
-    assert {each.event["ts"] for each in listener.told} == {heard.ts}
-    assert {(each.payload["team_id"], each.event["channel"]) for each in listener.told} == {("T0001", "CGENERAL")}
+    assert len({each.payload["event_id"] for each in listener.received}) == 2
+    assert {each.event["ts"] for each in listener.received} == {dispatched.ts}
+    assert {(each.payload["team_id"], each.event["channel"]) for each in listener.received} == {("T0001", "CGENERAL")}
 
 
 async def test_a_mention_by_a_bot_says_so(team: Team, listener: Listener):
@@ -35,12 +35,12 @@ async def test_a_wrong_secret_is_noticed(stand_in: SlackStandIn, team: Team):
     """An app with another secret refuses what comes, and the person's action says so."""
     async with Listener("another secret") as listening:
         stand_in.deliver_to(listening.url)
-        heard = await team.says("UANN", "CGENERAL", "hello")
-        assert (heard.acked, heard.failures) == (False, ("http_error", "http_error"))
-        assert listening.told == []
+        dispatched = await team.says("UANN", "CGENERAL", "hello")
+        assert (dispatched.acked, dispatched.failures) == (False, ("http_error", "http_error"))
+        assert listening.received == []
 
 
-async def test_where_the_app_may_not_look_it_is_told_nothing(team: Team, listener: Listener):
+async def test_the_app_receives_nothing_from_places_it_may_not_read(team: Team, listener: Listener):
     """Channels without the app, and kinds of event without their scope, stay silent."""
     assert (await team.says("UANN", "CQUIET", "secret")).deliveries == ()
     team.workspace.scopes -= {"groups:history"}
@@ -55,26 +55,26 @@ async def test_a_failed_event_is_repeated_as_slack_does(
 ):
     """At once, after a minute and after five more, with number and reason; the id stays the same."""
     listener.answers += [web.Response(status=500), web.Response(status=500), web.Response(status=503)]
-    heard = await team.says("UANN", "CGENERAL", "hello")
-    assert (heard.acked, len(listener.told)) == (False, 2)
+    dispatched = await team.says("UANN", "CGENERAL", "hello")
+    assert (dispatched.acked, len(listener.received)) == (False, 2)
     assert await clock.advance_to_next() == 60
-    await stand_in.until(lambda: len(listener.told) == 3)
+    await stand_in.until(lambda: len(listener.received) == 3)
     assert await clock.advance_to_next() == 300
-    await heard.finished()
-    assert heard.acked
-    assert [each.retry for each in listener.told] == [None, "1", "2", "3"]
-    assert {each.reason for each in listener.told[1:]} == {"http_error"}
-    assert len({each.payload["event_id"] for each in listener.told}) == 1
+    await dispatched.finished()
+    assert dispatched.acked
+    assert [each.retry for each in listener.received] == [None, "1", "2", "3"]
+    assert {each.reason for each in listener.received[1:]} == {"http_error"}
+    assert len({each.payload["event_id"] for each in listener.received}) == 1
 
 
 async def test_an_app_may_ask_for_no_repetition(team: Team, listener: Listener):
     """The header `X-Slack-No-Retry` ends it."""
     listener.answers.append(web.Response(status=500, headers={"X-Slack-No-Retry": "1"}))
-    heard = await (await team.says("UANN", "CGENERAL", "hello")).finished()
-    assert (heard.acked, len(listener.told)) == (False, 1)
+    dispatched = await (await team.says("UANN", "CGENERAL", "hello")).finished()
+    assert (dispatched.acked, len(listener.received)) == (False, 1)
 
 
-async def test_changes_are_told_as_changes(team: Team, listener: Listener):
+async def test_changes_arrive_as_changes(team: Team, listener: Listener):
     """Edits have an `edited.ts` of their own, unfurls none; a deleted root with answers leaves a tombstone."""
     root = (await team.says("UANN", "CGENERAL", "one")).ts
     answer = (await team.says("UBEN", "CGENERAL", "two", root)).ts
@@ -93,7 +93,7 @@ async def test_changes_are_told_as_changes(team: Team, listener: Listener):
         await team.edits("UBEN", "CGENERAL", root, "not mine")
 
 
-async def test_the_app_hears_of_itself(team: Team, slack: Slack, stand_in: SlackStandIn, listener: Listener):
+async def test_the_app_receives_its_own_messages(team: Team, slack: Slack, stand_in: SlackStandIn, listener: Listener):
     """Its own posts and updates come back as events with its bot id."""
     ts = str((await slack.chat_postMessage(channel="CGENERAL", text="hello"))["ts"])
     await slack.chat_update(channel="CGENERAL", ts=ts, text="hello!")
@@ -105,11 +105,11 @@ async def test_the_app_hears_of_itself(team: Team, slack: Slack, stand_in: Slack
 async def test_people_of_elsewhere_are_marked(team: Team, listener: Listener):
     """In a shared channel the envelope says so, and a stranger's message names the other team."""
     await team.says("USAM", "CSHARED", "hello from outside")
-    assert listener.told[0].payload["is_ext_shared_channel"]
+    assert listener.received[0].payload["is_ext_shared_channel"]
     assert (listener.events[0]["team"], listener.events[0]["user_team"]) == ("TOTHER", "TOTHER")
 
 
-async def test_home_titles_and_context_are_told(team: Team, slack: Slack, listener: Listener):
+async def test_home_titles_and_context_arrive(team: Team, slack: Slack, listener: Listener):
     """Opening a tab, renaming a session and looking elsewhere are events of their own."""
     root = (
         await team.says("UANN", "UANN", "hello", entities=[{"type": "slack#/types/channel_id", "value": "CDATA"}])
@@ -128,12 +128,12 @@ async def test_home_titles_and_context_are_told(team: Team, slack: Slack, listen
 async def test_a_command_answers_to_one_person_or_to_all(team: Team, listener: Listener):
     """What the app says back is shown to the person, and later words go through the response URL."""
     listener.answers.append(web.json_response({"text": "Working on it"}))
-    heard = await team.command("UANN", "CGENERAL", "/parley", "a question")
-    form = listener.told[0].payload
+    dispatched = await team.command("UANN", "CGENERAL", "/parley", "a question")
+    form = listener.received[0].payload
     assert (form["command"], form["text"], form["channel_id"]) == ("/parley", "a question", "CGENERAL")
     assert [each.text for each in team.top("CGENERAL", user="UANN")] == ["Working on it"]
     assert team.top("CGENERAL", user="UBEN") == ()
-    assert heard.acked
+    assert dispatched.acked
     async with aiohttp.ClientSession() as session:
         statuses = []
         for n in range(6):
@@ -148,7 +148,7 @@ async def test_a_click_opens_a_modal_once_and_in_time(clock: FakeClock, team: Te
     """A trigger id is good for three seconds and one view; what is sent off comes back with its values."""
     ts = (await team.says("UANN", "CGENERAL", "look")).ts
     await team.shortcut("UANN", "ask_message", "CGENERAL", ts)
-    payload = listener.told[-1].payload
+    payload = listener.received[-1].payload
     assert (payload["type"], payload["message"]["text"]) == ("message_action", "look")
     question = {"type": "plain_text_input", "action_id": "text"}
     asked = {"type": "input", "block_id": "q", "label": {"type": "plain_text", "text": "What?"}, "element": question}
@@ -158,7 +158,7 @@ async def test_a_click_opens_a_modal_once_and_in_time(clock: FakeClock, team: Te
     assert await code(slack.views_open(trigger_id=payload["trigger_id"], view=view)) == "exchanged_trigger_id"
     await team.shortcut("UANN", "ask")
     clock.advance(3.1)
-    late = listener.told[-1].payload["trigger_id"]
+    late = listener.received[-1].payload["trigger_id"]
     assert await code(slack.views_open(trigger_id=late, view=view)) == "expired_trigger_id"
     assert await code(slack.views_update(view_id=opened["id"], view=view, hash="old")) == "hash_conflict"
 
@@ -167,11 +167,11 @@ async def test_a_click_opens_a_modal_once_and_in_time(clock: FakeClock, team: Te
     await team.submits("UANN", opened["id"], values)
     assert team.workspace.views[opened["id"]].view["errors"] == {"q": "Too short"}
     await team.submits("UANN", opened["id"], values)
-    assert listener.told[-1].payload["view"]["state"]["values"] == values
+    assert listener.received[-1].payload["view"]["state"]["values"] == values
     assert team.workspace.views == {}
 
 
-async def test_a_button_is_pressed_by_who_sees_it(team: Team, slack: Slack, listener: Listener):
+async def test_only_a_visible_button_can_be_pressed(team: Team, slack: Slack, listener: Listener):
     """A click names message, thread and value; a button shown to others cannot be pressed."""
     face = {"type": "plain_text", "text": "Allow"}
     button = {"type": "button", "action_id": "allow", "value": "ap-1", "text": face, "visible_to_user_ids": ["UANN"]}
@@ -181,7 +181,7 @@ async def test_a_button_is_pressed_by_who_sees_it(team: Team, slack: Slack, list
     with pytest.raises(NotPossible):
         await team.presses("UBEN", "CGENERAL", ts, "allow")
     await team.presses("UANN", "CGENERAL", ts, "allow")
-    click = listener.told[-1].payload
+    click = listener.received[-1].payload
     assert click["container"]["thread_ts"] == root
     assert (click["actions"][0]["value"], click["user"]["id"], click["team"]["id"]) == ("ap-1", "UANN", "T0001")
 
@@ -192,23 +192,23 @@ async def test_an_event_comes_twice(stand_in: SlackStandIn, team: Team, listener
     await team.says("UANN", "CGENERAL", "hello")
     await team.says("UANN", "CGENERAL", "again")
     assert [each["text"] for each in listener.events] == ["hello", "hello", "again"]
-    assert listener.told[0].payload["event_id"] == listener.told[1].payload["event_id"]
+    assert listener.received[0].payload["event_id"] == listener.received[1].payload["event_id"]
 
 
 async def test_an_event_comes_late(clock: FakeClock, stand_in: SlackStandIn, team: Team, listener: Listener):
     """It is on its way until the clock has moved."""
     stand_in.fault(Fault("late", on="message", seconds=90))
-    heard = await team.says("UANN", "CGENERAL", "slow")
+    dispatched = await team.says("UANN", "CGENERAL", "slow")
     await team.says("UANN", "CGENERAL", "quick")
     assert await clock.advance_to_next() == 90
-    await heard.finished()
+    await dispatched.finished()
     assert [each["text"] for each in listener.events] == ["quick", "slow"]
 
 
 async def test_events_come_out_of_order(stand_in: SlackStandIn, team: Team, listener: Listener):
     """An event waits until the next one has been delivered."""
     stand_in.fault(Fault("out_of_order", on="message"))
-    heard = await team.says("UANN", "CGENERAL", "first")
+    dispatched = await team.says("UANN", "CGENERAL", "first")
     await team.says("UANN", "CGENERAL", "second")
-    await heard.finished()
+    await dispatched.finished()
     assert [each["text"] for each in listener.events] == ["second", "first"]

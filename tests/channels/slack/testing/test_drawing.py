@@ -97,6 +97,6 @@ def test_hostile_text_is_only_text():
 
 
 def test_a_message_is_read_as_its_words():
-    """The text of blocks is what a person reads, in the order in which it stands."""
+    """The text of blocks is what a person reads, in the order in which it appears."""
     blocks = [rich("first"), {"type": "table", "rows": CELLS}, {"type": "header", "text": plain("last")}]
     assert drawn(blocks) == "first\nRegion\tSum\nNorth\t12\nlast"

@@ -15,7 +15,7 @@ METADATA = {"event_type": "parley_answer", "event_payload": {"delivery": "d1"}}
 
 
 async def test_a_token_must_be_one_of_the_kind_and_the_workspace(stand_in: SlackStandIn, slack: Slack):
-    """A wrong token, none, and one of the wrong kind are told apart; each workspace has its own."""
+    """A wrong token, none, and one of the wrong kind give different errors; each workspace has its own."""
     base = f"{stand_in.base_url}api/"
     assert await code(AsyncWebClient(token="xoxb-wrong", base_url=base).auth_test()) == "invalid_auth"
     assert await code(AsyncWebClient(base_url=base).auth_test()) == "not_authed"
@@ -49,7 +49,7 @@ async def test_a_method_that_does_not_exist_is_unknown(slack: Slack):
 
 
 async def test_posts_are_kept_and_read_back(team: Team, slack: Slack):
-    """An answer stands in its thread, in order, and its metadata is shown to whoever asks for it."""
+    """An answer is in its thread, in order, and its metadata is returned on request."""
     root = (await team.says("UANN", "CGENERAL", "a < b & <@UBEN>")).ts
     posted = await slack.chat_postMessage(channel="CGENERAL", thread_ts=root, text="one", metadata=METADATA)
     await slack.chat_postMessage(channel="CGENERAL", thread_ts=root, blocks=[SECTION], text="two")
@@ -76,7 +76,7 @@ async def test_threads_are_read_in_pages(team: Team, slack: Slack):
     assert [each["text"] for each in (await slack.conversations_history(channel="CGENERAL"))["messages"]] == ["0"]
 
 
-async def test_only_who_is_in_a_channel_reads_it(team: Team, slack: Slack):
+async def test_only_members_read_a_channel(team: Team, slack: Slack):
     """A public channel without the app exists for it, and its messages do not."""
     root = (await team.says("UANN", "CQUIET", "hello")).ts
     assert (await slack.conversations_info(channel="CQUIET"))["channel"]["is_member"] is False
@@ -96,7 +96,7 @@ async def test_only_who_is_in_a_channel_reads_it(team: Team, slack: Slack):
         ({"channel": "CGENERAL", "text": "x", "blocks": [{"type": "divider"}] * 51}, "msg_blocks_too_many"),
         ({"channel": "CGENERAL", "text": "x", "metadata": {"event_type": "a"}}, "invalid_metadata_format"),
         ({"channel": "CGENERAL", "text": "x", "thread_ts": "1.000000"}, "cannot_reply_to_message"),
-        ({"channel": "CGENERAL", "text": "x", "username": "Somebody"}, "missing_scope"),
+        ({"channel": "CGENERAL", "text": "x", "username": "Someone"}, "missing_scope"),
     ],
 )
 async def test_a_post_that_slack_would_refuse_is_refused(slack: Slack, given: dict, expected: str):
@@ -134,7 +134,7 @@ async def test_an_update_replaces_the_whole_message(team: Team, slack: Slack, li
 
 
 async def test_only_one_person_sees_an_ephemeral_message(team: Team, slack: Slack):
-    """It is in nobody else's channel, and cannot be sent to somebody outside."""
+    """It is in no one else's channel, and cannot be sent to a person outside."""
     await slack.chat_postEphemeral(channel="CGENERAL", user="UANN", text="psst")
     assert [each.text for each in team.top("CGENERAL", user="UANN")] == ["psst"]
     assert team.top("CGENERAL", user="UBEN") == ()
@@ -190,7 +190,7 @@ async def test_prompts_are_set_for_the_tab_and_not_for_a_thread(team: Team, slac
 
 
 async def test_people_channels_and_groups_are_looked_up(team: Team, slack: Slack):
-    """Guests, strangers and shared channels are told apart; a direct channel opens."""
+    """Guests, strangers and shared channels are distinguished; a direct channel opens."""
     assert (await slack.users_info(user="UGUEST"))["user"]["is_restricted"]
     stranger = (await slack.users_info(user="USAM"))["user"]
     assert (stranger["is_stranger"], stranger["team_id"]) == (True, "TOTHER")
@@ -212,8 +212,8 @@ async def test_arguments_may_come_as_a_form(slack: Slack, team: Team):
     assert [each.source for each in team.top("CGENERAL")] == ["from a form", "from a query"]
 
 
-async def test_a_message_that_would_ping_somebody_is_found_out(slack: Slack, team: Team):
-    """Mentions are found in texts, in Markdown and as elements of rich text; plain text pings nobody."""
+async def test_pings_of_a_message_are_found(slack: Slack, team: Team):
+    """Mentions are found in texts, in Markdown and as elements of rich text; plain text pings no one."""
     await slack.chat_postMessage(channel="CGENERAL", text="<!channel> <@UANN> &lt;!here&gt;")
     await slack.chat_postMessage(channel="CGENERAL", markdown_text="hello <!subteam^SDATA>")
     rich = [{"type": "rich_text_section", "elements": [{"type": "broadcast", "range": "here"}]}]

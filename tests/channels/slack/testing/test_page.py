@@ -50,7 +50,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def page(browser: Browser, stand_in: SlackStandIn, listener: Listener) -> AsyncIterator[Page]:
-    """The page, and a check at the end that it asked nobody else and had nothing to complain of."""
+    """The page, and a check at the end that it sent no other requests and logged no errors."""
     context = await browser.new_context(viewport={"width": 1360, "height": 820})
     context.set_default_timeout(PATIENCE)
     asked, complaints = [], []
@@ -106,8 +106,8 @@ async def test_an_answer_is_watched_as_it_streams_and_rated(
     await picture(page, "2-answered")
 
     await thread.get_by_role("button", name="Good answer").click()
-    await stand_in.until(lambda: any(each.path == "/slack/interactivity" for each in listener.told))
-    assert listener.told[-1].payload["actions"][0]["value"] == "run-1:up"
+    await stand_in.until(lambda: any(each.path == "/slack/interactivity" for each in listener.received))
+    assert listener.received[-1].payload["actions"][0]["value"] == "run-1:up"
 
 
 async def test_stop_stops_and_a_hostile_text_stays_text(
@@ -155,17 +155,17 @@ async def test_a_modal_and_the_home_tab_are_used(
     await team.says("UBEN", "CDATA", "Look at this")
     await page.locator(".msg").hover()
     await page.get_by_role("button", name="Ask about this").click()
-    await stand_in.until(lambda: listener.told[-1].payload.get("type") == "message_action")
+    await stand_in.until(lambda: listener.received[-1].payload.get("type") == "message_action")
     words = {"type": "plain_text", "text": "Ask"}
     element = {"type": "plain_text_input", "action_id": "text", "multiline": True}
     asked = {"type": "input", "block_id": "q", "label": words | {"text": "Your question"}, "element": element}
     view = {"type": "modal", "title": words, "submit": words, "blocks": [asked]}
-    await slack.views_open(trigger_id=listener.told[-1].payload["trigger_id"], view=view)
+    await slack.views_open(trigger_id=listener.received[-1].payload["trigger_id"], view=view)
     await page.get_by_label("Your question").fill("Why?")
     await picture(page, "5-modal")
     await page.locator("dialog").get_by_role("button", name="Ask").click()
-    await stand_in.until(lambda: listener.told[-1].payload.get("type") == "view_submission")
-    assert listener.told[-1].payload["view"]["state"]["values"]["q"]["text"]["value"] == "Why?"
+    await stand_in.until(lambda: listener.received[-1].payload.get("type") == "view_submission")
+    assert listener.received[-1].payload["view"]["state"]["values"]["q"]["text"]["value"] == "Why?"
     await expect(page.locator("dialog")).not_to_be_visible()
 
     text = {"type": "header", "text": {"type": "plain_text", "text": "Two approvals are open"}}

@@ -19,10 +19,10 @@ QUIET = 0.5
 
 
 class BoltApp:
-    """A small bot: it notes what it hears, and answers mentions in their thread."""
+    """A small bot: it records what it receives, and answers mentions in their thread."""
 
     def __init__(self, stand_in: SlackStandIn) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.dispatched: list[dict[str, Any]] = []
         self._stand_in = stand_in
         self._base = f"{stand_in.base_url}api/"
         client = AsyncWebClient(token=stand_in.team().bot_token, base_url=self._base)
@@ -31,11 +31,11 @@ class BoltApp:
         self.app.command("/parley")(self._command)
 
     async def _mentioned(self, event: dict[str, Any], client: AsyncWebClient) -> None:
-        self.heard.append(event)
+        self.dispatched.append(event)
         await client.chat_postMessage(channel=event["channel"], thread_ts=event["ts"], text="Hello to you")
 
     async def _command(self, ack: Any, command: dict[str, Any]) -> None:
-        self.heard.append(command)
+        self.dispatched.append(command)
         await ack(text="Right away")
 
     @asynccontextmanager
@@ -53,7 +53,7 @@ class BoltApp:
 
 
 async def arrives(stand_in: SlackStandIn, team: Team) -> bool:
-    """Say whether the app hears of a mention; one may fall between two connections."""
+    """Return whether the app receives a mention; one may fall between two connections."""
     for _ in range(3):
         if (await team.mentions("UANN", "CGENERAL", "hello")).acked:
             return True
@@ -68,13 +68,13 @@ def sockets(stand_in: SlackStandIn) -> SlackStandIn:
 
 
 async def test_a_bolt_app_answers_through_a_socket(sockets: SlackStandIn, team: Team):
-    """A mention goes out as an envelope, is acknowledged, and the answer stands in the thread."""
+    """A mention goes out as an envelope, is acknowledged, and the answer is in the thread."""
     bot = BoltApp(sockets)
     async with bot.connected():
-        heard = await team.mentions("UANN", "CGENERAL", "hello")
-        assert heard.acked
-        await sockets.until(lambda: team.answers("CGENERAL", heard.ts))
-        assert [each.text for each in team.answers("CGENERAL", heard.ts)] == ["Hello to you"]
+        dispatched = await team.mentions("UANN", "CGENERAL", "hello")
+        assert dispatched.acked
+        await sockets.until(lambda: team.answers("CGENERAL", dispatched.ts))
+        assert [each.text for each in team.answers("CGENERAL", dispatched.ts)] == ["Hello to you"]
         await team.command("UANN", "CGENERAL", "/parley", "a question")
         assert [each.text for each in team.top("CGENERAL", user="UANN")][-1] == "Right away"
 
@@ -87,13 +87,13 @@ async def test_deliveries_go_round_all_connections(sockets: SlackStandIn, team: 
         assert (await team.mentions("UANN", "CGENERAL", "one")).acked
         assert (await team.mentions("UANN", "CDATA", "two")).acked
         await sockets.until(lambda: len(sockets.called("chat.postMessage")) == 2)
-    assert [len(each.heard) for each in bots] == [1, 1]
+    assert [len(each.dispatched) for each in bots] == [1, 1]
 
 
 async def test_without_a_connection_nothing_arrives(sockets: SlackStandIn, team: Team):
-    """An action says that nobody was there."""
-    heard = await team.mentions("UANN", "CGENERAL", "hello")
-    assert (heard.acked, set(heard.failures)) == (False, {"connection_failed"})
+    """An action says that no connection was there."""
+    dispatched = await team.mentions("UANN", "CGENERAL", "hello")
+    assert (dispatched.acked, set(dispatched.failures)) == (False, {"connection_failed"})
 
 
 async def test_a_ticket_is_good_once(sockets: SlackStandIn, slack: Slack):
@@ -108,7 +108,7 @@ async def test_a_ticket_is_good_once(sockets: SlackStandIn, slack: Slack):
 
 
 async def test_a_refreshed_connection_comes_back(sockets: SlackStandIn, team: Team):
-    """Told to go, the app connects anew and goes on."""
+    """Asked to disconnect, the app reconnects and continues."""
     bot = BoltApp(sockets)
     async with bot.connected(ping=QUIET):
         await sockets.until(lambda: sockets.sockets.opened == 1)
@@ -118,7 +118,7 @@ async def test_a_refreshed_connection_comes_back(sockets: SlackStandIn, team: Te
 
 
 async def test_a_deaf_socket_is_noticed_by_its_silence(sockets: SlackStandIn, team: Team):
-    """It takes everything and says nothing, not even pong: the real client connects anew."""
+    """It takes everything and says nothing, not even pong: the real client reconnects."""
     bot = BoltApp(sockets)
     async with bot.connected(ping=QUIET):
         await sockets.until(lambda: sockets.sockets.opened == 1)

@@ -42,7 +42,7 @@ async def test_a_streamed_answer_is_seen_while_it_grows(team: Team, slack: Slack
     assert status(team, "CGENERAL", root) == "active"
 
 
-async def test_a_stream_needs_a_thread_and_somebody_to_answer(team: Team, slack: Slack, root: str):
+async def test_a_stream_needs_a_thread_and_a_recipient(team: Team, slack: Slack, root: str):
     """Outside direct messages a stream without a recipient is refused, and everywhere one without a thread."""
     start = slack.chat_startStream
     assert await code(start(channel="CGENERAL", thread_ts=root)) == "missing_recipient_user_id"
@@ -68,13 +68,13 @@ async def test_a_stream_lives_five_minutes(clock: FakeClock, team: Team, slack: 
     assert [each.text for each in team.answers("CGENERAL", root)] == ["the whole"]
 
 
-async def test_who_presses_stop_ends_the_streams_of_the_thread(
+async def test_a_stop_ends_the_streams_of_the_thread(
     stand_in: SlackStandIn, team: Team, slack: Slack, listener, root: str
 ):
     """Slack stops them itself, names them to the app, and refuses what comes late."""
     ts = str((await slack.chat_startStream(channel="CGENERAL", thread_ts=root, markdown_text="a", **ANN))["ts"])
-    heard = await team.stops("UANN", "CGENERAL", root)
-    assert heard.acked
+    dispatched = await team.stops("UANN", "CGENERAL", root)
+    assert dispatched.acked
     (event,) = [each for each in listener.events if each["type"] == "agent_session_stopped"]
     assert event["streaming_message_ts"] == [ts]
     assert await code(slack.chat_appendStream(channel="CGENERAL", ts=ts, markdown_text="b")) == "stopped_by_user"
@@ -107,7 +107,7 @@ async def test_a_stream_takes_only_what_slack_takes(slack: Slack, team: Team, ro
     assert (answer.source, answer.tasks, answer.streaming) == ("a", (), True)
 
 
-async def test_blocks_and_a_plan_stand_where_they_came(slack: Slack, team: Team, root: str):
+async def test_blocks_and_a_plan_keep_their_place(slack: Slack, team: Team, root: str):
     """Blocks keep their place between two pieces of text; surplus ones are dropped with a warning."""
     plan = {"type": "plan_update", "title": "Report"}
     ts = (

@@ -162,7 +162,7 @@ async def test_an_installation_of_an_organisation_names_the_workspace(server: Se
     assert server.asked[0][1]["team_id"] == "T9"
 
 
-async def test_a_proxy_stands_between_us_and_the_outside_only(
+async def test_a_proxy_is_used_for_the_outside_only(
     server: Server, api: SlackApi, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ):
     """A proxy of the environment is used, unless NO_PROXY names the host: a stand-in on this machine is reached."""

@@ -25,7 +25,7 @@ def test_every_rate_is_a_row_of_the_table():
 
 
 def test_a_method_without_a_row_is_taken_for_the_slowest():
-    """Methods nobody listed get Tier 1, and histories one call per minute for unlisted apps."""
+    """Unlisted methods get Tier 1, and histories one call per minute for unlisted apps."""
     assert rate("admin.something.odd") is limits.TIER_1
     assert rate("conversations.replies") is limits.TIER_3
     assert rate("conversations.replies", unlisted=True) is limits.UNLISTED

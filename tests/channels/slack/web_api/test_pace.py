@@ -130,7 +130,7 @@ async def test_what_is_kept_back_is_a_setting():
         await office.finish()
 
 
-async def test_who_gives_up_waiting_takes_nothing(office: Office):
+async def test_a_cancelled_waiter_takes_nothing(office: Office):
     """A cancelled waiter costs no budget, and the others go as if he had never asked."""
     await office.spend()
     gone = await office.ask("gone")
@@ -143,7 +143,7 @@ async def test_who_gives_up_waiting_takes_nothing(office: Office):
     assert len(await office.later(0)) == N - 1
 
 
-async def test_who_gives_up_at_the_last_moment_hands_on(office: Office):
+async def test_a_waiter_cancelled_at_the_last_moment_hands_on(office: Office):
     """A permission that comes in the moment of a cancellation goes to the next in the line, old or new."""
     for n in range(N - 1):
         await office.ask(str(n))
@@ -208,7 +208,7 @@ async def edits(office: Office, method: str, threads: int, seconds: float) -> li
 
 
 @pytest.mark.parametrize("threads", [2, 5, 18])
-async def test_all_who_edit_have_the_same_part(office: Office, threads: int):
+async def test_all_editors_have_the_same_share(office: Office, threads: int):
     """Streams grow equally often, in each third of a minute, however many they are."""
     each = limits.TIER_4.value / threads
     for third in range(9):
@@ -217,7 +217,7 @@ async def test_all_who_edit_have_the_same_part(office: Office, threads: int):
         assert 0.1 * each <= sum(counts) / threads <= each * (0.6 if third == 0 else 0.4)
 
 
-async def test_who_edits_alone_hardly_waits(office: Office):
+async def test_a_single_editor_hardly_waits(office: Office):
     """A single stream grows as often as a stream may, and as the rate allows."""
     (count,) = await edits(office, APPEND, 1, 10 * MINUTE)
     assert count >= 9.5 * limits.TIER_4.value
@@ -296,7 +296,7 @@ class Answers(Office):
 
 
 @pytest.mark.parametrize(("streams", "last"), [(True, 145), (False, 85)])
-async def test_fifty_answers_at_once_hear_no_refusal(streams: bool, last: float):
+async def test_fifty_answers_at_once_meet_no_refusal(streams: bool, last: float):
     """Fifty answers at once: no 429, forty signs of life within five seconds, the ends at the documented rates."""
     answers = Answers(streams=streams)
     await answers.run(50, channels=10)

@@ -1,6 +1,6 @@
 """Many answers at once in workspaces with Slack's rates, by a clock that moves whenever nothing else is awaited.
 
-A loop that would sleep while nothing is to be read, no call is on the wire and no transaction runs has nobody in it who
+A loop that would sleep while nothing is to be read, no call is on the wire and no transaction runs has no task that
 could do anything before the next deadline: then, and only then, time goes there. So a slow machine changes nothing.
 """
 
@@ -30,7 +30,7 @@ from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace as Space
-from tests.channels.slack.showing import ANN, Log
+from tests.channels.slack.answers import ANN, Log
 from tests.conftest import OpenDatabase
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ def _gap(n: int) -> str:
 
 
 @dataclass
-class Told:
+class Story:
     """Sessions whose events come by the clock, *since* the questions: what `Threads` asks of a core."""
 
     clock: FakeClock
@@ -161,7 +161,7 @@ class Crowd:
     """Questions asked at the same moment, and the threads that answer them."""
 
     stand_in: SlackStandIn
-    story: Told
+    story: Story
     threads: Threads
 
     async def answered(self) -> "Figures":
@@ -177,9 +177,9 @@ class Crowd:
 class Figures:
     """What people saw of their answers, in virtual seconds from the questions on; each list begins with the least.
 
-    *signs* are the first signs of life, *whole* is when the whole answer stood, *late* how long that was behind the end
-    of the answer, *active* when the status was so again, and *still* the longest time for which an answer stood still
-    before it was whole. *calls* counts them by method.
+    *signs* are the first signs of life, *whole* is when the whole answer was shown, *late* how long that was after the
+    end of the answer, *active* when the status was so again, and *still* the longest time for which an answer did not
+    change before it was whole. *calls* counts them by method.
     """
 
     signs: list[float]
@@ -227,7 +227,7 @@ def stories(calls: Sequence[Call]) -> dict[str, list[Call]]:
 
 
 def is_active(call: Call) -> bool:
-    """Tell whether *call* left its session active."""
+    """Return whether *call* left its session active."""
     return call.method == "chat.stopStream" or call.arguments.get("status") == "active"
 
 
@@ -257,7 +257,7 @@ async def crowd(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping,
         async def workspace(team: str) -> Space:
             return known[team]
 
-        story = Told(clock, {talk.session: talk for talk in talks})
+        story = Story(clock, {talk.session: talk for talk in talks})
         ledger = Ledger(database, clock, "slack")
         threads = Threads(cast("Core", story), ledger, workspace, clock, share=pacer.use)
         for talk in talks:

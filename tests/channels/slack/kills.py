@@ -24,13 +24,13 @@ from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace as Space
 from channels.tables import PlaceRow
-from tests.channels.slack.crowding import Far, Held, Leaping
-from tests.channels.slack.showing import ANN, Died, Log, Side, words
+from tests.channels.slack.answers import ANN, Died, Log, Side, words
+from tests.channels.slack.crowds import Far, Held, Leaping
 from tests.conftest import OpenDatabase
 
 TEAM, CHANNEL = "T0001", "CGENERAL"
 Then = Literal["whole", "on", "again"]
-"""What the next process finds: a complete answer, one that goes on, or one whose last step is run again."""
+"""What the next process finds: a complete answer, one that continues, or one whose last step is run again."""
 _PLACE: Table = vars(PlaceRow)["__table__"]
 _LONGEST = 900.0
 """Virtual seconds in which an answer is shown."""
@@ -38,7 +38,7 @@ _LONGEST = 900.0
 
 @dataclass
 class Life:
-    """A process's life, which ends at the *at*-th write of the ledger, before or after it; 0: it goes on."""
+    """A process's life, which ends at the *at*-th write of the ledger, before or after it; 0: it is not killed."""
 
     at: int = 0
     side: Side = "before"
@@ -162,7 +162,7 @@ class Story:
     def is_over(self) -> bool:
         return not self.rests
 
-    def goes_on(self, then: Then) -> None:
+    def continues_below(self, then: Then) -> None:
         """Change what is published after a death."""
         if then == "again" and self.scene.again is not None:
             self.scene.again(self.log, self.published)
@@ -291,7 +291,7 @@ class Ground:
                 assert n, f"it did not come to its write {at}"
                 return case
             self.clock.advance(LEASE / 1000 + 1)
-            case.story.goes_on(then)
+            case.story.continues_below(then)
             if then == "whole":
                 await self.want(case)
         await self.lived(case, Life(), finds=True)

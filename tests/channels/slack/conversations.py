@@ -10,8 +10,8 @@ from agent_core.testing import sleep as lasting
 from agent_core.tools.base import Tool
 from app.compose import CHANNELS
 from channels.slack.testing import Shown, Team
-from tests.channels.slack.crowding import Held, Leaping, leap
-from tests.channels.slack.hearing import Rig, rigged
+from tests.channels.slack.crowds import Held, Leaping, leap
+from tests.channels.slack.rig import Rig, rigged
 from tests.conftest import Fresh
 
 Play = Callable[[Rig], Awaitable[None]]
@@ -59,12 +59,12 @@ def converse(
 
 
 def spoken(pieces: Sequence[str], every: float) -> Answer:
-    """Say *pieces*, with *every* seconds behind each."""
+    """Say *pieces*, with *every* seconds after each."""
     return [item for piece in pieces for item in (say(piece), lasting(every))]
 
 
 def is_done(team: Team, channel: str, root: str, n: int = 1) -> bool:
-    """Tell whether a thread has *n* answers or more, and nothing is open there."""
+    """Return whether a thread has *n* answers or more, and nothing is open there."""
     answers, session = team.answers(channel, root), team.session(channel, root)
     is_quiet = session is not None and session.status == "active"
     return is_quiet and len(answers) >= n and not any(each.streaming for each in answers)

@@ -33,7 +33,7 @@ Json = dict[str, Any]
 def forms(value: Any, name: str = "") -> list[Any]:
     """Return the forms of *value*: without its words and numbers, each list of it with one item at a time.
 
-    What stands beside an item of a list makes no difference to its type; so there are few of them. Fields that have no
+    What is beside an item of a list makes no difference to its type; so there are few of them. Fields that have no
     type yet are left out.
     """
     match value:

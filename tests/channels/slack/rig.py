@@ -33,7 +33,7 @@ from tests.conftest import MakeCore
 
 EVERYWHERE = Slack(default=True)
 HASTY = 1_000.0
-"""A part of Slack's rates with which nobody waits."""
+"""A part of Slack's rates so small that nothing waits."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ async def rigged(
     agents: tuple[Definition, ...] = (),
     answer: Callable[[Request], Answer] = lambda _: [say("Done.")],
     socket: float | None = None,
-    patience: float = 5.0,
+    timeout: float = 5.0,
     clock: FakeClock | None = None,
     shown: bool = False,
     hasty: bool = False,
@@ -121,7 +121,7 @@ async def rigged(
     hooks: tuple[Hook, ...] = (),
     page: bool = False,
 ) -> AsyncIterator[Rig]:
-    """Let Slack be heard: by requests, or by a socket with *socket* seconds between its pings.
+    """Receive from Slack: by requests, or by a socket with *socket* seconds between its pings.
 
     With *shown* answers and cards are shown, at Slack's rates, or as fast as can be if it is *hasty*; with *page*
     the stand-in has its page.
@@ -166,7 +166,7 @@ async def rigged(
         if shown:
             await cards.start(alone=True)
             stack.push_async_callback(cards.stop)
-        receiver = Receiver(core, places, people, clock, cards, patience=patience)
+        receiver = Receiver(core, places, people, clock, cards, timeout=timeout)
         stack.push_async_callback(receiver.close)
         listener = Listener(receiver, workspaces, signing_secret=stand_in.app.signing_secret, api_url=url)
         made = Rig(stand_in, core, model, clock, shows, listener, receiver, people, workspaces)

@@ -13,10 +13,10 @@ from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.settings import Slack
-from channels.slack.testing import Armed, Fault, Heard, Shown, Team
+from channels.slack.testing import Armed, Dispatched, Fault, Shown, Team
 from channels.slack.testing.world import Json
 from channels.slack.web_api.client import SlackApi, open_session
-from tests.channels.slack.hearing import EVERYWHERE, HASTY, Rig, rigged
+from tests.channels.slack.rig import EVERYWHERE, HASTY, Rig, rigged
 from tests.conftest import MakeCore
 
 __all__ = ["ALWAYS", "APPROVE", "DENY", "EDIT", "HASTY", "Till", "asking", "asks"]
@@ -45,7 +45,7 @@ class Till:
             urgent: bool = False,
             lines: list[int] | None = None,
         ) -> str:
-            """Pay somebody."""
+            """Pay a person."""
             self.paid.append(
                 {
                     "to": to,
@@ -114,23 +114,23 @@ class Desk:
         (asked,) = (await self.rig.core.approvals.list(status="open")).items
         return asked
 
-    async def press(self, user: str, action: str = APPROVE, channel: str = "CGENERAL", **more: Any) -> Heard:
+    async def press(self, user: str, action: str = APPROVE, channel: str = "CGENERAL", **more: Any) -> Dispatched:
         """Press a button of the card."""
         (card,) = self.cards(channel)
         return await self.team.presses(user, channel, card.ts, action, **more)
 
     async def form(self, user: str, action: str, channel: str = "CGENERAL") -> Json:
         """Press a button that opens a form, and return the form."""
-        heard = await self.press(user, action, channel)
-        assert heard.acked, heard.failures
+        dispatched = await self.press(user, action, channel)
+        assert dispatched.acked, dispatched.failures
         return self.views(user)[-1]
 
     def views(self, user: str) -> list[Json]:
         """Return the forms that *user* has open, with their ids."""
         return [{**each.view, "id": each.id} for each in self.team.workspace.views.values() if each.user == user]
 
-    async def told(self, user: str, channel: str = "CGENERAL", *, thread: bool = True) -> str:
-        """Return what *user* alone was told last, in the thread or at the top of the channel."""
+    async def notice(self, user: str, channel: str = "CGENERAL", *, thread: bool = True) -> str:
+        """Return the last ephemeral message to *user*, in the thread or at the top of the channel."""
         place = self.team.workspace.channels[channel]
 
         def own() -> list[Any]:
@@ -166,7 +166,7 @@ class Desk:
             return await api.post("CGENERAL", card.source, blocks=blocks, thread_ts=root)
 
     async def elsewhere_asks(self) -> str:
-        """Have somebody on the web ask the same, and return the run."""
+        """Ask the same from the web, and return the run."""
         by = Actor("visitor", "visitor", "Vera")
         asked = await self.rig.core.run_agent("assistant", Inbound(parts=(Text("Pay Bob"),), actor=by))
         return asked.run
