@@ -89,24 +89,19 @@ class Core:
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.tally = Tally(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.tally.know), resolvers or HookResolvers(clock)
-        self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        self.agents = Roster(
-            self._store, toolset, providers, default_model, secrets, channels, has_sources=bool(context_sources)
-        )
-        self._cache = SessionCache(self._store, self.agents, self._encode_for)
-        self._dispatcher = Dispatcher(bus)
-        self._segments = Segments(
-            self._store, self._cache, self.agents, providers, toolset, resolvers, self._dispatcher, context_sources
-        )
+        store = self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
+        has_sources = bool(context_sources)
+        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, has_sources=has_sources)
+        cache = self._cache = SessionCache(store, self.agents, self._encode_for)
+        dispatcher = self._dispatcher = Dispatcher(bus)
+        self._segments = Segments(store, cache, self.agents, providers, toolset, resolvers, dispatcher, context_sources)
         self._engine = engine(self._segments, clock)
-        self._dispatcher.connect(self._engine, self._segments)
+        dispatcher.connect(self._engine, self._segments)
         self._backlog = Backlog(database, clock, max_backlog)
-        self._openings = Openings(
-            self._store, self._cache, self.agents, self._segments, self._finish, self._backlog, self._dispatcher
-        )
-        self.approvals = Approvals(self._store, self._dispatcher)
-        self._outputs = Outputs(self._store, self._cache, self._segments, self._dispatcher)
-        self._completion = CompletionNotifier(self._store, self._cache, self._segments)
+        self._openings = Openings(store, cache, self.agents, self._segments, self._finish, self._backlog, dispatcher)
+        self.approvals = Approvals(store, dispatcher)
+        self._outputs = Outputs(store, cache, self._segments, dispatcher)
+        self._completion = CompletionNotifier(store, cache, self._segments)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
