@@ -1,4 +1,15 @@
-"""Statements compiled once and run on the driver's own cursor: building SQL again costs more than running it."""
+"""Statements compiled once and run on the driver's own cursor: building SQL again costs more than running it.
+
+They are for what a message, a step, the start and the end of a run, and a page of a reader run:
+
+| module | statements |
+| --- | --- |
+| `store.log` | `_CLAIM`, `_TAKE_SEQS`, `_INSERT`, `_BETWEEN`, `_PAGE` |
+| `work.runs` | `_INSERT`, `_ACTIVE`, `_QUEUED`, `_HOLD`, `_SET_STATUS` |
+| `work.sessions`, `intake`, `catalog`, `approvals`, `audit`, `store.reading` | all of theirs that are built so |
+
+Everything else goes through `connection.execute`: what looks for due runs, limits, notes, heartbeats, resumes, figures.
+"""
 
 from collections.abc import Callable
 from typing import Any
