@@ -18,13 +18,13 @@ class Runs(Protocol):
     """
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
-        """Return this worker's runs and those that somebody should drive, or look at; *most* of the queued ones."""
+        """Return this worker's runs and those that need a driver, or a look; *most* of the queued ones."""
         ...
 
     async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
         """Make this worker the run's owner, with a new epoch; None when there is nothing to drive.
 
-        *epoch* is the one with which the run was found: if it has another by now, somebody took it meanwhile.
+        *epoch* is the one with which the run was found: if it has another by now, it was taken meanwhile.
         """
         ...
 
@@ -54,7 +54,7 @@ class Engine(Protocol):
         ...
 
     def has_room(self) -> bool:
-        """Tell whether this worker may drive one more run."""
+        """Return whether this worker may drive one more run."""
         ...
 
     def place(self) -> AbstractContextManager[bool]:
@@ -70,7 +70,7 @@ class Engine(Protocol):
         ...
 
     async def ring(self, run: int, at: int | None = None) -> None:
-        """Have somebody look at the run: now, or at *at* milliseconds; idempotent."""
+        """Have the run looked at: now, or at *at* milliseconds; idempotent."""
         ...
 
     async def hear(self, run: int) -> None:
@@ -78,7 +78,7 @@ class Engine(Protocol):
         ...
 
     def interrupt(self, run: int) -> bool:
-        """Interrupt the run if this process drives it, and tell whether it does."""
+        """Interrupt the run if this process drives it, and return whether it does."""
         ...
 
     async def work(self) -> None:
@@ -86,5 +86,5 @@ class Engine(Protocol):
         ...
 
     async def stop(self, grace: float) -> None:
-        """Leave every run as its log says; whoever works next, here or elsewhere, goes on from there."""
+        """Leave every run as its log says; the next worker, here or elsewhere, continues from there."""
         ...

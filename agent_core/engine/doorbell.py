@@ -1,4 +1,4 @@
-"""The doorbell: DBOS, told of the runs that last; it lives on a loop and a thread of its own.
+"""The doorbell: DBOS, notified of the runs that last; it has a loop and a thread of its own.
 
 DBOS blocks the loop that it is launched on for as long as the database takes, and makes its threads that loop's: the
 loop that drives runs should suffer neither.
@@ -26,7 +26,7 @@ from agent_core.store.work import workers
 QUEUE = "parley"
 _SEGMENT = "parley.segment"
 _POOL = 3
-"""Connections of DBOS's own, and with them its threads: it is told a few hundred runs a second at most."""
+"""Connections of DBOS's own, and with them its threads: it is notified of a few hundred runs a second at most."""
 _TRY_AGAIN = 5.0
 _KEPT_FOR = timedelta(days=1)
 _BATCH, _BATCHES = 500, 20
@@ -52,7 +52,7 @@ class Doorbell:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether DBOS is launched."""
+        """Return whether DBOS is launched."""
         return self._segment is not None
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class Doorbell:
         self._thread.start()
 
     async def stop(self, limit: float) -> None:
-        """Let DBOS note what has ended and shut it down, within *limit* seconds; what is left then holds nobody up."""
+        """Let DBOS note what has ended and shut it down, within *limit* seconds; what is left then delays nothing."""
         if self._loop is not None and self._thread is not None:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._over.set)
@@ -71,9 +71,9 @@ class Doorbell:
             _let_go()
 
     def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
-        """Tell DBOS of the segment *name* of the run *key*: driven here, or to be driven by whoever has room.
+        """Notify DBOS of the segment *name* of the run *key*: driven here, or to be driven where there is capacity.
 
-        Returns whether there is somebody to tell.
+        Returns whether DBOS is there to be notified.
         """
         if self.is_ready:
             assert self._loop is not None
@@ -81,7 +81,7 @@ class Doorbell:
         return self.is_ready
 
     async def bury(self, patience: int) -> None:
-        """Give what dead workers had told to the queue, then remove their rows."""
+        """Requeue the workflows of expired workers, then delete their rows."""
         await asyncio.wrap_future(_apart(partial(self._bury, patience)))
 
     async def prune(self) -> None:
@@ -166,10 +166,10 @@ class Doorbell:
                 if queued:
                     await DBOS.enqueue_workflow_async(QUEUE, self._segment, key)
                     return
-                told = await DBOS.start_workflow_async(self._segment, key)
-            await told.get_result()  # its end is noted by then
+                running = await DBOS.start_workflow_async(self._segment, key)
+            await running.get_result()  # its end is noted by then
         except Exception as error:  # noqa: BLE001 - the boundary: nothing rests on it
-            _log.debug("dbos.not_told", segment=name, error=type(error).__name__)
+            _log.debug("dbos.not_notified", segment=name, error=type(error).__name__)
         finally:
             self._open -= 1
 
@@ -193,9 +193,9 @@ class Doorbell:
                 return
             dead = workers.dead(connection, patience)
             if dead and self.is_ready:
-                told = DBOS.list_workflows(status="PENDING", executor_id=dead, load_input=False, load_output=False)
-                if told:
-                    DBOS.resume_workflows([workflow.workflow_id for workflow in told], queue_name=QUEUE)
+                running = DBOS.list_workflows(status="PENDING", executor_id=dead, load_input=False, load_output=False)
+                if running:
+                    DBOS.resume_workflows([workflow.workflow_id for workflow in running], queue_name=QUEUE)
             if dead:
                 workers.bury(connection, dead, patience)
                 _log.info("workers.dead", workers=dead)
@@ -240,7 +240,7 @@ def _apart(work: Callable[[], None]) -> Future[None]:
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - it goes to whoever waits
+        except BaseException as error:  # noqa: BLE001 - it is passed to the awaiting task
             done.set_exception(error)
         else:
             done.set_result(None)

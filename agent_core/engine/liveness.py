@@ -34,7 +34,7 @@ class Pace:
     """Seconds: between beats; without one until what is driven is given up, and until others take a worker for dead.
 
     All processes of a database keep the same pace. What is given up ends before others may begin with it. *tell* is how
-    long a run lasts before DBOS is told of it; None does without DBOS.
+    long a run lasts before DBOS is notified of it; None does without DBOS.
     """
 
     beat: float = 2.0
@@ -44,7 +44,7 @@ class Pace:
 
     @property
     def answer(self) -> float:
-        """How long a beat waits for the database's answer before it is tried anew."""
+        """How long a beat waits for the database's answer before it is retried."""
         return self.give_up / 2
 
     @property
@@ -102,12 +102,12 @@ class Liveness:
 
     @property
     def is_well(self) -> bool:
-        """Tell whether others take this process for alive."""
+        """Return whether other workers consider this process alive."""
         return self._good_since is not None and _now() - self._beaten < self._pace.give_up
 
     @property
     def may_judge(self) -> bool:
-        """Tell whether beats have gone well for so long that those who have none must be dead.
+        """Return whether heartbeats have succeeded for so long that workers without any must be dead.
 
         A process that was just started waits until all who live have beaten, should an outage have ended as it began.
         After one that it saw it waits for as long as the dead are waited for: not all are back at the same moment.

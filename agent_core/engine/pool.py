@@ -15,7 +15,7 @@ from agent_core.engine.losses import Losses
 from agent_core.engine.membership import Membership
 from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.store.log import RunRef
-from agent_core.store.work.runs import RUNG
+from agent_core.store.work.runs import WOKEN
 
 _HEARTBEAT_EVERY = 10.0
 MAX_RUNS = 1_000
@@ -89,7 +89,7 @@ class Pool:
         if key in self.driven:
             self._again.add(key)  # it may be on its way into a wait
         else:
-            await self.take(key, "crashed" if key in self.losses.astray else RUNG)
+            await self.take(key, "crashed" if key in self.losses.astray else WOKEN)
 
     async def take(self, key: int, cause: str, epoch: int | None = None) -> NewerRun | None:
         """Own the run and drive it, if it still has the *epoch* with which it was found; two takers at once are one.
@@ -185,7 +185,7 @@ class Pool:
 
     async def _take_again(self, key: int) -> None:
         try:
-            await self.take(key, RUNG)
+            await self.take(key, WOKEN)
         except Exception as error:  # noqa: BLE001 - the boundary: the sweep finds the run without a wake-up too
             report(error, self._membership)
 

@@ -124,7 +124,7 @@ class Sweep:
             refused = await self._pool.take(run.key, OUTAGE if run.key in self._pool.losses.cut else cause, run.epoch)
         if refused is not None:  # the next looks leave it
             self._newer[run.key] = run.epoch
-            _log.warning("run.needs_newer", told=str(refused))
+            _log.warning("run.needs_newer", reason=str(refused))
 
     async def _pause(self, looked: int) -> None:
         """Return after a second, at the next deadline after *looked*, or when a new one is set."""

@@ -42,7 +42,7 @@ class Desk(Protocol):
     async def about(self) -> About: ...
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
-        """Tell whether people allowed *tool* for the rest of the conversation, who may also decide now."""
+        """Return whether people who may also decide now allowed *tool* for the rest of the conversation."""
         ...
 
 

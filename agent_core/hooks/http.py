@@ -31,7 +31,7 @@ _SHOWN = 200
 _OK = range(200, 300)
 _REDIRECTS = range(300, 400)
 _VARIABLE = re.compile(r"\$\{.*\}")
-_SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that nobody can guess (`openssl rand -hex 32`)."
+_SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that cannot be guessed (`openssl rand -hex 32`)."
 
 
 class Fetch(Protocol):

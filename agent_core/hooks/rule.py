@@ -138,7 +138,7 @@ def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
         except Unclear as error:
             unclear = unclear or f"`{condition.field}` with `{condition.operator}`: {error}"
     if denies:
-        return Deny(config.reason, unclear and f"It cannot be told, and so is denied: {unclear}.")
+        return Deny(config.reason, unclear and f"It cannot be evaluated, and so is denied: {unclear}.")
     if unclear:
         _log.warning(
             "hook.unclear", hook=occasion.hook, run=occasion.run, problem=f"It is not allowed by this: {unclear}"
@@ -154,7 +154,7 @@ def _fields(occasion: Occasion) -> dict[str, Any]:
 
 
 def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bool:
-    """Tell whether *condition* holds of anything in its field (*wide*), or of all of it."""
+    """Return whether *condition* holds for any value of its field (*wide*), or for all of them."""
     found = at(fields, path_of(condition.field))
     there = [value for value in found if value is not ABSENT]
     if not wide and len(there) < len(found):

@@ -77,7 +77,7 @@ class Asked:
         return replace(onward, headers=kept)
 
     def _same_origin(self, url: httpx2.URL) -> bool:
-        """Tell whether *url* is of the same origin, or the same host now with encryption, at the usual ports."""
+        """Return whether *url* is of the same origin, or the same host now with encryption, at the usual ports."""
         if url.raw_host != self.url.raw_host:
             return False
         upgraded = (self.url.scheme, url.scheme) == ("http", "https") and self.url.port is None

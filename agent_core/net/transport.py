@@ -154,7 +154,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             content=request.stream,  # pyright: ignore[reportArgumentType] - httpx2's own transport does the same
             extensions=request.extensions,
         )
-        with _told_as_httpx2():
+        with _raised_as_httpx2():
             answer = await self._pool.handle_async_request(asked)
         known: dict[str, Any] = {"extensions": answer.extensions}  # pyright: ignore[reportUnknownMemberType]
         return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), **known)
@@ -173,7 +173,7 @@ class _Body(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces: Any = aiter(self._stream)
-        with _told_as_httpx2():
+        with _raised_as_httpx2():
             async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece
@@ -183,7 +183,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 @contextmanager
-def _told_as_httpx2() -> Generator[None]:
+def _raised_as_httpx2() -> Generator[None]:
     """Raise what httpcore2 raises as the error of that name of httpx2: clients look for those."""
     try:
         yield

@@ -127,7 +127,7 @@ MAX_SEQ = 2**62
 def lock(connection: Connection, session: int) -> None:
     """Let no other transaction write to this session before this one ends.
 
-    Whoever writes to a session begins with it, or with what takes its seqs, before it reads what it decides by.
+    A transaction that writes to a session begins with it, or with what takes its seqs, before it reads anything.
     """
     connection.execute(_LOCK, {"b_session": session})
 
@@ -212,7 +212,7 @@ def facts_between(connection: Connection, place: Place, after: int, before: int 
 
 
 def is_whole(facts: Sequence[Fact], after: int, before: int) -> bool:
-    """Tell whether *facts* are all of a session with `after < seq < before`: seqs have no gaps but for unknown ones."""
+    """Return whether *facts* are all of a session with `after < seq < before`: only unknown types leave gaps."""
     return len(facts) == before - after - 1
 
 

@@ -124,7 +124,7 @@ class PostgresBus:
         self._name = new_id("bus")
         self._outgoing = Outgoing()
         self._incoming = Incoming(self._outgoing)
-        self._told, self._heard, self._listening, self._ended = (asyncio.Event() for _ in range(4))
+        self._flush_wanted, self._read_wanted, self._listening, self._ended = (asyncio.Event() for _ in range(4))
         self._outage = _Outage()
         self.flushes, self.rows = histogram("parley_bus_flush_seconds", "Flushes to the other processes."), 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -147,8 +147,8 @@ class PostgresBus:
     async def stop(self) -> None:
         """Flush what is pending, and stop listening."""
         self._ended.set()
-        self._told.set()
-        self._heard.set()
+        self._flush_wanted.set()
+        self._read_wanted.set()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=LAST)
             for task in late:
@@ -157,13 +157,13 @@ class PostgresBus:
 
     def facts(self, facts: Sequence[Fact]) -> None:
         if self._outgoing.facts(facts):
-            self._told.set()
+            self._flush_wanted.set()
         self._incoming.facts(facts)
 
     def live(self, run: RunRef, event: Live) -> bool:
         ours, tells = self._outgoing.live(run, event)
         if tells:
-            self._told.set()
+            self._flush_wanted.set()
         return ours
 
     def release(self, run: RunRef) -> None:
@@ -172,11 +172,11 @@ class PostgresBus:
 
     def ring(self, run: int) -> None:
         self._outgoing.ask("ring", run)
-        self._told.set()
+        self._flush_wanted.set()
 
     def interrupt(self, run: int) -> None:
         self._outgoing.ask("interrupt", run)
-        self._told.set()
+        self._flush_wanted.set()
 
     def join(self, session: str) -> None:
         self._incoming.join(session)
@@ -185,7 +185,7 @@ class PostgresBus:
         reached = self._incoming.reached(session, seq)
         if reached is None:
             return
-        self._heard.set()
+        self._read_wanted.set()
         try:
             async with asyncio.timeout(TIMEOUT):
                 await reached
@@ -213,10 +213,10 @@ class PostgresBus:
         """Flush what there is: at once, or a gap after the last flush began; longer when the database is slow."""
         await connection.execute("SET synchronous_commit TO off")
         while True:
-            await self._told.wait()
+            await self._flush_wanted.wait()
             if connection.is_closed():
                 return
-            self._told.clear()
+            self._flush_wanted.clear()
             began = _now()
             batch = self._outgoing.take(self._hub)
             if not batch.is_empty:
@@ -240,7 +240,7 @@ class PostgresBus:
             )
         except BaseException:
             self._outgoing.failed(batch)
-            self._told.set()
+            self._flush_wanted.set()
             raise
 
     async def _read(self, connection: Any) -> None:
@@ -248,15 +248,15 @@ class PostgresBus:
         await connection.add_listener(CHANNEL, self._hear)
         connection.add_termination_listener(self._cut)
         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, f"{self._name}[]")
-        self._outgoing.tell_anew()
+        self._outgoing.publish_again()
         look = _now()
         while not self._ended.is_set():
             if _now() >= look:
-                self._listen(heard=await connection.fetchval(_OTHERS) > 0)
-                self._incoming.read_anew()
+                self._listen(has_listeners=await connection.fetchval(_OTHERS) > 0)
+                self._incoming.read_all()
                 look = _now() + POLL
             began = _now()
-            self._heard.clear()
+            self._read_wanted.clear()
             await self._catch_up(connection)
             self._outage.end("read")
             self._listening.set()
@@ -264,7 +264,7 @@ class PostgresBus:
             if not self._incoming.is_behind:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(look - _now()):
-                        await self._heard.wait()
+                        await self._read_wanted.wait()
             if connection.is_closed():
                 raise ConnectionError
 
@@ -283,13 +283,13 @@ class PostgresBus:
         sender, bracket, rest = payload.partition("[")
         if sender == self._name:
             return
-        self._listen(heard=True)
+        self._listen(has_listeners=True)
         for entry in _entries(bracket + rest):
             match entry:
                 case ["fact", str(session), int(seq), *_]:
-                    self._incoming.told_of_facts(session, seq)
+                    self._incoming.notified_of_facts(session, seq)
                 case ["live", int(run), *_]:
-                    self._incoming.told_of_rows(run)
+                    self._incoming.notified_of_rows(run)
                 case ["ring", int(run), *_]:
                     self._ring(run)
                 case ["interrupt", int(run), *_]:
@@ -297,14 +297,14 @@ class PostgresBus:
                 case _:
                     continue  # a newer version's word
         if self._incoming.is_behind:
-            self._heard.set()
+            self._read_wanted.set()
 
     def _cut(self, _connection: Any) -> None:
-        self._heard.set()
+        self._read_wanted.set()
 
-    def _listen(self, *, heard: bool) -> None:
-        if self._outgoing.listen(heard=heard):
-            self._told.set()
+    def _listen(self, *, has_listeners: bool) -> None:
+        if self._outgoing.listen(has_listeners=has_listeners):
+            self._flush_wanted.set()
 
     async def _tidy_up(self) -> None:
         """Clear away the rows that a crash left: of runs that ended, or that another process drives now."""

@@ -99,7 +99,7 @@ class Incoming:
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether there is something to read."""
+        """Return whether there is something to read."""
         return bool(self._new or self._stale or self._shown)
 
     def join(self, session: str) -> None:
@@ -129,16 +129,16 @@ class Incoming:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         watch.waiting.append((seq, future))
-        self.told_of_facts(session, seq)
+        self.notified_of_facts(session, seq)
         return future
 
-    def told_of_facts(self, session: str, seq: int) -> None:
+    def notified_of_facts(self, session: str, seq: int) -> None:
         """Note that the log of *session* goes to *seq* at least."""
         watch = self._watches.get(session)
         if watch is not None and watch.seq is not None and not watch.has(seq):
             self._stale.add(session)
 
-    def told_of_rows(self, run: int) -> None:
+    def notified_of_rows(self, run: int) -> None:
         """Note that there are new rows of *run*."""
         if run in self._runs:
             self._shown.add(run)
@@ -158,7 +158,7 @@ class Incoming:
                 watch.ahead.add(fact.seq)
             watch.wake()
 
-    def read_anew(self) -> None:
+    def read_all(self) -> None:
         """Have everything read that is watched: something may have been missed."""
         for session, watch in self._watches.items():
             if not watch.gone:
@@ -241,7 +241,7 @@ class Incoming:
             run = self._runs.get(key)
             if run is None or key in waiting:
                 continue
-            step, items = _told(data)
+            step, items = _decoded(data)
             if not self._watches[run.session].has(step):
                 waiting.add(key)
                 self._stale.add(run.session)
@@ -318,7 +318,7 @@ class Incoming:
         self.hub.forget(session)
 
 
-def _told(data: bytes) -> tuple[int, list[tuple[int, LiveBody]]]:
+def _decoded(data: bytes) -> tuple[int, list[tuple[int, LiveBody]]]:
     """Return the step of a row and its live events, without what only a newer version understands."""
     items: list[tuple[int, LiveBody]] = []
     try:

@@ -117,10 +117,10 @@ class Driven:
 
 
 class Outgoing:
-    """Gathers until the next flush; *heard* is whether any other process listens."""
+    """Gathers until the next flush; *has_listeners* is whether any other process listens."""
 
     def __init__(self) -> None:
-        self.heard = False
+        self.has_listeners = False
         self._driven: dict[str, Driven] = {}
         self._fresh: dict[str, Driven] = {}
         self._facts: dict[str, int] = {}
@@ -131,7 +131,7 @@ class Outgoing:
     def facts(self, facts: Sequence[Fact]) -> bool:
         """Note what was committed here; return whether there is something to flush."""
         for fact in facts:
-            if self.heard:
+            if self.has_listeners:
                 self._facts[fact.session] = max(fact.seq, self._facts.get(fact.session, 0))
             if fact.run is not None and fact.type in TAKEN:
                 body = fact.body
@@ -140,7 +140,7 @@ class Outgoing:
             driven = self._driven.get(fact.run or "")
             if driven is not None:
                 self._follow(driven, fact)
-        return self.heard or bool(self._over)
+        return self.has_listeners or bool(self._over)
 
     def live(self, run: RunRef, event: Live) -> tuple[bool, bool]:
         """Note a live event; return whether this process still has the run, and whether there is something to flush."""
@@ -148,7 +148,7 @@ class Outgoing:
         if driven is None or driven.epoch != run.epoch:
             return False, False
         driven.run = run
-        if not self.heard:
+        if not self.has_listeners:
             return True, False
         driven.add(event)
         self._fresh[run.id] = driven
@@ -158,12 +158,12 @@ class Outgoing:
         """Ask the other processes to wake or interrupt *run*."""
         self._asked[kind, run, 0] = None
 
-    def listen(self, *, heard: bool) -> bool:
+    def listen(self, *, has_listeners: bool) -> bool:
         """Note whether other processes listen; return whether there is something to flush: new ones get everything."""
-        came = heard and not self.heard
-        self.heard = heard
+        came = has_listeners and not self.has_listeners
+        self.has_listeners = has_listeners
         if came:
-            self.tell_anew()
+            self.publish_again()
         return came
 
     def take(self, hub: Hub) -> Batch:
@@ -172,7 +172,7 @@ class Outgoing:
         facts, self._facts = self._facts, {}
         asked, self._asked = self._asked, {}
         over, self._over = self._over, []
-        if not self.heard:
+        if not self.has_listeners:
             return Batch([], over, [])
         rows = [row for driven in fresh.values() if (row := driven.take(hub, next(self._rows)))]
         entries: list[Entry] = [("fact", session, seq) for session, seq in facts.items()]
@@ -182,14 +182,14 @@ class Outgoing:
     def failed(self, batch: Batch) -> None:
         """Note that *batch* came to nothing: its text is dropped, open messages start again from their beginning."""
         self._over = [*batch.over, *self._over]
-        self.tell_anew()
+        self.publish_again()
 
     def drives(self, session: str) -> int:
         """Return the newest seq of those runs of *session* that this process drives, 0 without one."""
         return max((x.seq for x in self._driven.values() if x.session == session), default=0)
 
     def drives_run(self, run: str) -> bool:
-        """Tell whether this process drives *run*."""
+        """Return whether this process drives *run*."""
         return run in self._driven
 
     def release(self, run: str, epoch: int) -> bool:
@@ -225,7 +225,7 @@ class Outgoing:
             self._over.append(Over(run.session, run.key, run.epoch, driven.n))
             driven.n = 0
 
-    def tell_anew(self) -> None:
+    def publish_again(self) -> None:
         """Publish the open messages from their beginning: what the others have of them is unknown."""
         for name, driven in self._driven.items():
             self._facts[driven.session] = max(driven.seq, self._facts.get(driven.session, 0))

@@ -245,7 +245,7 @@ def _seen(connection: Connection, home: SessionRef, key: str | None, kind: Kind)
 
 
 def _is_newest(connection: Connection, home: SessionRef, message: int, order: int | None) -> bool:
-    """Tell whether no correction of *message* with a later *order* came, and keep that this one did."""
+    """Return whether no correction of *message* with a later *order* came, and record this one."""
     if order is None:
         return True
     known = (_CHANGE.c.session == home.key) & (_CHANGE.c.name == f"order:{message}")

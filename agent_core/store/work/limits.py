@@ -16,7 +16,7 @@ from agent_core.store.statements import word, words
 from agent_core.store.tables import AgentRow
 
 MAX_QUEUED = 100
-"""Runs of one session that may wait: nobody types more than that ahead of the answers."""
+"""Runs of one session that may wait: no person types more than that ahead of the answers."""
 RETRY_AFTER = 5
 """Seconds after which a post that was refused is worth another try."""
 _LOCK_CLASS = 7_275_539
@@ -76,7 +76,7 @@ F = TypeVar("F", bound=Found)
 
 
 def admits(connection: Connection, agent: int, cap: int | None, *, before: int = _LAST) -> bool:
-    """Tell whether a root run of *agent* may start now: there is room under *cap*, and no older one is to have it.
+    """Return whether a root run of *agent* may start now: there is room under *cap*, and no older one is to have it.
 
     *before* is the run's key, which gives its age; a new run is younger than all. Holds until the commit.
     """

@@ -21,7 +21,7 @@ from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import approvals, due, limits, notes, progress, workers
 
-RUNG = "rung"
+WOKEN = "rung"
 RESTARTED = "restarted"
 Finish = Callable[[RunState], Sequence[FactBody]]
 
@@ -279,15 +279,15 @@ def resume(
         return start_next(connection, place, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
-        if cause == RUNG if row.owner == owner else not _is_free(connection, key, patience):
+        if cause == WOKEN if row.owner == owner else not _is_free(connection, key, patience):
             return Ended([])
         nobodys = HANDED_OVER if row.due_at is None else ANSWERED
-        cause = nobodys if row.owner is None else RESTARTED if cause == RUNG else cause
+        cause = nobodys if row.owner is None else RESTARTED if cause == WOKEN else cause
     late = approvals.expire(connection, run, now) if row.status != "running" else []
-    if late or (row.status != "running" and cause != RUNG):
+    if late or (row.status != "running" and cause != WOKEN):
         cause = DUE
     failed = progress.failed_resumes(connection, run)
-    if failed and cause not in (RUNG, *BLAMELESS) and row.due_at is not None and row.due_at > now:
+    if failed and cause not in (WOKEN, *BLAMELESS) and row.due_at is not None and row.due_at > now:
         return Ended([])
     pause = progress.pause_after(failed)
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
@@ -312,7 +312,7 @@ def _is_free(connection: Connection, key: int, patience: int) -> bool:
 
 
 def _is_readable(connection: Connection, row: Any) -> bool:
-    """Tell whether this version knows every type of fact that a driver of the run would read."""
+    """Return whether this version knows every type of fact that a driver of the run would read."""
     place = {"b_session": row.session, "b_first": min(row.window_seq, row.first_seq)}
     return connection.execute(_UNKNOWN, place).first() is None
 

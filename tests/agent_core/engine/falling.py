@@ -1,4 +1,4 @@
-"""Where processes fall: each plays a scenario and is killed at one of its transactions, while DBOS is told of all."""
+"""Processes that die: each plays a scenario and is killed at one of its transactions, while DBOS is notified of all."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ LEFT = "SELECT count(*) FROM dbos.workflow_status WHERE status <> 'SUCCESS'"
 async def fallen(postgres: Server, scenario: Scenario, folder: Path, *, every: int = 1) -> tuple[int, int]:
     """Have a process killed before and after each of its transactions, or *every* so many of them, from the last one.
 
-    See that nobody notices. Return how many were killed, and how many segments DBOS had of them.
+    Check that no reader notices. Return how many were killed, and how many segments DBOS had of them.
     """
     async with prepared(postgres, scenario, folder / f"ledger-{scenario.name}") as place:
         total = await place.falls(0, "after")
@@ -38,25 +38,25 @@ async def fallen(postgres: Server, scenario: Scenario, folder: Path, *, every: i
             tasks = {point: group.create_task(place.falls(*point)) for point in points[::every]}
         survived = {point: task.result() for point, task in tasks.items() if task.result()}
         assert not survived, f"of {scenario.name} these were not killed: {survived}"
-        return len(tasks), place.told
+        return len(tasks), place.workflows
 
 
 @dataclass
 class Field:
-    """A database on which processes die; *told* counts what DBOS had begun for them."""
+    """A database on which processes die; *workflows* counts what DBOS had begun for them."""
 
     url: str
     scenario: Scenario
     ledger: Path
     web: Core
-    told: int = 0
+    workflows: int = 0
     _busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def falls(self, at: int, side: Side) -> int:
-        """Have a process die at write *at*, see that nobody notices, and return 0; else how often one wrote in all."""
+        """Have a process die at write *at*, check that no reader notices, and return 0; else the number of writes."""
         async with self._busy:
             address = f"test:{side}:{at}"
-            told, given = FORKED.Pipe(duplex=False)
+            results, given = FORKED.Pipe(duplex=False)
             process = FORKED.Process(
                 target=mortal, args=(self.url, self.scenario.name, address, self.ledger, at, side, given)
             )
@@ -65,8 +65,8 @@ class Field:
             await asyncio.to_thread(process.join, PATIENCE)
             died = process.exitcode == -9
             assert died or process.exitcode == 0
-            with told:
-                writes = 0 if died else told.recv()
+            with results:
+                writes = 0 if died else results.recv()
             if died:
                 await self._bury(process.pid or 0)
             process.close()
@@ -82,7 +82,7 @@ class Field:
             return pending
 
         pending = await self.web._store.write(work)
-        self.told += pending
+        self.workflows += pending
 
     async def _check(self, address: str, *, crashed: bool) -> None:
         async with asyncio.timeout(PATIENCE):

@@ -24,7 +24,7 @@ from agent_core.tools.base import Tool
 
 PACE = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
-TOLD = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=0.1)
+NOTIFIED = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=0.1)
 PATIENCE = 40.0
 
 
@@ -45,9 +45,9 @@ class Fleet:
         clock: Clock | None = None,
         max_runs: int = 100,
         tools: Sequence[Tool] = (),
-        heard: bool = True,
+        with_bus: bool = True,
     ) -> Core:
-        """Start a core beside the others; one that is not *heard* has no bus: what it tells and is told gets lost."""
+        """Start a core beside the others; one without a bus loses its notifications, in and out."""
         database = PostgresDatabase(self.url)
         end = self.ends.append
         core = Core(
@@ -59,7 +59,7 @@ class Fleet:
             engine=partial(
                 DbosEngine, database=database, url=self.url, kind=kind, max_runs=max_runs, pace=pace, end=end
             ),
-            bus=PostgresBus(self.url, database) if heard else None,
+            bus=PostgresBus(self.url, database) if with_bus else None,
         )
         self.cores.append(core)
         await core.start()

@@ -1,4 +1,4 @@
-"""Workers in processes of their own, with DBOS told of each run as it begins: ones that kill themselves, and an heir.
+"""Workers in processes of their own, with DBOS notified of each run as it begins.
 
 The processes are forked from one that has everything imported, so a life costs a tenth of a second.
 """
@@ -37,7 +37,7 @@ from tests.agent_core.test_crash import ANN, SCENARIOS, Process, Scenario
 
 T = TypeVar("T")
 PACE = Pace(beat=0.1, give_up=2.0, dead=3.0, tell=0.1)
-TOLD = text("SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = :name")
+NOTIFIED = text("SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = :name")
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__, "asyncpg", "dbos"])
 
@@ -116,11 +116,11 @@ class DeadlyDatabase(CrashingDatabase):
 
 
 def _is_noted(connection: Connection, name: str) -> bool:
-    return connection.execute(TOLD, {"name": name}).first() is not None
+    return connection.execute(NOTIFIED, {"name": name}).first() is not None
 
 
 def heir(url: str, name: str, ledger: Path, line: Pipe) -> None:
-    """Be a worker, say so when all is well, and end when nobody is at the other end of *line* any more."""
+    """Be a worker, say so when all is well, and end when the other end of *line* is closed."""
 
     async def live() -> None:
         database = PostgresDatabase(url)
@@ -133,7 +133,7 @@ def heir(url: str, name: str, ledger: Path, line: Pipe) -> None:
     _quietly(live)
 
 
-def mortal(url: str, name: str, address: str, ledger: Path, at: int, side: Side, told: Pipe) -> None:
+def mortal(url: str, name: str, address: str, ledger: Path, at: int, side: Side, results: Pipe) -> None:
     """Play a scenario in the session at *address*, and die at write *at*; tell how many there were otherwise."""
 
     async def live() -> None:
@@ -147,7 +147,7 @@ def mortal(url: str, name: str, address: str, ledger: Path, at: int, side: Side,
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.gather(*(tasks if database.crashed.is_set() else done))
         tasks[0].cancel()
-        told.send(database.writes)
+        results.send(database.writes)
         await core.stop(0.1)
 
     _quietly(live)

@@ -1,4 +1,4 @@
-"""Workers beside each other: who has room takes a run, one does, and a cancel reaches whoever that is."""
+"""Workers beside each other: one with capacity takes a run, only one does, and a cancel reaches it."""
 
 import asyncio
 
@@ -84,10 +84,10 @@ async def test_a_cancel_reaches_the_worker_that_drives(fleet: Fleet):
 
 
 async def test_a_cancel_that_the_bus_lost_is_found_by_the_sweep(fleet: Fleet):
-    """A worker that nobody tells of a cancel finds it within a second."""
-    web = await fleet.join(lambda _: [], kind="web", heard=False)
+    """A worker that is not notified of a cancel finds it within a second."""
+    web = await fleet.join(lambda _: [], kind="web", with_bus=False)
     clock, never = FakeClock(), asyncio.Event()
-    worker = await fleet.join(lambda _: [pause(never)], clock=clock, heard=False)
+    worker = await fleet.join(lambda _: [pause(never)], clock=clock, with_bus=False)
     session = await open_session(worker)
     run = (await send(worker, session, "Hello")).run
     await asked(worker)
@@ -142,7 +142,7 @@ async def test_a_run_is_left_to_a_worker_that_beats(fleet: Fleet):
 async def test_what_a_newer_version_wrote_is_left_to_it(fleet: Fleet):
     """A worker takes no run with facts that it does not know; one that knows them does."""
     core = await fleet.join(lambda _: [say("Hi.")], kind="worker", clock=(clock := FakeClock()))
-    web = await fleet.join(lambda _: [], kind="web", heard=False)
+    web = await fleet.join(lambda _: [], kind="web", with_bus=False)
     session = await open_session(web)
     run = (await send(web, session, "Hello")).run
     ref = await ref_of(web, run)

@@ -34,7 +34,7 @@ class Ahead(asyncio.SelectorEventLoop):
 
 
 class Away:
-    """A database that does not answer from *gone* to *back*: who asks then is not told so, and waits for ever."""
+    """A database that does not answer from *gone* to *back*: a query then gets no error, and waits for ever."""
 
     def __init__(self, gone: float, back: float, now: Callable[[], float]) -> None:
         self.beats: list[float] = []
@@ -60,7 +60,7 @@ class Away:
     async def dispose(self) -> None: ...
 
 
-def liveness(url: str = "postgresql://nobody", seen: list[dict[str, object]] | None = None) -> Liveness:
+def liveness(url: str = "postgresql://unknown", seen: list[dict[str, object]] | None = None) -> Liveness:
     """Return a liveness that notes in *seen* what its thread's log lines carry."""
 
     def load() -> Load:
@@ -71,8 +71,8 @@ def liveness(url: str = "postgresql://nobody", seen: list[dict[str, object]] | N
     return Liveness(url, this_process("wrk_1", "worker"), load, pace=Pace(), lost=lambda: None, end=None)
 
 
-async def test_nobody_is_judged_by_a_clock_that_was_set():
-    """When the database's clock leaps between two beats, either way, the time of good beats begins anew."""
+async def test_a_clock_that_was_set_expires_no_worker():
+    """When the database's clock leaps between two beats, either way, the time of good heartbeats starts again."""
     for leap in (9.0, -9.0):
         worker, now = liveness(), _now()
         worker._went_well(now - 12, 100.0)
@@ -125,7 +125,7 @@ def test_everybody_who_lives_beats_before_a_young_process_judges(
 async def beating(pace: Pace, until: float) -> None:
     """Have a process beat until it is so late."""
     worker = Liveness(
-        "postgresql://nobody",
+        "postgresql://unknown",
         this_process("wrk_1", "worker"),
         lambda: Load(room=1, running=0),
         pace=pace,
@@ -138,7 +138,7 @@ async def beating(pace: Pace, until: float) -> None:
 
 
 async def test_a_beat_tells_in_whose_name_it_is(postgres_url: str):
-    """What the thread that beats has to say is said with the context of whoever started it."""
+    """What the thread that beats has to say is logged with the context of the task that started it."""
     seen: list[dict[str, object]] = []
     worker = liveness(postgres_url, seen)
     with bound_contextvars(worker="wrk_1"):

@@ -1,4 +1,4 @@
-"""A database that does not answer: nobody is ended for it or judged by it, and every run goes on afterwards."""
+"""A database that does not answer: no worker is ended or expired for it, and every run continues afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ STALE = """
 
 @asynccontextmanager
 async def silent(url: str) -> AsyncIterator[None]:
-    """Let nobody beat for a while: the database takes what they say and does not answer."""
+    """Stop all heartbeats for a while: the database accepts requests and does not answer."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
         await connection.execute("LOCK TABLE worker IN ACCESS EXCLUSIVE MODE")
         yield
@@ -48,13 +48,13 @@ async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
             facts = await idle(core, session)
     check_log(facts)
     assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="outage")]
-    told = [line["event"] for line in lines if line["event"].startswith("database.")]
-    assert told == ["database.away", "database.back"]
+    with_dbos = [line["event"] for line in lines if line["event"].startswith("database.")]
+    assert with_dbos == ["database.away", "database.back"]
     assert fleet.ends == []
 
 
-async def test_nobody_is_judged_right_after_an_outage(fleet: Fleet):
-    """Who could not beat itself takes nobody for dead until its own beats have gone well for as long as that takes."""
+async def test_no_worker_is_expired_right_after_an_outage(fleet: Fleet):
+    """A worker without heartbeats of its own expires no other until its own have succeeded for that long."""
     core = await fleet.join(lambda _: [say("Hi.")])
     liveness = engine_of(core).liveness
     await soon(core, lambda: liveness.may_judge)

@@ -11,7 +11,7 @@ from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, there, worke
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
 
-TOLD = "SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name"
+NOTIFIED = "SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name"
 
 
 async def web(fleet: Fleet) -> Core:
@@ -51,18 +51,18 @@ async def test_a_killed_worker_is_taken_over(fleet: Fleet):
 
 
 async def test_dbos_hands_a_dead_workers_segments_on(fleet: Fleet):
-    """What DBOS was told of a dead worker's run goes through its queue to another worker, and ends well."""
+    """DBOS's workflow of a dead worker's run goes through its queue to another worker, and ends well."""
     core = await web(fleet)
     session = await open_session(core)
-    async with worker_process(fleet.url, told=True) as first:
+    async with worker_process(fleet.url, with_dbos=True) as first:
         await send(core, session, "one")
         await started(core, session)
         name = f"{(await core.runs()).items[0].id}:1"
-        await there(core, TOLD, "PENDING", name=name)
-        async with worker_process(fleet.url, told=True, answer="Whole."):
+        await there(core, NOTIFIED, "PENDING", name=name)
+        async with worker_process(fleet.url, with_dbos=True, answer="Whole."):
             first.kill()
             assert await answers(core, session) == ["Whole."]
-            await there(core, TOLD, "SUCCESS", name=name)
+            await there(core, NOTIFIED, "SUCCESS", name=name)
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
     assert types(await log_of(core, session)) == seen
 
 
-async def test_a_worker_that_is_told_to_stop_hands_its_runs_on(fleet: Fleet):
+async def test_a_stopped_worker_hands_its_runs_over(fleet: Fleet):
     """What does not end within the grace goes on at another worker at once, and is not counted against the run."""
     async with driving(fleet) as (core, session, first):
         first.terminate()

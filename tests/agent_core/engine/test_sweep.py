@@ -1,4 +1,4 @@
-"""The sweep by itself: a run that cannot be taken now keeps nobody from the others."""
+"""The sweep by itself: a run that cannot be taken now does not delay the others."""
 
 import asyncio
 from typing import Any, cast
@@ -23,7 +23,7 @@ RUN = RunRef(
 
 
 class Locked:
-    """Runs that are all due, of which somebody has locked the first one until *free* is set."""
+    """Runs that are all due, of which the first one is locked until *free* is set."""
 
     def __init__(self) -> None:
         self.free, self.all_others = asyncio.Event(), asyncio.Event()
@@ -47,7 +47,7 @@ class Locked:
 
 
 async def test_a_locked_run_holds_up_no_other():
-    """While somebody has one run of forty locked a sweep takes all the others, some at once and never all."""
+    """While one run of forty is locked, a sweep takes all the others, some at once and never all."""
     runs = Locked()
     engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:

@@ -1,7 +1,7 @@
 """A worker in a process of its own: `python -m tests.agent_core.engine.worker URL OPTIONS`.
 
-OPTIONS is JSON: *answer* is what its model says, or null for one that begins and never ends; *ends* tells whether it
-ends itself when it stood still; *max_runs*, *told* as the engine has them.
+OPTIONS is JSON: *answer* is what its model says, or null for one that begins and never ends; *ends* is whether it
+ends itself when it stood still; *max_runs*, *with_dbos* as the engine has them.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from agent_core.engine.liveness import end_process
 from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider, pause, say
-from tests.agent_core.engine.fleet import PACE, TOLD, soon
+from tests.agent_core.engine.fleet import NOTIFIED, PACE, soon
 
 
 async def main(url: str, options: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ async def main(url: str, options: dict[str, Any]) -> None:
             database=database,
             url=url,
             kind="worker",
-            pace=TOLD if options.get("told") else PACE,
+            pace=NOTIFIED if options.get("with_dbos") else PACE,
             end=end_process if options.get("ends", True) else print,
         ),
         bus=PostgresBus(url, database),
@@ -44,7 +44,7 @@ async def main(url: str, options: dict[str, Any]) -> None:
     await core.start()
     engine = core._engine
     assert isinstance(engine, DbosEngine)
-    if options.get("told"):
+    if options.get("with_dbos"):
         await soon(core, lambda: engine.doorbell.is_ready)
     print("ready", engine.worker, flush=True)
     await stopped.wait()

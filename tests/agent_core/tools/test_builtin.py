@@ -38,7 +38,7 @@ def test_they_are_harmless():
 
 
 @pytest.mark.parametrize(
-    ("zone", "told"),
+    ("zone", "found"),
     [
         ("UTC", "Saturday, 2026-11-21 12:00:00 (UTC, UTC+00:00)"),
         ("Europe/Berlin", "Saturday, 2026-11-21 13:00:00 (Europe/Berlin, UTC+01:00)"),
@@ -46,9 +46,9 @@ def test_they_are_harmless():
         ("Pacific/Kiritimati", "Sunday, 2026-11-22 02:00:00 (Pacific/Kiritimati, UTC+14:00)"),
     ],
 )
-async def test_the_time_is_the_clocks(zone, told):
+async def test_the_time_is_the_clocks(zone, found):
     """Date, weekday, time and offset come from the context's clock."""
-    assert await use(current_time, timezone=zone) == told
+    assert await use(current_time, timezone=zone) == found
 
 
 async def test_the_time_is_utc_unless_asked_otherwise():
@@ -61,10 +61,10 @@ async def test_the_time_is_utc_unless_asked_otherwise():
 )
 async def test_an_unknown_zone_is_explained(zone):
     """A name that is no zone gets the remedy, never a path of this machine or a trace."""
-    told = await use(current_time, timezone=zone)
-    assert told.startswith("failed: There is no time zone `")
-    assert "Europe/Berlin" in told
-    assert len(told) < 200
+    found = await use(current_time, timezone=zone)
+    assert found.startswith("failed: There is no time zone `")
+    assert "Europe/Berlin" in found
+    assert len(found) < 200
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_arithmetic(expression, number):
     ],
 )
 async def test_what_has_no_value_says_why(expression, why):
-    """Bad syntax, unknown names and undefined results are told to the model in words."""
+    """Bad syntax, unknown names and undefined results are reported to the model as text."""
     assert why in await use(calculate, expression=expression)
 
 
@@ -193,17 +193,17 @@ async def test_what_has_no_value_says_why(expression, why):
 async def test_hostile_expressions_fail_fast(expression):
     """Nothing but arithmetic is evaluated, and nothing takes long, whatever it says."""
     begin = time.thread_time()
-    told = await use(calculate, expression=expression)
+    found = await use(calculate, expression=expression)
     assert time.thread_time() - begin < 0.5
-    assert told.startswith("failed: ") or expression.startswith("abs(")
-    assert len(told) < 500
+    assert found.startswith("failed: ") or expression.startswith("abs(")
+    assert len(found) < 500
 
 
 @given(st.integers(-(10**9), 10**9), st.sampled_from("+-*"), st.integers(-(10**9), 10**9))
 def test_whole_numbers_are_exact(a, sign, b):
     """Sums, differences and products of whole numbers are exact."""
-    told = asyncio.run(use(calculate, expression=f"{a} {sign} {b}"))
-    assert int(told) == {"+": a + b, "-": a - b, "*": a * b}[sign]
+    found = asyncio.run(use(calculate, expression=f"{a} {sign} {b}"))
+    assert int(found) == {"+": a + b, "-": a - b, "*": a * b}[sign]
 
 
 @given(st.decimals(-1000, 1000, places=3), st.decimals(-1000, 1000, places=3))
@@ -215,5 +215,5 @@ def test_decimals_look_exact(a, b):
 @given(st.text(alphabet="0123456789.+-*/%()^, eabsqrtpi", max_size=40))
 def test_no_text_breaks_it(expression):
     """Any mixture of its own alphabet ends in a finite number or an explanation."""
-    told = asyncio.run(use(calculate, expression=expression))
-    assert told.startswith("failed: ") or math.isfinite(float(told[:300]))
+    found = asyncio.run(use(calculate, expression=expression))
+    assert found.startswith("failed: ") or math.isfinite(float(found[:300]))

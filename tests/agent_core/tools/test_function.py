@@ -134,7 +134,7 @@ async def test_arguments_become_what_the_annotations_say():
 
 
 async def test_wrong_arguments_are_explained():
-    """What does not fit even after the schema's check is told to the model by name."""
+    """What does not fit even after the schema's check is reported to the model by name."""
 
     @tool
     def when(day: date) -> None:
@@ -245,7 +245,7 @@ async def test_exceptions_are_left_to_the_caller():
 
     @tool
     def stop() -> None:
-        """Stop an iteration that nobody runs."""
+        """Stop an iteration that does not run."""
         raise StopIteration
 
     with pytest.raises(LookupError, match="nothing there"):
@@ -281,7 +281,7 @@ RENDER, FILE = Render("ren_1"), File("blob_1", "a.csv", "text/csv", 3)
     ],
 )
 async def test_results_become_outcomes(returned, expected):
-    """Text stays text, Parts and Outcomes stay what they are, anything else is told as JSON."""
+    """Text stays text, Parts and Outcomes stay what they are, anything else becomes JSON."""
 
     @tool
     async def give():

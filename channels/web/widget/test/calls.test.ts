@@ -41,7 +41,7 @@ test("a page that does not take the call leaves it to the next tab", async () =>
   assert.deepEqual([first.count(), second.count()], [1, 1]);
 });
 
-test("who stops waiting is never asked", async () => {
+test("a cancelled waiter is never asked", async () => {
   const name = newName();
   const [first, second] = [tab(name, true), tab(name, true)];
   const held = askAlone(locks, first);

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Once(DbosEngine):
-    """An engine that may be told to stop again, when its database is closed."""
+    """An engine that may be stopped again, when its database is closed."""
 
     async def stop(self, grace: float) -> None:
         if not self.pool.is_closed:

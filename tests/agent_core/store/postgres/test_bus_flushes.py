@@ -72,7 +72,7 @@ def texts(row: Row) -> list[tuple[int, int, str]]:
 def here() -> Process:
     """A process that others listen to, in the middle of a step."""
     process = Process()
-    process.outgoing.listen(heard=True)
+    process.outgoing.listen(has_listeners=True)
     process.says(e.RunStarted(epoch=1), STEP)
     process.flush()
     return process
@@ -91,7 +91,7 @@ def test_a_process_alone_gathers_nothing():
     alone = Process()
     alone.says(e.RunStarted(epoch=1), STEP, delta(0, "ab"), delta(2, "cd"))
     assert alone.flush().is_empty
-    assert alone.outgoing.listen(heard=True)
+    assert alone.outgoing.listen(has_listeners=True)
     batch = alone.flush()
     assert [texts(row) for row in batch.rows] == [[(0, 0, "abcd")]]
     assert ("fact", SESSION, 2) in batch.entries
@@ -160,7 +160,7 @@ def test_a_hole_heals_when_the_rows_are_read_again():
     there = Listener()
     there.reads(row(1, delta(0, "ab")), row(3, delta(4, "ef")))
     assert there.seen() == [(0, "ab")]
-    there.incoming.read_anew()
+    there.incoming.read_all()
     there.reads(row(1, delta(0, "ab")), row(2, delta(2, "cd")), row(3, delta(4, "ef")))
     assert there.seen() == [(2, "cd"), (4, "ef")]
 
@@ -169,7 +169,7 @@ def test_what_was_shown_is_not_shown_again():
     """A message that is sent from its beginning again continues where it was."""
     there = Listener()
     there.reads(row(1, delta(0, "abc")))
-    there.incoming.told_of_rows(RUN.key)
+    there.incoming.notified_of_rows(RUN.key)
     there.reads(row(2, delta(0, "abcdef")))
     assert there.seen() == [(0, "abc"), (3, "def")]
 
@@ -201,7 +201,7 @@ def test_unknown_live_events_of_a_newer_version_are_skipped():
 def test_an_unknown_fact_of_a_newer_version_is_skipped():
     """Later facts are published, and waiting for the unknown one ends."""
     there = Listener()
-    there.incoming.told_of_facts(SESSION, 4)
+    there.incoming.notified_of_facts(SESSION, 4)
     assert there.incoming.take_stale() == ([SESSION], [2])
     known = (SESSION, RUN.session, 4, CODES["message.completed"], 5, msgspec.json.encode(END), RUN.key, RUN.id, None)
     there.incoming.learn([(SESSION, RUN.session, 3, 9_999, 5, b'{"ink": 7}', RUN.key, RUN.id, None), known])

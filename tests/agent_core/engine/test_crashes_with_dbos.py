@@ -1,4 +1,4 @@
-"""The crash test with DBOS launched and told of each run at once: processes are killed, at one transaction each."""
+"""The crash test with DBOS launched and notified of each run at once: processes are killed, at one transaction each."""
 
 from pathlib import Path
 
@@ -20,6 +20,6 @@ RICHEST = "approved write"
 )
 async def test_a_kill_at_a_transaction(postgres: Server, tmp_path: Path, scenario: Scenario):
     """A worker that is killed before or after the commit of a transaction changes neither answers nor writes."""
-    killed, told = await fallen(postgres, scenario, tmp_path, every=EVERY)
+    killed, workflows = await fallen(postgres, scenario, tmp_path, every=EVERY)
     assert killed > 1
-    assert told > 0
+    assert workflows > 0
