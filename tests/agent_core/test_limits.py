@@ -10,7 +10,7 @@ from agent_core.errors import IdempotencyMismatch
 from agent_core.providers.base import Request
 from agent_core.store.work import due, limits
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
-from tests.agent_core.scenes import SAFETY, idle, inbound, log_of, open_session, say_and_wait, send, types
+from tests.agent_core.scenes import SAFETY, idle, inbound, log_of, open_session, say_and_wait, send, types, until
 from tests.conftest import MakeCore
 
 
@@ -95,6 +95,9 @@ async def test_a_later_message_does_not_overtake_the_queue(capped, model: Model,
     await send(core, first, "Hello")
     await send(core, second, "Hello")
     await core.cancel((await send(core, third, "Never mind")).run, by=inbound("").actor)
+    await until(
+        lambda: not core._dispatcher.pending
+    )  # the wake-up that the cancel caused; with room it would start one
     await core.agents.update("assistant", {"limits": {"max_runs": 2}})
     await send(core, third, "Hello")
     assert await statuses(core, first, second, third) == ["running", "idle", "idle"]
