@@ -1,4 +1,4 @@
-"""The terminal channel, the worked example of the seam: parse a typed line, show a picture as text that only grows."""
+"""The terminal channel, the example of a channel: parse a typed line, print a view as text that only grows."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _OPEN = ("requested", "running", "waiting")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some text to print; a *note* is no part of the answer, a *question* is the one that is answered first."""
+    """Text to print; a *note* is not part of the answer; *question* is the open question that is answered first."""
 
     text: str
     note: bool = False
@@ -120,7 +120,7 @@ class Terminal:
 
 
 def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
-    """Give the picture as text; nothing is printed after what still changes."""
+    """Yield *body* as text, up to the first part that may still change."""
     gap, first = "", True
     for said in body.recent:
         if said.role == "user":

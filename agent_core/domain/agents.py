@@ -1,4 +1,4 @@
-"""Agents: frozen definitions, what their tools are like, and what one step may do."""
+"""Agents: frozen definitions, the specs of their tools, and what one step may do."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -90,7 +90,7 @@ _FIELDS = frozenset(Definition.__struct_fields__)
 
 
 def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an agent with every field that is none of `Definition` under `channels`.
+    """Return the fields of an agent, with every field that `Definition` does not have moved under `channels`.
 
     Raises `InvalidInput` when a channel's settings are given both there and beside the fields.
     """

@@ -32,11 +32,11 @@ class ChannelPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that its addresses, its responders and the settings of agents begin with."""
+        """The channel's name: the prefix of its addresses and responders, and the key of its settings in agents."""
         ...
 
     def checked(self, given: Any, /) -> dict[str, Any]:
-        """Return *given* settings complete, empty when they are the defaults.
+        """Return the settings *given* with defaults filled in; empty if all of them are defaults.
 
         Raises `InvalidInput` with paths inside the settings, which begin with `$`.
         """
@@ -70,7 +70,7 @@ class Channels:
         self._ports = {port.name: port for port in ports}
 
     def checked(self, definition: Definition) -> Definition:
-        """Return *definition* with checked settings: complete ones, and none that equal the defaults.
+        """Return *definition* with checked, complete settings, without channels whose settings are all defaults.
 
         Raises `InvalidInput` with paths such as `<channel>.<field>`.
         """

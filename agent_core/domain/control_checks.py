@@ -21,7 +21,7 @@ USD = r"[0-9]{1,9}(\.[0-9]{1,9})?"
 
 
 def check(controls: Override, tools: Collection[str], at: str = "controls.") -> None:
-    """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*; *at* begins the paths of the fields."""
+    """Raise `InvalidInput` if an agent with *tools* cannot follow *controls*; *at* is the prefix of the field paths."""
     _check_choice(controls, tools, at)
     if isinstance(controls, Defaults):
         _check_numbers(controls, at)
@@ -54,9 +54,9 @@ def _check_rules(controls: Defaults, tools: Collection[str], at: str) -> None:
         if not 1 <= rule.step <= MAX_STEPS:
             raise InvalidInput(f"{path}step", f"between 1 and {MAX_STEPS}: steps are counted from 1.")
         if rule.step in steps:
-            raise InvalidInput(f"{path}step", f"there is a rule for step {rule.step} already; make them one.")
+            raise InvalidInput(f"{path}step", f"there is a rule for step {rule.step} already; merge them.")
         if rule.tool_choice is None and rule.active_tools is None:
-            raise InvalidInput(path[:-1], "say `tool_choice` or `active_tools`, or leave the rule out.")
+            raise InvalidInput(path[:-1], "set `tool_choice` or `active_tools`, or remove the rule.")
         steps.add(rule.step)
         _check_choice(rule, tools, path)
 
@@ -85,7 +85,7 @@ def _check_known(path: str, names: Sequence[str], tools: Collection[str]) -> Non
 
 def _check_budget(budget: Budget, path: str) -> None:
     if budget.usd is None and budget.tokens is None:
-        raise InvalidInput(path, "say `usd`, `tokens` or both.")
+        raise InvalidInput(path, "set `usd`, `tokens` or both.")
     if budget.usd is not None and (not re.fullmatch(USD, budget.usd) or not Decimal(budget.usd)):
         raise InvalidInput(f"{path}.usd", 'an amount above 0 as a decimal text, such as "0.50".')
     if budget.tokens is not None and not 1 <= budget.tokens <= MAX_TOKENS:

@@ -17,7 +17,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A hook's ruling at *event*, on *call* if there is one; *arguments* are those that it put in place of the call's.
+    """A hook's ruling at *event*, on *call* if there is one; *arguments* replace those of the call.
 
     *error* says why the hook failed or gave an invalid answer; *ruling* is then what its config sets for errors.
     """
@@ -60,7 +60,7 @@ class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """One of several votes that an approval needs; *votes* counts those for *arguments* so far."""
+    """A vote for an approval that needs several; *votes* is how many approved *arguments* so far."""
 
     type: ClassVar[str] = "approval.voted"
     approval: str

@@ -57,7 +57,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuleConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When all *conditions* hold the ruling is *decision*; otherwise the rule makes none."""
+    """If all *conditions* hold, the ruling is *decision*; otherwise the rule gives no ruling."""
 
     conditions: tuple[Condition, ...]
     decision: Literal["deny", "allow"] = "deny"
@@ -78,7 +78,7 @@ _CONFIGS: dict[HookType, type[Config]] = {"approval": ApprovalConfig, "rule": Ru
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A hook of an agent under the *name* that the log has for it, with its *config* read."""
+    """A hook of an agent with its *name* in the log and its parsed *config*."""
 
     name: str
     hook: Hook
@@ -86,7 +86,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def config_of(hook: Hook) -> Config:
-    """Return the config of *hook* as its type reads it; raises `msgspec.ValidationError`."""
+    """Return the config of *hook*, parsed by its type; raises `msgspec.ValidationError`."""
     return msgspec.convert(hook.config, _CONFIGS[hook.type])
 
 

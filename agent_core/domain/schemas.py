@@ -1,4 +1,4 @@
-"""JSON Schema, draft 2020-12: whether a schema is valid, and how a value fails it, within bounds. Pure."""
+"""JSON Schema, draft 2020-12: validate schemas, and values against them, with limits on the work. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -69,9 +69,9 @@ def schema_problem(schema: dict[str, Any]) -> Fault | None:
 
 
 def unheld(schema: dict[str, Any]) -> Fault | None:
-    """Return why a tool's own *schema* cannot be checked here, valid as it may be; None when it can.
+    """Return why this module cannot check values against a tool's own *schema*; None when it can.
 
-    For schemas that come with the code of a tool, not from people: it is fast, and imports little.
+    For schemas from a tool's code, which are trusted to be valid: it is fast, and does not import jsonschema.
     """
     try:
         _check_parts(schema)
@@ -83,7 +83,7 @@ def unheld(schema: dict[str, Any]) -> Fault | None:
 def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Fault]:
     """Return how *value* fails *schema*: up to *most* errors, none when it is valid.
 
-    A value that cannot be checked is invalid, also when the cause is a schema stored before such checks.
+    A value that cannot be checked is invalid, even if the cause is a stored schema that is older than these checks.
     """
     if is_deep(value):
         return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
@@ -108,8 +108,8 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
     except RecursionError:
         raise _Unclear(Fault("$", "it refers to itself without end, or is nested too deeply.")) from None
     except patterns.TooMuch as error:
-        raise _Unclear(Fault("$", f"a text is too much for a pattern: {error}.")) from None
-    except Exception as error:  # a reference may lead to what is no schema at all
+        raise _Unclear(Fault("$", f"a text is too long or complex for a pattern: {error}.")) from None
+    except Exception as error:  # a reference may resolve to something that is not a schema
         raise _Unclear(Fault("$", f"it failed with {type(error).__name__}.")) from error
 
 
@@ -140,7 +140,7 @@ def _check_part(path: str, part: Object, schema: Object) -> None:
         if isinstance(pattern, str) and pattern and (fault := patterns.problem(pattern)):
             raise _Unclear(Fault(f"{path}.{name}", fault))
     if named and "unevaluatedProperties" in part:
-        why = "it does not go with `patternProperties` here; use `additionalProperties`."
+        why = "it cannot be combined with `patternProperties` here; use `additionalProperties`."
         raise _Unclear(Fault(f"{path}.unevaluatedProperties", why))
 
 
@@ -177,7 +177,7 @@ def _short(message: object) -> str:
 
 @cache
 def _validator() -> Any:
-    """Return the draft's validator with its keywords counted, some replaced by faster or clearer ones of ours."""
+    """Return the draft's validator, with each keyword check counted and some replaced by faster or clearer ones."""
     from jsonschema import validators  # noqa: PLC0415 - as above
 
     library: Any = validators

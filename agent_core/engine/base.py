@@ -14,26 +14,26 @@ Segment = Callable[[Interrupt], Awaitable[RunRef | None]]
 class Runs(Protocol):
     """What an engine needs to know of runs: the core provides it.
 
-    *patience* is how many milliseconds a worker that does not beat is taken for alive.
+    *patience* is how many milliseconds without a heartbeat a worker still counts as alive.
     """
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
-        """Return this worker's runs and those that need a driver, or a look; *most* of the queued ones."""
+        """Return this worker's runs and those that need a driver or a check; at most *most* queued ones."""
         ...
 
     async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
         """Make this worker the run's owner, with a new epoch; None when there is nothing to drive.
 
-        *epoch* is the one with which the run was found: if it has another by now, it was taken meanwhile.
+        *epoch* is the one that the caller saw; if it has changed, another worker took the run, and None is returned.
         """
         ...
 
     def segment(self, run: RunRef) -> Segment:
-        """Return the coroutine function that drives *run* until it waits or ends; it gives the next run, if any."""
+        """Return the coroutine function that drives *run* until it waits or ends, and returns the next run, if any."""
         ...
 
     def beat(self, run: RunRef) -> None:
-        """Show that *run* is being worked on."""
+        """Send a heartbeat of *run* to its readers."""
         ...
 
     def call(self, run: int) -> None:
@@ -46,7 +46,7 @@ class Runs(Protocol):
 
 
 class Engine(Protocol):
-    """Rings runs."""
+    """Decides which process drives which run, and wakes runs."""
 
     @property
     def worker(self) -> str:
@@ -58,7 +58,7 @@ class Engine(Protocol):
         ...
 
     def place(self) -> AbstractContextManager[bool]:
-        """Keep room for a run that is about to begin here; False when there is none."""
+        """Reserve capacity for a run that is about to begin here; yields False when there is none."""
         ...
 
     async def start(self) -> None:
@@ -70,11 +70,11 @@ class Engine(Protocol):
         ...
 
     async def ring(self, run: int, at: int | None = None) -> None:
-        """Have the run looked at: now, or at *at* milliseconds; idempotent."""
+        """Wake the run now, or at the time *at* (milliseconds); idempotent."""
         ...
 
     async def hear(self, run: int) -> None:
-        """Look at a run that another process rang, if there is room here."""
+        """Check a run that another process woke, if there is capacity here."""
         ...
 
     def interrupt(self, run: int) -> bool:
@@ -82,9 +82,9 @@ class Engine(Protocol):
         ...
 
     async def work(self) -> None:
-        """Find what is due, for ever: at once, at every deadline, and at least every second."""
+        """Sweep for due runs until cancelled: immediately, at every deadline, and at least every second."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """Leave every run as its log says; the next worker, here or elsewhere, continues from there."""
+        """Stop driving runs, after at most *grace* seconds; the next worker resumes each from its log."""
         ...

@@ -1,4 +1,4 @@
-"""Liveness: the beats of this process, from a thread of its own, and a watch that ends a process which stood still."""
+"""Liveness: this process's heartbeats, from a dedicated thread, and a watchdog that ends a stalled process."""
 
 import asyncio
 import os
@@ -23,17 +23,17 @@ from agent_core.store.work.workers import Kind, Worker
 
 _log = structlog.get_logger("parley.liveness")
 _DRIFT = 2.0
-"""Seconds by which the database's clock may leave ours between two beats: beyond that it was set, and tells nothing."""
+"""Seconds by which the database's clock may drift from ours between two beats; beyond that someone has set it."""
 _STOP = 2.0
-# Goes on while the machine sleeps, where there is such a clock.
+# A clock that keeps running while the machine sleeps, where there is one.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds: between beats; without one until what is driven is given up, and until others take a worker for dead.
+    """Seconds: the heartbeat interval; without one, when a worker stops its runs, and when others declare it dead.
 
-    All processes of a database keep the same pace. What is given up ends before others may begin with it. *tell* is how
+    All processes of a database use the same values. A worker ends its runs before others may take them. *tell* is how
     long a run lasts before DBOS is notified of it; None does without DBOS.
     """
 
@@ -49,13 +49,13 @@ class Pace:
 
     @property
     def settle(self) -> float:
-        """How long after the database is back everybody who lives has beaten: a try that hangs, and one more beat."""
+        """How long after an outage every live worker has sent a heartbeat: one attempt that times out, and one more."""
         return self.answer + self.beat
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a process has to do, as its beats tell."""
+    """The load that a process reports with its heartbeats: *room* for more runs, and how many are *running*."""
 
     room: int
     running: int
@@ -67,7 +67,7 @@ def this_process(name: str, kind: Kind) -> Worker:
 
 
 def end_process(reason: str) -> None:
-    """End this process on the spot: what it would do now, others do already."""
+    """End this process at once, without cleanup: others may have taken over its runs already."""
     _log.critical("worker.ends_itself", reason=reason)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -75,7 +75,7 @@ def end_process(reason: str) -> None:
 
 
 class Liveness:
-    """Beats for one process until it is stopped; built in its event loop, which is watched too."""
+    """Sends heartbeats for one process until stopped; create it in the event loop, which it watches too."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Liveness:
         lost: Callable[[], None],
         end: Callable[[str], None] | None,
     ) -> None:
-        """*lost* is called on the event loop when beats fail for too long; *end* when the process stood still."""
+        """*lost* is called on the event loop when beats fail for too long; *end* when the process was stalled."""
         self._url, self._worker, self._load, self._pace, self._lost, self._end = url, worker, load, pace, lost, end
         self._home = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
@@ -107,10 +107,10 @@ class Liveness:
 
     @property
     def may_judge(self) -> bool:
-        """Return whether heartbeats have succeeded for so long that workers without any must be dead.
+        """Return whether heartbeats have succeeded for so long that a worker without any must be dead.
 
-        A process that was just started waits until all who live have beaten, should an outage have ended as it began.
-        After one that it saw it waits for as long as the dead are waited for: not all are back at the same moment.
+        A new process waits until all live workers have sent a heartbeat, in case an outage has just ended.
+        After an outage that it saw it waits `Pace.dead` seconds: not all workers reconnect at the same moment.
         """
         since = self._good_since
         return self.is_well and since is not None and _now() - since >= self._probation
@@ -126,7 +126,7 @@ class Liveness:
 
     async def start(self) -> None:
         """Return once the first beat is in the database; raises `Unavailable`."""
-        # Its lines in the log are this worker's.
+        # The thread logs with this worker's context variables.
         run = copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run,), name="parley-liveness", daemon=True)
         self._thread.start()
@@ -178,7 +178,7 @@ class Liveness:
         return await connection.run_sync(beat) / 1000 - _now()
 
     def _went_well(self, began: float, offset: float) -> None:
-        """Note a beat; when others may seem dead for a reason of ours, or of the clock, judging has to wait."""
+        """Record a heartbeat; after an outage or a clock change of ours, others are not declared dead for a while."""
         was_set = self._offset is not None and abs(offset - self._offset) > _DRIFT
         self._offset = offset
         if was_set:
@@ -203,7 +203,7 @@ class Liveness:
             _log.warning("database.away", error=type(error).__name__)
 
     async def _watch_forever(self, end: Callable[[str], None]) -> None:
-        """Look whether time was lost, by this thread or the event loop, and whether beats fail for too long."""
+        """Watch for stalls of this thread or the event loop, and for heartbeats that fail for too long."""
         tick, was_well = self._pace.give_up / 7, False
         while True:
             looked = _now()
@@ -225,7 +225,7 @@ class Liveness:
 async def _dropped(connection: AsyncConnection | None) -> None:
     """Close a connection that may be broken."""
     if connection is not None:
-        with suppress(Exception):  # what a broken connection says to its end is of no use to anybody
+        with suppress(Exception):  # errors of a broken connection do not matter any more
             await connection.invalidate()
         with suppress(Exception):
             await connection.close()

@@ -1,10 +1,10 @@
-"""Membership: whether this process counts as a worker, and when another one does not any more."""
+"""Membership: whether this process may own runs, and when another worker has expired."""
 
 from typing import Protocol
 
 
 class Membership(Protocol):
-    """The standing of this worker among those of its database."""
+    """The status of this worker among all workers of its database."""
 
     @property
     def is_well(self) -> bool:

@@ -23,7 +23,7 @@ _log = structlog.get_logger("parley.hooks")
 def check(hooks: Sequence[Hook], channels: Channels) -> None:
     """Raise `InvalidInput`, with path and remedy, when one of *hooks* is invalid; *channels* know its responders."""
     if len(hooks) > MAX_HOOKS:
-        raise InvalidInput("hooks", f"at most {MAX_HOOKS}; join some, or match more tools with one.")
+        raise InvalidInput("hooks", f"at most {MAX_HOOKS}; merge some, or match more tools with one.")
     names: set[str] = set()
     for place, hook in enumerate(hooks):
         path = f"hooks[{place}]"
@@ -47,12 +47,12 @@ def check_matchers(definition: Definition) -> None:
             known = ", ".join(f"`{name}`" for name in sorted(_names(definition)))
             problem = f"the agent has no tool `{matcher[:100]}`; its tools are: {known}."
             raise InvalidInput(f"hooks[{place}].matcher", problem)
-        remedy = "correct it, unless such tools are yet to come"
+        remedy = "correct it, unless such tools will be added later"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
 
 
 def astray(definition: Definition) -> Sequence[tuple[int, str]]:
-    """Return the matchers that fit no tool of the agent, each with its hook's place.
+    """Return the matchers that match no tool of the agent, each with its hook's index.
 
     An agent without tools has none: there is nothing to guard yet.
     """
@@ -79,7 +79,7 @@ def _check_shape(path: str, hook: Hook) -> None:
     if hook.type == "rule" and hook.event == "OnRunComplete":
         raise InvalidInput(f"{path}.event", "a rule has nothing to decide at `OnRunComplete`; use `http`.")
     if hook.matcher is not None and hook.event not in _OF_TOOLS:
-        raise InvalidInput(f"{path}.matcher", f"`{hook.event}` is about no tool; leave the matcher out.")
+        raise InvalidInput(f"{path}.matcher", f"`{hook.event}` does not concern a tool; leave the matcher out.")
     if hook.matcher is not None and not hook.matcher.strip():
         raise InvalidInput(f"{path}.matcher", "a tool's name or a glob; leave it out for every tool.")
 

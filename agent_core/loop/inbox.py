@@ -84,7 +84,7 @@ class InboxState(msgspec.Struct, frozen=True):
     def corrected(self, seq: int, of: int, *, deleted: bool) -> "InboxState":
         """Return the inbox after the correction at *seq* of the message at *of*.
 
-        A correction of an unconsumed message goes with it. One of a consumed message is late. A deletion takes the
+        A correction of an unconsumed message is consumed with it; that of a consumed one is late. A deletion takes the
         message out; if it was consumed a note informs the model.
         """
         if deleted:
@@ -95,7 +95,7 @@ class InboxState(msgspec.Struct, frozen=True):
         return replace(self, unconsumed=(*self.unconsumed, seq), late_corrections=(*self.late_corrections, seq))
 
     def consumed(self, seqs: Collection[int]) -> "InboxState":
-        """Return the inbox after a step consumed *seqs*: what came before the last of them is not consumed later."""
+        """Return the inbox after a step consumed *seqs*; everything up to the last of them is removed."""
         if not (self.unconsumed or self.user_messages or self.unanswered):
             return self
         taken = set(seqs)

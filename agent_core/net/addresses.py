@@ -1,7 +1,7 @@
 """Which addresses are public: those that a fetch may connect to without being allowed explicitly.
 
-Not `ipaddress.is_global`: what it says of mapped, embedded and newer special addresses depends on Python's version.
-The blocks are those of IANA's registries of special-purpose addresses (RFC 6890, 8190), and what clouds have beside.
+Not `ipaddress.is_global`: its result for mapped, embedded and newer special addresses depends on Python's version.
+The blocks are those of IANA's registries of special-purpose addresses (RFC 6890, 8190), and those of clouds.
 """
 
 from functools import cache
@@ -51,15 +51,15 @@ _KINDS_6 = (
 _PUBLIC_6 = "2000::/3"
 _NAT64 = "64:ff9b::/96"
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""What stands before the IPv4 address in the last 64 bits (RFC 5214)."""
+"""The 32 bits before the IPv4 address in an ISATAP interface identifier (RFC 5214)."""
 
 
 def special(address: str) -> str | None:
-    """Return in a word what *address* is when it is not a public one, else None; what is no address is none.
+    """Return the kind of *address* in a word, "unreadable" if it is not an address; None if it is public.
 
-    In IPv6 only global unicast addresses are public. An IPv4 address inside one that a router would unpack decides:
+    In IPv6 only global unicast addresses are public. An embedded IPv4 address that a router would unpack decides:
     networks without IPv4 reach everything through NAT64. Mapped, 6to4 and Teredo addresses are refused as they are,
-    whatever is inside: no name of a server has such a one.
+    whatever they embed: servers' names do not resolve to them.
     """
     try:
         return _special_6(IPv6Address(address)) if ":" in address else _special_4(IPv4Address(address))

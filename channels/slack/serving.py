@@ -26,7 +26,7 @@ from channels.slack.web_api.pace import Lane, Pacer
 from channels.slack.web_api.workspaces import Workspaces
 
 AGAIN = 15.0
-"""Seconds between two tries to learn our own identity."""
+"""Seconds between two attempts to ask Slack for our own identity."""
 _log = structlog.get_logger("parley.slack")
 
 
@@ -108,7 +108,7 @@ async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncGenerator[None]
 
 
 async def _meet(workspaces: Workspaces, clock: Clock) -> None:
-    """Ask until Slack answers; a message being received cannot wait that long."""
+    """Retry until Slack answers; handling a message could not wait that long."""
     logged: str | None = None
     while True:
         try:

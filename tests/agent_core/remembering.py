@@ -1,4 +1,4 @@
-"""A context source in one file: what was kept of a person, by the id of the one who asks."""
+"""A context source in one file: memories of people, by the id of the actor that asks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from agent_core.context.source import ContextText, Opening
 
 @dataclass
 class Remembering:
-    """Gives what is *kept* of the actor as memories; *asked* are the openings that it was asked about."""
+    """Returns the memories *kept* for the actor; *asked* records the openings that it was called with."""
 
     kept: Mapping[str, Sequence[str]]
     name: str = "memories"

@@ -1,4 +1,4 @@
-"""What a server does not import before it is needed: slow imports stand in the functions that use them."""
+"""A server imports slow modules only when they are needed, inside the functions that use them."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from app.settings import Settings
 from app.storage.migrate import migrate
 
 ROOT = Path(__file__).parents[2]
-# What a server on SQLite does without, and what needs it.
+# Modules that a server on SQLite does not import, and what needs them.
 UNUSED = {
     "alembic": "parley migrate",
     "asyncpg": "Postgres",

@@ -1,4 +1,4 @@
-"""The checks of a storm find what they are there to find: each of them is shown a log in which one thing is wrong."""
+"""The checks of a chaos run detect each kind of fault: every case is a valid log with one thing wrong."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -120,7 +120,7 @@ def without(at: int) -> Log:
 
 
 def behind(*more: Fact) -> Log:
-    """Return a log that goes on with *more*."""
+    """Return a log with *more* facts appended."""
     return lambda: [*log(), *more]
 
 
@@ -191,8 +191,8 @@ def test_a_write_that_was_executed_twice_is_found():
     assert "executed 0 times" in found(log(), [])
 
 
-def test_an_answer_that_a_reader_has_otherwise_is_found():
-    """A reader whose text is not that of the log is found, and so is a server that lists another."""
+def test_an_answer_that_a_reader_saw_differently_is_found():
+    """A reader whose text differs from the log's is found, and so is a server that lists a different message."""
     assert "the reader shows msg_2" in found(log(), msg_2="t0 #0 w0")
     items = [{"id": "msg_1", "role": "assistant", "parts": []}]
     assert "the server lists" in "\n".join(listed(items, log()))
@@ -211,7 +211,7 @@ def test_a_run_without_a_takeover_is_found():
 
 
 def test_takeovers_that_are_too_slow_are_found():
-    """Too many slow takeovers miss the goal, unless they waited by rule; so does a storm without any."""
+    """Too many slow takeovers miss the goal, unless the wait was required; so does a run without any takeover."""
     quick, slow = Takeover(RUN, 9.0, 0), Takeover(RUN, 16.0, 1)
     assert list(Goals().missed([quick] * 99, [0.2])) == []
     assert list(Goals().missed([quick] * 9 + [slow], [0.2])) != []
@@ -220,7 +220,7 @@ def test_takeovers_that_are_too_slow_are_found():
 
 
 def test_a_stop_is_timed_from_its_answer():
-    """A stop is the time from its answer to the end of the run, where the run was driven and the database there."""
+    """A stop is timed from its response to the end of the run, if the run had a driver and the database was up."""
     stops = {RUN: Stop("running", 7.5)}
     assert list(stop_times(stops, stopped_log())) == [1.5]
     assert list(stop_times(stops, stopped_log(), away=[(2.0, 7.2)])) == []
@@ -231,8 +231,8 @@ def test_a_stop_is_timed_from_its_answer():
     assert list(Goals().missed([Takeover(RUN, 9.0, 0)], [1.5])) != []
 
 
-def test_a_question_says_itself():
-    """What a message asks is read from the message again, the same with each draw of a seed."""
+def test_question_round_trips_through_its_text():
+    """A question is parsed from its message text unchanged, and one seed always draws the same question."""
     for n in range(50):
         asked = Question.draw("t1", n, chance(1, n))
         assert Question.read(asked.text) == asked

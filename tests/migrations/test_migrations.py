@@ -101,7 +101,7 @@ def test_down_to_base_leaves_nothing(config: Config, url: str):
     assert schema(url) == first
 
 
-def test_each_revision_takes_back_what_it_brought(config: Config, url: str, make_url: MakeUrl):
+def test_each_downgrade_undoes_its_upgrade(config: Config, url: str, make_url: MakeUrl):
     """Going down step by step leaves at each revision the schema that going up to it gives."""
     command.upgrade(config, "head")
     for revision in line_of(config)[-2::-1]:
@@ -147,7 +147,7 @@ def test_an_upgrade_that_rebuilds_a_table_keeps_every_row(config: Config, url: s
 
 
 def check_filled(url: str) -> None:
-    """Fail unless all is there that `fill` brought."""
+    """Fail unless all rows that `fill` inserted are there."""
     assert rows(url, "SELECT id, next_seq FROM session") == [("ses_1", 3)]
     assert rows(url, "SELECT session, seq, data FROM event ORDER BY seq") == [(1, 1, b"{}"), (1, 2, b"{}")]
     assert rows(url, "SELECT id, status FROM run") == [("run_1", "running")]

@@ -16,11 +16,11 @@ Status = Literal["in_progress", "complete", "error"]
 
 _GAP = "\n\n"
 _NOTHING = "…"
-_CUT = "\n\n(Slack does not take the rest of this.)"
+_CUT = "\n\n(The rest is too long for Slack.)"
 _LEAST = 64
-"""Code points of text that are not divided any more."""
+"""Characters of text below which a message is not divided any further."""
 _FITS = 0.9
-"""The part of the room in a text that is used when one is divided: escaping is not spread evenly."""
+"""The share of the length limit to fill when a text is divided: escaping lengthens some parts more than others."""
 _STATUS: dict[str, Status] = {
     "requested": "in_progress",
     "running": "in_progress",
@@ -50,7 +50,7 @@ class Task:
     output: str = ""
 
     def chunk(self, before: "Task | None") -> Json:
-        """Return the task as a chunk of a stream that shows it as it was *before*: Slack appends repeated fields."""
+        """Return the chunk that updates the task from *before*, without unchanged fields, since Slack appends them."""
         given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
         if self.details and (before is None or before.details != self.details):
             given["details"] = self.details
@@ -106,7 +106,7 @@ class Picture:
         )
         if len(found) < 2:  # noqa: PLR2004 - one message
             return found[0] if found else Payload((), _NOTHING)
-        # More than one message holds, which our own limit of text rules out but for the oddest texts: words alone.
+        # Too much for one message, which our own limit prevents for all but rare texts: send the text without blocks.
         return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
 
 
@@ -144,7 +144,7 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
 
 
 def update_text(payload: Payload, shown: Picture) -> str:
-    """Return the text of one update, which takes less than a post does; raises `TooLong` where only the text shows."""
+    """Return the text of an update, which takes less than a post; raises `TooLong` for long text without blocks."""
     most = limits.TEXT.value
     if payload.blocks or len(payload.text) <= most:
         return payload.text[:most]

@@ -44,7 +44,7 @@ class ThreadStatus:
         self._setting = asyncio.create_task(self._set_when(self._admission))
 
     async def end(self, status: str) -> None:
-        """Set the final *status* once all is shown, unless a stream has set it; no older call follows it."""
+        """Set the final *status* once all is shown, unless a stream has set it; cancel pending older calls first."""
         await self.drop()
         if status == self._known or not self._begun:
             return

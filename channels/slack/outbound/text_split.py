@@ -40,7 +40,7 @@ def _trimmed(piece: str) -> str:
 
 
 def _blocks(markdown: str, room: int) -> Iterator[str]:
-    """Yield the top level blocks with the blank lines after them; those that do not fit in parts."""
+    """Yield the top-level blocks with the blank lines after them; a block that does not fit is yielded in parts."""
     lines = markdown.split("\n")
     tokens = parsed(markdown)
     tops = [(at, token) for at, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
@@ -104,7 +104,7 @@ def _table_parts(source: str, room: int) -> list[str]:
 
 
 def _list_parts(tokens: list[Token], source: str, room: int) -> list[str]:
-    """Return the items of a list in pieces; of an item that does not fit, the rest follows as text of its own."""
+    """Return the items of a list in pieces; the rest of an item that does not fit follows as plain text."""
     offset = (tokens[0].map or [0])[0]
     lines = source.split("\n")
     begins = [
@@ -164,7 +164,7 @@ def _anywhere(_line: str, room: int) -> int:
 
 
 def _cut_at_word(line: str, room: int) -> int:
-    """Return where to cut *line*: between words, outside of links and marks if that leaves half of the room full."""
+    """Return where to cut *line*: between words, outside links and emphasis if that fills at least half of the room."""
     head = line[:room]
     settled = settled_in(head)
     for end in (settled, room):

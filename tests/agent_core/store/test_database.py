@@ -41,7 +41,7 @@ class Gate:
 
 
 def insert(name: str) -> Callable[[Connection], str]:
-    """Return a transaction that adds a row and tells its name."""
+    """Return a transaction that adds a row and returns its name."""
 
     def work(connection: Connection) -> str:
         connection.exec_driver_sql("INSERT INTO project (name) VALUES (?)", (name,))
@@ -111,7 +111,7 @@ async def test_a_failing_transaction_undoes_only_itself(database: SqliteDatabase
 
 
 async def test_a_failing_transaction_alone_leaves_nothing(database: SqliteDatabase):
-    """An error in a transaction of its own undoes it, and the next one is none the wiser."""
+    """An error in a transaction of its own undoes it, and the next one is not affected."""
     with pytest.raises(LookupError, match="lonely"):
         await database.write(fail_after("lonely"))
     await database.write(insert("next"))
@@ -119,7 +119,7 @@ async def test_a_failing_transaction_alone_leaves_nothing(database: SqliteDataba
 
 
 async def test_callbacks_run_in_commit_order(database: SqliteDatabase):
-    """`then` is called in commit order, before any task that waits goes on, also when that task was cancelled."""
+    """`then` is called in commit order, before any waiting task resumes, even if its own task was cancelled."""
     gate, calls = Gate(database), list[str]()
     await gate.closed()
 
@@ -181,7 +181,7 @@ async def test_a_read_sees_what_was_committed_before_it(database: SqliteDatabase
 
 
 async def test_a_reader_cannot_write(database: SqliteDatabase):
-    """What a read changes is taken back: only the writer's transactions last."""
+    """Changes made in a read are rolled back: only the writer's transactions persist."""
     await database.read(insert("sneaked in"))
     assert await names(database) == []
 

@@ -96,7 +96,7 @@ async def test_usage_and_cost_are_in_the_log(scene, wire):
     assert run.status == "completed"
 
 
-async def test_a_stand_in_answers_before_the_first_token(scene, wire):
+async def test_a_fallback_answers_after_a_failure_before_the_first_token(scene, wire):
     """When the model is unavailable its fallback answers the whole run, as the log says; the next run retries it."""
 
     def script(asked):
@@ -114,8 +114,8 @@ async def test_a_stand_in_answers_before_the_first_token(scene, wire):
     assert [failed.code for failed in await stage.said(StepFailed)] == ["quota"]
 
 
-async def test_a_stand_in_takes_over_in_the_middle_and_gives_back(scene, wire):
-    """Each model reads its own thinking again and of the other's words the plain ones, run after run."""
+async def test_a_fallback_takes_over_in_the_middle_of_a_run_for_that_run_only(scene, wire):
+    """Each model gets its own reasoning back, and only the plain text of the other's answers, run after run."""
 
     def script(asked):
         if asked.model == wire.model and asked.step == 1 and asked.text != "Three":
@@ -133,7 +133,7 @@ async def test_a_stand_in_takes_over_in_the_middle_and_gives_back(scene, wire):
     assert thoughts(last) == (0 if wire is CHAT else 4)
 
 
-async def test_a_stand_in_may_speak_another_wire(scene, dial, wire):
+async def test_a_fallback_may_use_another_wire(scene, dial, wire):
     """A stand-in of another provider takes a conversation up in the middle: history, calls and results."""
     other = {MESSAGES: RESPONSES, RESPONSES: CHAT, CHAT: MESSAGES}[wire]
     stand_in = await dial(other, lambda asked: [think("Mine."), say("I am the stand-in.")])
@@ -151,7 +151,7 @@ async def test_a_stand_in_may_speak_another_wire(scene, dial, wire):
     assert b"a is fine" in stand_in.models.asked[0].raw
 
 
-async def test_no_stand_in_after_the_first_token(scene, wire):
+async def test_no_fallback_after_the_first_token(scene, wire):
     """Once something was shown the same model is asked again: two models do not write one answer."""
     answers = iter([[say("Half"), fail("error")], [say("Whole.")]])
     clock = FakeClock()
@@ -180,7 +180,7 @@ async def test_the_wait_that_the_provider_asks_for_is_kept(scene, wire):
 
 
 async def test_a_429_without_a_wait_is_tried_again(scene, wire):
-    """Without `retry-after` the loop waits by its own measure."""
+    """Without `retry-after` the loop uses its own backoff."""
     clock = FakeClock()
     answers = iter([[fail("rate_limited")], [say("Now.")]])
     stage = await scene(wire, lambda asked: next(answers), clock=clock)
@@ -198,7 +198,7 @@ async def test_a_stop_ends_the_model_call_and_keeps_the_text(scene, wire):
     await stage.until(lambda event: event.type == "text.delta")
     assert (await stage.stop(run)).status == "cancelled"
     async with asyncio.timeout(PATIENCE):
-        while stage.line.models.open:  # noqa: ASYNC110 - nothing tells of it
+        while stage.line.models.open:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
     assert (await stage.play("Two")).status == "completed"
     assert b"Half an answer" in b"".join(stage.requests[1])
@@ -232,7 +232,7 @@ async def test_a_crash_in_the_middle_of_a_tool_loop_replays_the_thinking(scene, 
 
 
 @pytest.mark.parametrize("limit", [6])
-async def test_a_cut_leaves_the_thinking_after_it_out(scene, wire, limit):
+async def test_a_cut_window_leaves_earlier_thinking_out(scene, wire, limit):
     """When the window is cut, requests stay valid: pairs of calls and results whole, and no thinking from before."""
 
     def script(asked):

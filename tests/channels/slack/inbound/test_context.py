@@ -25,7 +25,7 @@ async def called(rig: Rig, root: str, text: str) -> str:
 
 
 async def test_an_agent_that_is_called_into_a_thread_reads_what_was_said(rig: Rig):
-    """The agent sees the root and all replies, in their order, by name, as the words of others, bots among them."""
+    """The agent sees the root and all replies in order, bots' too, as quotes with their authors' names."""
     root = (await rig.team.says("UBEN", "CGENERAL", "Sales are down in <#CDATA|data>")).ts
     await rig.team.says("UBUILD", "CGENERAL", "Report 5 is ready", root)
     await rig.team.says("UCLEO", "CGENERAL", "<@UBEN> by <10%>", root)
@@ -75,7 +75,7 @@ async def test_an_edited_message_is_quoted_again(rig: Rig):
 
 
 async def test_what_slack_does_not_answer_in_time_comes_with_the_next_call(rig: Rig):
-    """The message goes ahead without what was said before; the next call makes up for it and repeats nothing."""
+    """The message is received without its context; the next call adds what was missed and repeats nothing."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
     rig.stand_in.fault(Fault("server_error", on="conversations.replies"))
     given = await called(rig, root, "first?")
@@ -85,8 +85,8 @@ async def test_what_slack_does_not_answer_in_time_comes_with_the_next_call(rig: 
     assert given.count("first?") == 1
 
 
-async def test_slack_has_half_of_its_own_timeout(make_core):
-    """While Slack takes no calls a message is taken in all the same, and what was said comes when it does again."""
+async def test_a_message_does_not_wait_long_for_its_context(make_core):
+    """A message is received even while calls to Slack must wait; its context comes with the next message after that."""
     async with rigged(make_core, slack=Slack(default=True, external="answer"), timeout=0.2) as rig:
         root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
         pacer = (await rig.workspaces.space("T0001")).pacer
@@ -135,7 +135,7 @@ async def test_direct_messages_are_not_read_again(make_core):
 
 
 def test_a_watermark_never_goes_back():
-    """What is known stays known, whatever comes late; what went ahead is remembered until it is caught up with."""
+    """Late messages never move the mark back; messages received out of order are kept until it reaches them."""
     mark = Watermark().moved("10.000200")
     assert mark.moved("9.000900") == mark.passed("10.000100") == mark
     ahead = mark.passed("11.000000").passed("13.000000")
