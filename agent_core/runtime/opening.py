@@ -14,7 +14,7 @@ from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import Inbound, RunOptions
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Receipt
-from agent_core.errors import InvalidInput, NotFound
+from agent_core.errors import InvalidInput, NotFound, Unavailable
 from agent_core.ids import new_id
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
@@ -40,6 +40,10 @@ class _Prepared:
     move: Move
 
 
+MAX_TRIES = 5
+"""How often an agent that changes at the same moment is read again."""
+
+
 class Openings:
     """Opens sessions and runs."""
 
@@ -57,8 +61,8 @@ class Openings:
         self._finish, self._backlog, self._dispatcher = finish, backlog, dispatcher
 
     async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
-        """Open a session, or return the one at *address*; raises `NotFound`, `InvalidInput`."""
-        while True:
+        """Open a session, or return the one at *address*; raises `NotFound`, `InvalidInput`, `Unavailable`."""
+        for _ in range(MAX_TRIES):
             found = await self._roster.prototype(agent)
             opening = self._opening(found, actor, metadata, address)
             try:
@@ -70,6 +74,7 @@ class Openings:
                 cached = self._cache.new(opened.ref, found.agent, actor, self._cache.window(found.agent))
                 cached.window.apply(opened.facts)
             return opened.ref
+        raise _changing(agent)
 
     async def receive(self, cached: CachedSession, inbound: Inbound, owner: str | None = None) -> Receipt:
         """Receive *inbound* in a session; its run begins here if it starts at once.
@@ -90,19 +95,20 @@ class Openings:
     async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
         """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
 
-        Raises `NotFound`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`.
+        Raises `NotFound`, `IdempotencyMismatch`, `InvalidInput`, `RateLimited`, `Unavailable`.
         """
-        try:
-            while True:
-                found = await self._roster.prototype(agent)
-                try:
-                    return await self._receive_first(found, inbound)
-                except StaleAgent:
-                    self._roster.forget(agent)
-        except InvalidInput:
-            if known := await self.seen(agent, inbound):  # it was valid when the key was first used
-                return known
-            raise
+        for tried in range(MAX_TRIES):
+            try:
+                return await self._receive_first(await self._roster.prototype(agent), inbound)
+            except StaleAgent:
+                self._roster.forget(agent)
+            except InvalidInput:
+                if known := await self.seen(agent, inbound):  # it was valid when the key was first used
+                    return known
+                if tried:
+                    raise
+                self._roster.forget(agent)  # what it lacked may be in a version that is not cached yet
+        raise _changing(agent)
 
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
@@ -193,3 +199,7 @@ class Openings:
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
         return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)
+
+
+def _changing(agent: str) -> Unavailable:
+    return Unavailable(f"The agent `{agent}` is being changed; send the same again.")

@@ -5,15 +5,22 @@ from collections import Counter
 
 import pytest
 
-from agent_core import Core, Definition, InvalidInput, NotFound, RateLimited, Receipt
+from agent_core import Controls, Core, Definition, InvalidInput, NotFound, RateLimited, Receipt
 from agent_core.store.database import Database
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
+from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, inbound, log_of, types
 from tests.conftest import MakeCore
 
 FIRST = ["session.opened", "snapshot.frozen", "message.received", "run.queued", "run.started", "step.started"]
 KEY = {"key": "k1", "digest": b"body", "key_scope": "agent"}
+
+
+@tool
+async def look(what: str = "it") -> str:
+    """Look."""
+    return what
 
 
 @pytest.fixture
@@ -126,3 +133,31 @@ async def test_a_first_run_uses_the_newest_version_of_its_agent(make_core: MakeC
     await there.agents.delete(made.id)
     with pytest.raises(NotFound):
         await here.open_session(agent="brief", actor=inbound("").actor)
+
+
+async def test_a_recreated_agent_is_not_served_from_the_cache(make_core: MakeCore):
+    """An agent that is deleted and made again, which may get the same row key, answers as its new definition says."""
+    provider = ScriptedProvider(lambda _: [say("Hi.")])
+    core = await make_core(provider)
+    made = await core.agents.create(Definition(name="brief", instructions="Be short."))
+    first = await core.run_agent("brief", inbound("Hello"))
+    await idle(core, first.session)
+    await core.delete_session(first.session)
+    await core.agents.delete(made.id)
+    again = await core.agents.create(Definition(name="brief", instructions="Be long."))
+    second = await core.run_agent("brief", inbound("Hello"))
+    await idle(core, second.session)
+    assert provider.requests[-1].snapshot.instructions == "Be long."
+    assert (await core.session(second.session)).agent == again.id
+
+
+async def test_controls_may_name_a_tool_that_the_agent_has_just_got(make_core: MakeCore):
+    """Controls are checked against the agent's newest version, also when an older one is cached."""
+    provider = ScriptedProvider(lambda _: [say("Hi.")])
+    core = await make_core(provider, tools=(look,), definition={"tools": ()})
+    await core.run_agent("assistant", inbound("Hello"))
+    await core.agents.update("assistant", {"tools": ("look",)})
+    receipt = await core.run_agent("assistant", inbound("Hello", controls=Controls(active_tools=("look",))))
+    assert (await core.run(receipt.run)).agent_version == 2
+    with pytest.raises(InvalidInput):
+        await core.run_agent("assistant", inbound("Hello", controls=Controls(active_tools=("gone",))))

@@ -1,10 +1,12 @@
 """The seam of a channel: one file and one line of the composition make a channel of its own."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import AlreadyDecided, Definition, InvalidInput, NotAnApprover
+from agent_core import AlreadyDecided, Channels, Definition, InvalidInput, NotAnApprover
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from app.compose import CHANNELS, serving_channels
 from app.settings import Settings
@@ -89,3 +91,9 @@ def test_an_address_has_the_parts_of_its_thread():
     thread = Thread("T1", "C1", "1.0", "U1", "T1")
     assert SLACK.parse_address(thread.address) == {"enterprise": "-", "team": "T1", "channel": "C1", "root": "1.0"}
     assert SLACK.parse_address("web:1") is None
+
+
+def test_a_channel_cannot_have_the_name_of_an_agents_field():
+    """A channel named like a field of an agent would hide that field's value: it is refused where it is registered."""
+    with pytest.raises(ValueError, match="`tools`"):
+        Channels((replace(SPEC, name="tools"),))

@@ -175,12 +175,13 @@ def receive_first(connection: Connection, opening: sessions.Opening, snapshot: S
 
     A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
     """
+    max_runs = sessions.share_agent(connection, opening)  # first: keys are looked up under the agent as it is now
     if known := seen(connection, intake.inbound, opening.agent):
         return Received(receipt=known)
     if intake.refusal is not None:
         raise intake.refusal
     catalog.keep_snapshot(connection, snapshot)
-    session, facts = sessions.open_session(connection, opening)
+    session, facts = sessions.open_session(connection, opening, max_runs=max_runs)
     received = _open_run(connection, session, intake, free=True)
     return msgspec.structs.replace(received, facts=[*facts, *received.facts], opened=session)
 

@@ -58,7 +58,7 @@ _NEW = (
 )  # fmt: skip
 _INSERT = Statement(insert(SESSION).values({name: bindparam(f"b_{name}") for name in _NEW}).returning(SESSION.c.key))
 _SHARE_AGENT = Statement(
-    select(AGENT.c.version, AGENT.c.max_runs)
+    select(AGENT.c.id, AGENT.c.version, AGENT.c.max_runs)
     .where(AGENT.c.key == bindparam("b_agent"))
     .with_for_update(read=True, key_share=True)
 )
@@ -121,15 +121,24 @@ def open_or_find(connection: Connection, opening: Opening, snapshot: Snapshot) -
     known = opening.address and by_address(connection, opening.address)
     if known:
         return OpenedSession(find(connection, known))
+    max_runs = share_agent(connection, opening)
     keep_snapshot(connection, snapshot)
-    return OpenedSession(*open_session(connection, opening))
+    return OpenedSession(*open_session(connection, opening, max_runs=max_runs))
 
 
-def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, list[Fact]]:
-    """Insert a session with its first two facts; raises `StaleAgent`."""
+def share_agent(connection: Connection, opening: Opening) -> int | None:
+    """Lock the agent of *opening* against changes until the commit and return its cap on runs; raises `StaleAgent`.
+
+    The id is compared too: SQLite gives the key of a deleted agent to the next one.
+    """
     agent = _SHARE_AGENT.run(connection, b_agent=opening.agent).first()
-    if agent is None or agent.version != opening.agent_version:
+    if agent is None or (agent.id, agent.version) != (opening.agent_id, opening.agent_version):
         raise StaleAgent
+    return agent.max_runs
+
+
+def open_session(connection: Connection, opening: Opening, *, max_runs: int | None) -> tuple[SessionRef, list[Fact]]:
+    """Insert a session with its first two facts; *max_runs* is from `share_agent`."""
     ref = SessionRef(
         key=0,
         id=new_id("ses"),
@@ -141,7 +150,7 @@ def open_session(connection: Connection, opening: Opening) -> tuple[SessionRef, 
         closed=False,
         newest=FIRST_SEQS,
         window_seq=1,
-        max_runs=agent.max_runs,
+        max_runs=max_runs,
     )
     ref = msgspec.structs.replace(ref, key=_insert(connection, ref, opening))
     bodies: list[e.FactBody] = [
