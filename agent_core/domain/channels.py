@@ -67,7 +67,7 @@ class Channels:
     """The channels of this process, by name."""
 
     def __init__(self, ports: Iterable[ChannelPort] = ()) -> None:
-        """Raises ValueError for a channel that has the name of an agent's field."""
+        """Register *ports*; raises ValueError for a channel that has the name of an agent's field."""
         self._ports = {port.name: port for port in ports}
         if taken := self._ports.keys() & set(Definition.__struct_fields__):
             raise ValueError(f"An agent has a field `{min(taken)}`; give the channel another name.")
