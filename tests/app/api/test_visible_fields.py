@@ -10,8 +10,8 @@ SEEN = {
     "session": "id agent actor title status created_at last_activity_at",
     "message": "id seq role actor run parts partial created_at",
     "run": (
-        "id session agent agent_version parent_run root_run status stop_reason error steps pending started_by created_at "
-        "started_at last_activity_at completed_at output feedback"
+        "id session agent agent_version parent_run root_run status stop_reason error steps pending started_by "
+        "created_at started_at last_activity_at completed_at output feedback"
     ),
     "approval": (
         "id session run agent call step tool title detail status responders quorum edit remember on_timeout asker "
