@@ -1,5 +1,6 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,7 @@ class Openings:
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
-            return self._received(cached, prepared, received)
+            return await self._received(cached, prepared, received)
 
     async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
         """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
@@ -119,14 +120,14 @@ class Openings:
             if received.opened is None:
                 return received.receipt
             cached = self._cache.new(received.opened, found.agent, inbound.actor, window)
-            return self._received(cached, prepared, received)
+            return await self._received(cached, prepared, received)
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
         if inbound.key is None:
             return None
         return await self._store.read(
-            lambda connection: intake.seen(connection, inbound, catalog.find(connection, agent).key)
+            lambda connection: intake.seen(connection, inbound, catalog.key_of(connection, agent))
         )
 
     def _opening(self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None) -> Opening:
@@ -141,7 +142,7 @@ class Openings:
             now=self._store.clock.now(),
         )
 
-    def _received(self, cached: CachedSession, prepared: _Prepared, done: Received) -> Receipt:
+    async def _received(self, cached: CachedSession, prepared: _Prepared, done: Received) -> Receipt:
         """Begin the run that started, and dispatch what else a message led to."""
         if done.started is not None:
             facts = [*done.missed, *done.facts]
@@ -155,6 +156,7 @@ class Openings:
         self._dispatcher.capacity_freed(done.freed)
         if done.interrupted is not None:
             self._dispatcher.interrupt(done.interrupted.key)
+        await asyncio.sleep(0)  # the driver asks the model before the caller goes on to answer
         return done.receipt
 
     def _agent(self, own: Agent, inbound: Inbound) -> Agent:

@@ -5,10 +5,12 @@ They are for what a message, a step, the start and the end of a run, and a page 
 | module | statements |
 | --- | --- |
 | `store.log` | `_CLAIM`, `_TAKE_SEQS`, `_INSERT`, `_BETWEEN`, `_PAGE` |
+| `work.limits` | `_IN_SESSION` |
 | `work.runs` | `_INSERT`, `_ACTIVE`, `_QUEUED`, `_HOLD`, `_SET_STATUS` |
 | `work.sessions`, `intake`, `catalog`, `approvals`, `audit`, `store.reading` | all of theirs that are built so |
 
-Everything else goes through `connection.execute`: what looks for due runs, limits, notes, heartbeats, resumes, figures.
+Everything else goes through `connection.execute`: what looks for due runs, caps of agents, notes, heartbeats,
+resumes, figures.
 """
 
 from collections.abc import Callable

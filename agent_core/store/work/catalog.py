@@ -21,12 +21,12 @@ _SELECT = select(AGENT, VERSION.c.definition).join(
     VERSION, (VERSION.c.agent == AGENT.c.key) & (VERSION.c.version == AGENT.c.version)
 )
 
-_FIND = Statement(
-    _SELECT.where(
-        AGENT.c.project == bindparam("b_project"),
-        or_(AGENT.c.id == bindparam("b_name"), AGENT.c.name == bindparam("b_name")),
-    )
+_NAMED = (
+    AGENT.c.project == bindparam("b_project"),
+    or_(AGENT.c.id == bindparam("b_name"), AGENT.c.name == bindparam("b_name")),
 )
+_FIND = _SELECT.where(*_NAMED)
+_KEY = Statement(select(AGENT.c.key).where(*_NAMED))
 
 # A transaction that opens a session does not wait for this lock; SQLite has one writer at a time anyway.
 _ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
@@ -58,10 +58,18 @@ def ping(connection: Connection) -> None:
 
 def find(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> StoredAgent:
     """Return the agent with this id or name; raises `NotFound`."""
-    row = _FIND.run(connection, b_project=project, b_name=name).first()
+    row = connection.execute(_FIND, {"b_project": project, "b_name": name}).first()
     if row is None:
         raise NotFound("agent", name)
     return _stored(row)
+
+
+def key_of(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> int:
+    """Return the key of the agent with this id or name; raises `NotFound`."""
+    row = _KEY.run(connection, b_project=project, b_name=name).first()
+    if row is None:
+        raise NotFound("agent", name)
+    return row.key
 
 
 def listed(connection: Connection, *, limit: int, after: int, project: int = DEFAULT_PROJECT) -> Page[AgentObject]:

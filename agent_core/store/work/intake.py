@@ -140,7 +140,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     """
     session = sessions.hold(connection, name)
     inbound = intake.inbound
-    if intake.agent is not None and catalog.find(connection, intake.agent).key != session.agent:
+    if intake.agent is not None and catalog.key_of(connection, intake.agent) != session.agent:
         raise NotFound(f"session of agent `{intake.agent}`", name)
     if known := seen(connection, inbound, _key_owner(session, inbound)):
         return Received(receipt=known)

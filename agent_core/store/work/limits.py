@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, bindparam, cast, exists, func, selec
 from agent_core.domain.objects import ACTIVE
 from agent_core.errors import RateLimited
 from agent_core.store.log import RUN, table_of
-from agent_core.store.statements import word, words
+from agent_core.store.statements import Statement, word, words
 from agent_core.store.tables import AgentRow
 
 MAX_QUEUED = 100
@@ -57,7 +57,7 @@ _AHEAD = (
     .order_by(RUN.c.key)
     .limit(bindparam("b_limit"))
 )
-_IN_SESSION = select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED)
+_IN_SESSION = Statement(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
 _WAITING = select(func.count()).select_from(
     select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
 )
@@ -111,7 +111,7 @@ def startable(connection: Connection, found: Sequence[F]) -> list[F]:
 
 def queued_in(connection: Connection, session: int) -> int:
     """Return how many runs of *session* wait."""
-    return connection.execute(_IN_SESSION, {"b_session": session}).scalar_one()
+    return _IN_SESSION.run(connection, b_session=session).scalar_one()
 
 
 def refusal_of(session: str, queued: int) -> RateLimited | None:
