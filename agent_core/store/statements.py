@@ -102,7 +102,7 @@ class Statement:
         return self._compiled[dialect.driver]
 
 
-def bare(connection: Connection, sql: str) -> None:
+def execute_raw(connection: Connection, sql: str) -> None:
     """Run *sql*, which takes and returns nothing, without what SQLAlchemy adds: more than a `BEGIN` takes."""
     _cursor(connection, sql, (), many=False).execute(sql)
 

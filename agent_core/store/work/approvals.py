@@ -15,7 +15,7 @@ from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditKind,
 from agent_core.errors import NotFound
 from agent_core.loop.waiting import call_key
 from agent_core.store import log
-from agent_core.store.log import RUN, SESSION, Place, RunRef, table_of
+from agent_core.store.log import RUN, SESSION, RunRef, SessionKey, table_of
 from agent_core.store.statements import Statement, word
 from agent_core.store.tables import DEFAULT_PROJECT, ApprovalRow
 from agent_core.store.work import audit
@@ -199,7 +199,9 @@ def keep_votes(connection: Connection, held: Held) -> None:
 def record(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> list[Fact]:
     """Write facts of *run* that come from outside it; its session is locked."""
     first = log.take_seqs(connection, run.session, len(bodies))
-    return log.write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
+    return log.write(
+        connection, SessionKey(run.session, run.session_id), first, [(run, body) for body in bodies], now=now
+    )
 
 
 def grants(connection: Connection, session: int, hook: str, tool: str) -> list[tuple[Vote, ...]]:
