@@ -1,8 +1,8 @@
-"""The seam: what a channel is to the rest of the house, and the picture that it shows.
+"""What a channel is to the rest of the product, and the view of a conversation that it shows.
 
 Inbound, a channel turns a payload into an `Inbound`, a `Decision` or a `Stop` and does nothing else. Outbound, it is
-given a `ConversationView`: always the whole picture of one of its messages, never a delta. So an edit may be repeated, a lost one
-heals with the next, and a restart folds the log again and edits once.
+given a `ConversationView`: always the complete content of one of its messages, never a delta. So an edit may be
+repeated, the next edit repairs a lost one, and after a restart the log is folded again and each message edited once.
 """
 
 from collections.abc import Iterator

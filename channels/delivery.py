@@ -43,7 +43,7 @@ class EventSource(Protocol):
 class Outbox(Protocol):
     """The messages of one session at one place, and how far each of them got.
 
-    An `LedgerEntry` is the row of one message. The delivery sets its borders, *begins* and *ends*; the outbox sets the rest.
+    A `LedgerEntry` is the row of one message. The delivery sets its borders, *begins* and *ends*; the outbox the rest.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""view: the fold of a session's events into the `ConversationView` that channels show; pure, and cheap enough for every delta."""
+"""view: the fold of a session's events into the `ConversationView` that channels show; pure, cheap per delta."""
 
 from collections.abc import Collection
 from dataclasses import replace

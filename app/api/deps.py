@@ -38,7 +38,7 @@ async def services(request: Request) -> Services:
 
 
 async def caller(request: Request) -> Principal:
-    """Return the caller, as `Guard` identified it."""
+    """Return the caller, as `RequestGuard` identified it."""
     return request.scope["parley.principal"]
 
 

@@ -63,7 +63,7 @@ class RequestGuard:
         return self._identify(text.strip()) if scheme.lower() == "bearer" else None
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
-        """Return the whole body, or None when there is more of it than allowed; raise `ClientDisconnected` when it is cut off."""
+        """Return the whole body, or None if it is larger than allowed; raise `ClientDisconnected` if it is cut off."""
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._max:
             return None

@@ -181,7 +181,7 @@ def _given(query: dict[str, str | int | None]) -> dict[str, str | int]:
 
 
 def _check(answer: httpx.Response) -> None:
-    """Raise `ServerRefused` or `ServerUnavailable` unless *answer*, read whole, is a success; redirects are not followed."""
+    """Raise `ServerRefused` or `ServerUnavailable` unless *answer*, read whole, is a success; redirects are refused."""
     if not answer.is_success:
         error = ServerUnavailable if answer.status_code in _UNAVAILABLE else ServerRefused
         raise error(answer.status_code, _detail(answer))

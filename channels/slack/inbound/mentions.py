@@ -125,7 +125,7 @@ class Mentions:
     ) -> Look | None:
         """Return what was said after *mark* and *before* a message; None when Slack does not say it in time.
 
-        Raises `Gone` when the thread is not there for us.
+        Raises `TargetMissing` when the thread is not there for us.
         """
         try:
             async with asyncio.timeout_at(until):

@@ -144,7 +144,7 @@ async def test_it_fails_in_the_middle():
 
 
 async def test_it_breaks_off():
-    """A cut stream ends without `Finished` or `Failed`."""
+    """A cut stream ends without `Finished` or `CallFailed`."""
     assert await deltas(s.say("a"), s.cut(), s.say("b")) == [b.ModelTextDelta(0, "a")]
 
 
