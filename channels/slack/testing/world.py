@@ -208,8 +208,8 @@ class View:
 class SimulatedWorkspace:
     """One workspace with the app installed.
 
-    Users and channels are found by id; `SimulatedWorkspace.example` has some of each kind. *scopes* are what the bot token
-    may do. *groups* are user groups with their members.
+    Users and channels are found by id; `SimulatedWorkspace.example` has some of each kind. *scopes* are what the bot
+    token may do. *groups* are user groups with their members.
     """
 
     id: str
