@@ -23,12 +23,12 @@ _EXPLANATIONS: dict[str, str] = {
     "network": "The connection to the model broke off. Nothing is lost; please ask again.",
     "error": "The model's provider had a fault of its own. Nothing is lost; please ask again.",
     "context_overflow": "This conversation has become too long for the model. Please begin a new one.",
-    "quota": "The account that pays for the model has reached its limit. Only the people who run this can mend that.",
-    "auth": "The model's provider does not accept the key it was given. Only the people who run this can mend that.",
-    "misconfigured": "The model is not set up correctly here. Only the people who run this can mend that.",
+    "quota": "The account that pays for the model has reached its limit. Only an operator can fix this.",
+    "auth": "The model's provider does not accept the key it was given. Only an operator can fix this.",
+    "misconfigured": "The model is not set up correctly here. Only an operator can fix this.",
     "invalid": "The model's provider refused the request. Asking in another way, or in a new conversation, may help.",
     "stale_reasoning": "The model could not take up its earlier thoughts again. Please ask again.",
-    "controls_refused": "The model does not take what this agent asks. Only the people who run this can mend that.",
+    "controls_refused": "The model does not take what this agent asks. Only an operator can fix this.",
 }
 
 

@@ -274,7 +274,7 @@ def _unbalanced(pieces: Sequence[str]) -> bool:
 TITLE = """\
 # How this conversation works
 
-This is a demonstration: a script recites the same few sections about Parley, and no model is behind them."""
+This is a demonstration: a script recites the same few sections about Parley, and no model writes them."""
 CLOSE = "That was all of it, at length."
 SECTIONS = (
     """\

@@ -17,7 +17,7 @@ from agent_core.store.tables import EventRow, RunRow, SessionRow
 
 
 def table_of(row: type[Any]) -> Table:
-    """Return the Core table behind a SQLModel class."""
+    """Return the Core table of a SQLModel class."""
     return row.__table__
 
 

@@ -1,4 +1,4 @@
-"""Databases of either kind behind a wrapper that holds up or fails commits."""
+"""Databases of either kind in a wrapper that delays or fails commits."""
 
 import asyncio
 from collections.abc import Callable

@@ -28,7 +28,7 @@ async def test_no_cut_puts_a_banned_text_together(make_core: MakeCore, reason: F
 
 
 async def test_a_cut_answer_that_is_banned_has_no_rest(make_core: MakeCore) -> None:
-    """Behind the words that stand for a blocked piece nothing of the answer follows."""
+    """After the text that replaces a blocked piece nothing of the answer follows."""
     script = [(say("The password"), finish("length")), (say(" is 1234."),)]
     stage = await set_stage(make_core, script, hooks=(bans("password", reason="Not in here."),))
     run = await stage.play()

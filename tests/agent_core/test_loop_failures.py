@@ -94,7 +94,7 @@ async def test_a_model_that_keeps_failing_fails_the_run(make_core: MakeCore):
 
 @pytest.mark.parametrize("kind", ["invalid", "auth", "quota"])
 async def test_a_lasting_failure_fails_the_run_at_once(make_core: MakeCore, kind):
-    """A failure that trying again cannot mend fails the run without another try, and says what it was."""
+    """A failure that a retry cannot fix fails the run without another attempt, and says what it was."""
     clock = FakeClock()
     stage = await set_stage(make_core, [(fail(kind, retryable=False, message="No such model."),)], clock=clock)
     run = await stage.play()

@@ -129,7 +129,7 @@ async def test_what_was_shown_counts_for_the_whole_step(make_core: MakeCore):
 
 
 async def test_a_repair_leaves_the_model_its_second_try(make_core: MakeCore):
-    """Thoughts that were refused and mended are no failure of the model: the hiccup after it is its first."""
+    """A repair of refused reasoning is no failure of the model: the network error after it counts as the first."""
     stale, hiccup = fail("stale_reasoning", retryable=False), fail("network", retry_after=0.0)
     stage = await set_stage(make_core, [(stale,), (hiccup,), (say("Hi."),)], stand_ins=STAND_INS)
     assert (await stage.play()).text == "Hi."

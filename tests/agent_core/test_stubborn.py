@@ -13,7 +13,7 @@ from tests.conftest import MakeCore
 
 
 async def test_stop_does_not_wait_for_a_tool_that_will_not_stop(make_core: MakeCore):
-    """A tool that swallows its cancellation is left behind: the run ends at once and its call is unknown."""
+    """A tool that ignores its cancellation is abandoned: the run ends at once and its call is unknown."""
     begun, released = asyncio.Event(), asyncio.Event()
 
     @tool(effect="write")
@@ -120,7 +120,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
     assert not await stage.said(RunResumed)
 
 
-async def test_a_result_that_no_utf8_can_hold_is_mended(make_core: MakeCore):
+async def test_a_result_that_no_utf8_can_hold_is_fixed(make_core: MakeCore):
     """A lone surrogate in a tool's result becomes a question mark; the run continues."""
 
     @tool

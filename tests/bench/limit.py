@@ -19,7 +19,7 @@ HEADERS = {"Authorization": "Bearer any", "Content-Type": "application/json", "a
 
 
 class Limit:
-    """Parley's route of runs, with nothing behind it but a model server's *url*."""
+    """Parley's route of runs, with nothing but the model server at *url*."""
 
     def __init__(self, session: ClientSession, url: str) -> None:
         self._session, self._url = session, url

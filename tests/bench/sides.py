@@ -84,7 +84,7 @@ def parley(database: Path, url: str, wires: Sequence[Wire] = (MESSAGES,)) -> Abs
 
 
 def served(database: Path, url: str, wire: Wire = MESSAGES) -> AbstractAsyncContextManager[Side]:
-    """Start Parley as people do, with the model server at *url* behind *wire*; it takes no orders."""
+    """Start Parley as people do, with the model server at *url*, asked over *wire*."""
     environment = {
         "ANTHROPIC_API_KEY": "any",
         "ANTHROPIC_BASE_URL": url,

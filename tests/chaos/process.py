@@ -34,7 +34,7 @@ def main(kind: str, ledger: Path) -> None:
 def census(path: Path) -> None:
     """Write how many tasks and threads there are of each name: those of all event loops, whichever thread has them.
 
-    The threads of a pool, whose names end with a number behind `_`, count as one: it grows as far as it may.
+    The threads of a pool, whose names end with `_` and a number, count as one: it grows as far as it may.
     """
     # The collector does not show what was there when the start was over, and asyncio only this thread's.
     elsewhere = {each for each in gc.get_objects() if issubclass(type(each), asyncio.Task)}

@@ -119,7 +119,7 @@ def without(at: int) -> Log:
     return lambda: [replace(fact, seq=n) for n, fact in enumerate((f for f in log() if f.seq != at), 1)]
 
 
-def behind(*more: Fact) -> Log:
+def followed_by(*more: Fact) -> Log:
     """Return a log with *more* facts appended."""
     return lambda: [*log(), *more]
 
@@ -135,10 +135,10 @@ def test_nothing_is_found_where_nothing_is_wrong():
     [
         (lambda: [fact for fact in log() if fact.seq != 6], "gaps"),
         (without(1), "messages in the log"),
-        (behind(Fact(14, "message.received", RUN, 14.0, {"message": "msg_9"})), "messages in the log"),
+        (followed_by(Fact(14, "message.received", RUN, 14.0, {"message": "msg_9"})), "messages in the log"),
         (without(13), "runs ended as"),
-        (behind(Fact(14, "run.completed", RUN, 14.0, {})), "after the end of its run"),
-        (behind(Fact(14, "run.started", "run_2", 14.0, {"epoch": 1})), "runs began as"),
+        (followed_by(Fact(14, "run.completed", RUN, 14.0, {})), "after the end of its run"),
+        (followed_by(Fact(14, "run.started", "run_2", 14.0, {"epoch": 1})), "runs began as"),
         (changed(10, epoch=1), "does not rise"),
         (changed(9, outcome="failed"), "ended as ['failed']"),
         (without(9), "ended as []"),

@@ -204,7 +204,7 @@ class Ground:
         acts += [("stop", self.stop(asked.run))] if dice.random() < 0.5 else []
         dice.shuffle(acts)
         first, lead = dice.choice(sorted({kind for kind, _ in acts})), dice.choice(LEADS)
-        starts = (behind(0 if kind == first else lead + dice.randrange(BEATS), act) for kind, act in acts)
+        starts = (delayed(0 if kind == first else lead + dice.randrange(BEATS), act) for kind, act in acts)
         said = [each for each in await asyncio.gather(*starts) if each is not None]
         found = await self.core.approvals.get(asked.id)
         assert found.status != "open"
@@ -256,7 +256,7 @@ def outcome_in(words: str) -> str:
     return status
 
 
-async def behind(beats: int, act: Coroutine[Any, Any, Any]) -> Any:
+async def delayed(beats: int, act: Coroutine[Any, Any, Any]) -> Any:
     """Let others go first for some rounds of the loop."""
     for _ in range(beats):
         await asyncio.sleep(0)

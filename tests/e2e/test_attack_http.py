@@ -26,7 +26,7 @@ def server(start_shared: StartServer) -> Server:
 
 
 async def test_no_path_leads_out(server: Server):
-    """However a path is written, there is no file but the widget's script and the demo page behind it."""
+    """However a path is written, it serves no file but the widget's script and the demo page."""
     paths = [
         "/widget/../app/main.py",
         "/widget/../../../../../../etc/passwd",

@@ -56,7 +56,7 @@ SHOP = """
         localStorage.asked = event.detail.call;
     });
 """
-# The locks that the tabs hold and wait for: [1, 1] means that another tab is behind the one that has the call.
+# The locks that the tabs hold and wait for: [1, 1] means that another tab waits for the one that has the call.
 LOCKS = """async wanted => {
     const { held, pending } = await navigator.locks.query();
     return held.length === wanted[0] && pending.length === wanted[1];

@@ -166,7 +166,7 @@ def _upgrade(url: str) -> tuple[str, ...]:
 
 @on_postgres
 def test_a_table_that_is_in_use_for_long_is_left_alone(config: Config, url: str, write_revision: WriteRevision):
-    """A revision that cannot have its table within seconds gives up, whole, and lets those behind it through."""
+    """A revision that cannot lock its table within seconds rolls back, and those that wait for it continue."""
     command.upgrade(config, "head")
     later = write_revision(ADDS_IN_ONE)
     later.set_main_option("lock_timeout", "200ms")

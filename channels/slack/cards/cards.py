@@ -172,7 +172,7 @@ class Cards:
         await self._rows.leave(screen.card, state=SHOWN if is_open else SETTLED, version=version, tries=0)
 
     async def _put_off(self, card: Card, error: f.SlackFailure | NotFound, *, is_open: bool) -> None:
-        """Try again later: soon what passes by itself, slowly what people must mend."""
+        """Schedule a retry: soon for errors that pass by themselves, slowly for those that a person must fix."""
         pause = min(2.0**card.tries, SLOWEST)
         match error:
             case f.Limited():

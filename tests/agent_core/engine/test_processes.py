@@ -36,7 +36,7 @@ async def answers(core: Core, session: str) -> list[str]:
 
 
 async def test_a_killed_worker_is_taken_over(fleet: Fleet):
-    """A run whose worker is killed goes on at another, with the next epoch, and what was queued behind it follows."""
+    """A run whose worker is killed goes on at another, with the next epoch, and the runs queued after it follow."""
     core = await web(fleet)
     session = await open_session(core)
     async with worker_process(fleet.url) as first:

@@ -166,7 +166,7 @@ def test_retry_after_is_kept_to():
 
 
 def test_a_lasting_failure_is_not_tried_again():
-    """A failure that trying again cannot mend fails the run at once, an overflowing context by its own code."""
+    """A failure that a retry cannot fix fails the run at once, an overflowing context by its own code."""
     assert failure(*one_step(failed(code="invalid", retryable=False))) == ("provider_error", False)
     assert failure(*one_step(failed(code="context_overflow", retryable=False))) == ("context_overflow", False)
 

@@ -164,7 +164,7 @@ async def test_waiting_runs_and_sessions_say_so(shop: Open):
         assert (await here.operator.get(path, params={"status": "requires_action"})).json()["items"] == []
 
 
-async def test_a_runs_stream_closes_at_a_wait_and_goes_on_behind_it(shop: Open):
+async def test_a_runs_stream_closes_at_a_wait_and_continues_after_it(shop: Open):
     """It ends with `run.waiting`; opened again after the decision, an answered wait closes nothing."""
     here = await shop()
     stream = await here.operator.post(PATH, json={"input": "Pay", "mode": "stream"})

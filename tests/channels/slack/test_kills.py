@@ -159,7 +159,7 @@ async def undisturbed(place: Ground, scene: Scene) -> list[str]:
     return life.writes
 
 
-async def mended(place: Ground, scene: Scene, *deaths: tuple[int, Side], then: Then) -> None:
+async def recovered(place: Ground, scene: Scene, *deaths: tuple[int, Side], then: Then) -> None:
     """Kill processes and check that the thread is completed."""
     case = await place.killed(scene, *deaths, then=then)
     shown = [each.text for each in place.stand_in.team().answers("CGENERAL", case.thread.root)]
@@ -174,7 +174,7 @@ def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], 
     async def play(place: Ground) -> None:
         for n, at in enumerate(points(await undisturbed(place, scene), whole=whole)):
             for side in SIDES if whole else SIDES[n % 2 :: 2]:
-                await mended(place, scene, (at, side), then=then)
+                await recovered(place, scene, (at, side), then=then)
 
     on_ground(play)
 
@@ -187,6 +187,6 @@ def test_killed_again_during_the_repair(on_ground: Callable[[Play], None], whole
     async def play(place: Ground) -> None:
         for n, at in enumerate(points(await undisturbed(place, scene), whole=whole)):
             for second in range(1, 10) if whole else (2 + n % 5,):
-                await mended(place, scene, (at, SIDES[n % 2]), (second, SIDES[second % 2]), then=then)
+                await recovered(place, scene, (at, SIDES[n % 2]), (second, SIDES[second % 2]), then=then)
 
     on_ground(play)

@@ -106,7 +106,7 @@ def test_two_workspaces_at_once(talk: Talk):
 
 
 def test_what_always_fails_is_tried_less_and_less(talk: Talk, monkeypatch: pytest.MonkeyPatch):
-    """A bug that one thread meets is logged whole once, costs ever fewer tries, and loses nothing once it is mended."""
+    """A bug in one thread is logged once with its trace, is retried ever less often, and loses nothing once fixed."""
     show, tries = Threads._show, list[int]()
 
     async def broken(threads: Threads, place: OwnedPlace) -> OwnedPlace | None:

@@ -71,9 +71,9 @@ async def test_thinking_from_before_a_cut_never_comes_back(scene):
     bodies = [fact.body for fact in await stage.log()]
     cuts = [place for place, body in enumerate(bodies) if isinstance(body, ContextCompacted)]
     step = sum(isinstance(body, StepStarted) for body in bodies[: cuts[-1]])
-    behind = stage.line.models.asked[step : step + 4]
-    made = [sum(isinstance(item, Think | Redacted) for item in thoughtful(asked)) for asked in behind]
-    assert [thoughts(asked) for asked in behind] == [sum(made[:n]) for n in range(4)]
+    later = stage.line.models.asked[step : step + 4]
+    made = [sum(isinstance(item, Think | Redacted) for item in thoughtful(asked)) for asked in later]
+    assert [thoughts(asked) for asked in later] == [sum(made[:n]) for n in range(4)]
 
 
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def fold(*events: Json, end: bool = False) -> list[p.ModelDelta]:
-    """Return what *events* fold to, one network read each; *end* when the stream ends behind them."""
+    """Return what *events* fold to, one network read each; *end* when the stream ends after them."""
     folded = ResponsesFold("openai", "gpt-6.1-sol")
     deltas = [delta for event in events for delta in folded.take([json.dumps(event).encode()])]
     return [*deltas, *(folded.end() if end else [])]

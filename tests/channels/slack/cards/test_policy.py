@@ -52,7 +52,7 @@ async def click(desk: Desk, team: Team, ts: str, user: str, action: str) -> bool
     """Press a button, and submit the form that it opens; return whether that was a yes."""
     try:
         await team.presses(user, "CGENERAL", ts, action)
-    except NotPossible:  # the card was mended
+    except NotPossible:  # the card was updated
         return False
     if action in (APPROVE, ALWAYS):
         return True
