@@ -35,7 +35,7 @@ test: install browser ## Run every gate: the checks, and beside them the tests
 	wait $$!; checked=$$?; cat "$$checks"; \
 	[ $$tested = 0 ] && [ $$checked = 0 ]
 
-check: lint typecheck ## Run what needs no test: style, format, import floors, types
+check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
 whole: install browser ## Run every test there is, on both databases, with all cases and examples (hours)
 	@$(PYTEST) $(PARALLEL) --whole
@@ -47,7 +47,7 @@ format: install ## Format the code and fix what can be fixed by itself
 	@$(BIN)/ruff check --fix-only --quiet
 	@$(BIN)/ruff format
 
-lint: install ## Check style, format and import floors
+lint: install ## Check style, format and import layers
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo

@@ -1,4 +1,4 @@
-"""Tally: counters of this process since its start, from the facts that it committed. No I/O."""
+"""Counters of this process since its start, from the facts that it committed. No I/O."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -27,7 +27,7 @@ class AgentSettings(Generic[S]):
     """What an agent may configure of a channel: a struct of *type*, every field with a default.
 
     *check* raises `InvalidInput`, its paths begin with `$`, for what the types do not refuse. *claims* says whether
-    settings claim a place that only one agent can have, *clashes* which agents claim the same one.
+    settings claim a place that only one agent can have, *conflicts* which agents claim the same one.
     """
 
     type: type[S]

@@ -1,8 +1,8 @@
 """Rules: conditions on a call, an actor, a place or a text, looked at without anybody's code.
 
 Where a value can be read in two ways a rule that denies takes both, and one that allows takes none: a `deny` looks into
-lists and objects and at the letters that look-alikes stand for (NFKC), an `allow` wants every item, exactly. What cannot be
-decided, such as whether a pattern is in a text that is too long for it, denies too.
+lists and objects and at the letters that look-alikes stand for (NFKC), an `allow` wants every item, exactly. What
+cannot be decided, such as whether a pattern is in a text that is too long for it, denies too.
 """
 
 import asyncio

@@ -116,7 +116,7 @@ async def follow(
 
     Once the reader has caught up there is a batch, which may be empty: after the first batch a caller misses nothing.
     It ends when the session is deleted. Raises `NotFound`, and `UnknownCursor` when *after* is beyond the
-    newest fact, before the first batch. *near* says that few facts follow *after*.
+    newest fact, before the first batch. *is_short* says that few facts follow *after*.
     """
     subscriber = store.add_reader(session)
     try:
