@@ -46,9 +46,9 @@ class LedgerEntry:
     """One message of a channel in the delivery ledger, planned before it is sent.
 
     *begins* and *ends* are borders, set by the delivery. The rest is the outbox's: *state* is sent while no answer
-    came, acknowledged, uncertain when the answer was lost, repaired when the message was found, and closed when nothing will
-    change any more; *mode* is how it is shown, *sent_to* and *acked_to* count code points of its text, and *began_at*
-    (milliseconds) is when it began to age.
+    came, acknowledged, uncertain when the answer was lost, repaired when the message was found, and closed when
+    nothing will change any more; *mode* is how it is shown, *sent_to* and *acked_to* count code points of its text, and
+    *began_at* (milliseconds) is when it was opened.
     """
 
     id: str

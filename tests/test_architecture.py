@@ -1,4 +1,4 @@
-"""The walls of the house: what the code may look like, import, and give away."""
+"""Rules for the code: sizes, imports, names, and what it may disclose."""
 
 import ast
 import importlib

@@ -19,20 +19,20 @@ def context_facts(context: Iterable[Context]) -> list[e.ContextAdded]:
     """
     facts: list[e.ContextAdded] = []
     for _, group in groupby(context, lambda each: each.source):
-        said = list(group)
-        source = said[0].source
-        texts = [each.text for each in said] if source == "note" else [_frame(said)]
+        messages = list(group)
+        source = messages[0].source
+        texts = [each.text for each in messages] if source == "note" else [_frame(messages)]
         facts += [e.ContextAdded(source=source, text=text) for text in texts]
     return facts
 
 
-def _frame(said: Sequence[Context]) -> str:
-    lines = [f"| {line}" for each in said for line in _lines(each)]
+def _frame(messages: Sequence[Context]) -> str:
+    lines = [f"| {line}" for each in messages for line in _lines(each)]
     return "\n".join([OPENING, *lines, CLOSING])
 
 
-def _lines(said: Context) -> list[str]:
-    """Return *said* line by line after its author's name; every kind of line break counts."""
-    name = " ".join((said.author or UNNAMED).split())[:MAX_NAME]
-    first, *more = said.text.splitlines() or [""]
+def _lines(message: Context) -> list[str]:
+    """Return *message* line by line after its author's name; every kind of line break counts."""
+    name = " ".join((message.author or UNNAMED).split())[:MAX_NAME]
+    first, *more = message.text.splitlines() or [""]
     return [f"{name}: {first}", *(f"  {line}" for line in more)]

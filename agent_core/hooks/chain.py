@@ -22,7 +22,7 @@ _log = structlog.get_logger("parley.hooks")
 
 
 class RunContext(msgspec.Struct, frozen=True):
-    """Whose run it is: the kind of place its session is in, who asked last, and what; *speakers* is everybody."""
+    """Where and for whom a run works: its channel, who asked last and what, and all *speakers* of its session."""
 
     channel: str
     asker: Actor | None
@@ -37,7 +37,7 @@ class Resolver(Protocol):
 
 
 class RunInfo(Protocol):
-    """What the chain has to know of the run."""
+    """What the chain needs to know about the run."""
 
     async def about(self) -> RunContext: ...
 

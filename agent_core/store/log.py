@@ -12,7 +12,7 @@ from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.errors import LostRun
 from agent_core.store.codes import CODES, TYPES
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import EventRow, RunRow, SessionRow
 
 
@@ -74,7 +74,7 @@ _TAKE_SEQS = Statement(
     .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
     .returning(SESSION.c.next_seq)
 )
-_FENCE = (RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == word("running"))
+_FENCE = (RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == literal("running"))
 
 
 def _claimed(fence: ColumnElement[bool]) -> ReturningUpdate[tuple[int]]:
@@ -117,7 +117,7 @@ _OF_TYPE = (
     _read_facts()
     .where(
         EVENT.c.seq > bindparam("b_after"),
-        EVENT.c.type.in_(words(CODES["message.received"], CODES["message.completed"])),
+        EVENT.c.type.in_(literals(CODES["message.received"], CODES["message.completed"])),
     )
     .limit(bindparam("b_limit"))
 )

@@ -22,21 +22,21 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.sql import ClauseElement
 
 
-def word(value: str | int) -> ColumnElement[Any]:
-    """Return *value*, a constant of ours, as an SQL literal: a partial index serves only conditions without binds."""
+def literal(value: str | int) -> ColumnElement[Any]:
+    """Return *value*, a constant, as an SQL literal: a partial index serves only conditions without binds."""
     if isinstance(value, int):
         return literal_column(str(value))
     assert value.replace("_", "").isalpha()
     return literal_column(f"'{value}'")
 
 
-def words(*values: str | int) -> list[ColumnElement[Any]]:
+def literals(*values: str | int) -> list[ColumnElement[Any]]:
     """Return each of *values* as an SQL literal."""
-    return [word(value) for value in values]
+    return [literal(value) for value in values]
 
 
 class Rows(list[Row[Any]]):
-    """What a statement returned: tuples whose fields have the columns' names. Asked as SQLAlchemy's results are."""
+    """The rows that a statement returned, as named tuples, with the accessors of SQLAlchemy's results."""
 
     def all(self) -> "Rows":
         return self
@@ -62,7 +62,7 @@ class Rows(list[Row[Any]]):
 class Statement:
     """A Core statement that is compiled at its first use per driver and run without SQLAlchemy's result machinery.
 
-    Values are bound by name (`bindparam`); values that the statement holds itself keep their place. Neither values nor
+    Values are bound by name (`bindparam`); values that the statement itself holds are added. Neither values nor
     rows are converted: columns hold what the driver gives. *postgresql* is its form for that database, if it differs.
     """
 
@@ -75,9 +75,9 @@ class Statement:
         """Run once with *values* by name."""
         sql, order, fixed = self._sql(connection)
         bound = {**fixed, **values} if fixed else values
-        given: Any = tuple([bound[name] for name in order]) if order is not None else bound
-        cursor = _cursor(connection, sql, given, many=False)
-        cursor.execute(sql, given)
+        parameters: Any = tuple([bound[name] for name in order]) if order is not None else bound
+        cursor = _cursor(connection, sql, parameters, many=False)
+        cursor.execute(sql, parameters)
         if not cursor.description:
             return Rows()
         if self._row is None:
@@ -88,10 +88,11 @@ class Statement:
         """Run once per row; *rows* may not be empty."""
         sql, order, fixed = self._sql(connection)
         bound = [{**fixed, **row} for row in rows] if fixed else rows
-        given: Any = [tuple([row[name] for name in order]) for row in bound] if order is not None else bound
-        _cursor(connection, sql, given, many=True).executemany(sql, given)
+        parameters: Any = [tuple([row[name] for name in order]) for row in bound] if order is not None else bound
+        _cursor(connection, sql, parameters, many=True).executemany(sql, parameters)
 
     def _sql(self, connection: Connection) -> tuple[str, tuple[str, ...] | None, dict[str, Any]]:
+        """Return the SQL, the order of its values (None when they go by name), and the values that it holds itself."""
         dialect = connection.dialect
         if dialect.driver not in self._compiled:
             own = self._postgresql if dialect.name == "postgresql" else None
@@ -107,9 +108,9 @@ def execute_raw(connection: Connection, sql: str) -> None:
     _cursor(connection, sql, (), many=False).execute(sql)
 
 
-def _cursor(connection: Connection, sql: str, given: Any, *, many: bool) -> DBAPICursor:
+def _cursor(connection: Connection, sql: str, parameters: Any, *, many: bool) -> DBAPICursor:
     """Return a cursor for *sql*, after notifying the listeners to this connection's statements."""
     cursor = connection.connection.cursor()
     for notify in connection.dispatch.before_cursor_execute:
-        notify(connection, cursor, sql, given, None, many)
+        notify(connection, cursor, sql, parameters, None, many)
     return cursor

@@ -1,4 +1,4 @@
-"""What a visitor sees of events, messages and runs: everything but what is the operator's."""
+"""What a visitor sees of events, messages and runs: everything except what is for operators."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -48,7 +48,7 @@ PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_
 # What people are asked about a call, and say.
 ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
 APPROVAL_OPERATORS = ("hook", "deliver_to")
-# Left out of an approval, unless the visitor may decide of it or sees everything of tools.
+# Left out of an approval, unless the visitor may vote on it or the agent shows everything of its tools.
 APPROVAL_CONTENTS = ("arguments", "asked", "digest", "votes")
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
@@ -58,7 +58,7 @@ SESSION_OPERATORS = ("metadata",)
 def visible(event: Event, show: ShowTools, *, decides: bool = False) -> bytes | None:
     """Return the JSON body of *event* for a visitor, or None when the event is not for visitors.
 
-    *decides*: it is about an approval of which the visitor may decide. A type that this module does not know stays
+    *decides*: it is about an approval on which the visitor may vote. A type that this module does not know stays
     hidden.
     """
     if event.type in PLAIN:
@@ -107,9 +107,9 @@ def visible_run(run: Fields, show: ShowTools) -> Fields:
 
 
 def visible_approval(approval: Fields, show: ShowTools, *, decides: bool) -> Fields:
-    """Return *approval*, an object or an event's body, for a visitor who may decide of it, or may not.
+    """Return *approval*, an object or an event's body, for a visitor; *decides*: the visitor may vote on it.
 
-    Of those who may decide words such as `asker` are shown, and no ids; `may_decide` says whether the visitor is one.
+    Of its responders, roles such as `asker` are shown and ids are not; `may_decide` says whether the visitor is one.
     """
     contents = () if decides or show == "full" else APPROVAL_CONTENTS
     seen = without(approval, (*APPROVAL_OPERATORS, *contents))
@@ -124,18 +124,18 @@ def visible_session(session: Fields) -> Fields:
 
 
 def without(fields: Fields, names: tuple[str, ...]) -> Fields:
-    """Return *fields* less those called *names*."""
+    """Return *fields* without *names*."""
     return {name: value for name, value in fields.items() if name not in names}
 
 
 def _answered(seen: Fields, end: Fields, show: ShowTools) -> Fields:
-    """Return *seen* without its structured answer where that is the arguments of a tool, as *end* says."""
+    """Return *seen* without its structured answer if that is the arguments of a tool call (see *end*)."""
     is_call = end.get("stop_reason") == "no_executor"
     return without(seen, ("structured",)) if is_call and show != "full" else seen
 
 
 def _visible_pending(calls: list[Fields], show: ShowTools) -> list[Fields]:
-    """Return the open calls as *show* allows; what the visitor's page is to execute it must know."""
+    """Return the open calls as *show* allows; calls that the visitor's page executes are always included in full."""
     return [
         call if show == "full" or call["on"] == "client" else without(call, ("arguments",))
         for call in calls

@@ -29,7 +29,7 @@ Kind = Literal["correct", "retract", "context", "order"]
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """*seq* is the fact that says so; *cancelled* is what became of a run that had nothing else to answer."""
+    """A change as the log has it: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer."""
 
     seq: int
     facts: Sequence[Fact] = ()
@@ -37,7 +37,10 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A message, the *run* that has it, open (with its *status*) or None, and its corrections, oldest first."""
+    """A message, its open *run* with *status* and *own* facts (None: it has ended), and its corrections.
+
+    *taken*: a step has consumed the message.
+    """
 
     fact: Fact
     body: e.MessageReceived
@@ -67,18 +70,18 @@ def correct(
 ) -> Changed:
     """Write that the message *name* (its id, or the key it came with) says *parts*; raises `NotFound`.
 
-    Of corrections with an *order* one that is older than another that came is left.
+    A correction whose *order* is lower than that of one already written is ignored.
 
-    A run that is open has it as news: in the message's place, or as a correction of what a step took. Where the run has
-    ended the next one reports it. A message that was deleted stays so, and one that says the same already is left.
+    An open run gets it as news: in the message's place, or as a correction of what a step consumed. If the run has
+    ended, the next one gets it. A deleted message stays deleted, and a correction that changes nothing is not written.
     """
     ref = sessions.hold(connection, session)
     if known := _seen(connection, ref, key, "correct"):
         return Changed(known)
     found = _find(connection, ref, name)
-    seq, said = found.latest
+    seq, current = found.latest
     facts: list[Fact] = []
-    if said not in ((), parts) and _is_newest(connection, ref, found.fact.seq, order):
+    if current not in ((), parts) and _is_newest(connection, ref, found.fact.seq, order):
         body = e.MessageCorrected(message=found.body.message, parts=parts, corrects=found.fact.seq)
         facts = _write(connection, ref, [(found.run, body)], now)
         seq = facts[0].seq
@@ -101,21 +104,21 @@ def retract(
 ) -> Changed:
     """Write that *by* deleted the message *name*, as `correct` finds it; raises `NotFound`.
 
-    What no step took is not sent to the model, and a run that has nothing else to answer is cancelled. Of a message
-    that the model has seen a note reports the deletion: in the open run, if it takes a step, else in the next one.
+    A message that no step has consumed is not sent to the model, and a run with nothing else to answer is cancelled. If
+    the model has seen it, a note reports the deletion: in the open run if it takes another step, else in the next one.
     """
     ref = sessions.hold(connection, session)
     if known := _seen(connection, ref, key, "retract"):
         return Changed(known)
     found = _find(connection, ref, name)
-    seq, said = found.latest
-    if not said:
+    seq, current = found.latest
+    if not current:
         _remember(connection, ref, key, "retract", seq)
         return Changed(seq)
     gone = [found.fact.seq, *(fact.seq for fact in found.corrections)]
     bodies: list[FactBody] = [e.MessageCorrected(message=found.body.message, parts=(), corrects=each) for each in gone]
     if found.taken:
-        bodies.append(e.ContextAdded(source="note", text=_note(by, said)))
+        bodies.append(e.ContextAdded(source="note", text=_note(by, current)))
     facts = _write(connection, ref, [(found.run, body) for body in bodies], now)
     if found.run is None:
         notes.change(connection, ref.key, add=[facts[-1].seq] if found.taken else [], drop=gone)
@@ -225,16 +228,16 @@ def _of_type(ref: SessionRef, kind: type[e.MessageReceived | e.MessageCorrected]
     )
 
 
-def _note(by: Actor, said: Sequence[Part]) -> str:
-    """Say that a message was deleted, and which one: its first words, on one line, as a JSON text."""
-    begins = " ".join(text_of(tuple(said)).split())[:_QUOTED]
+def _note(by: Actor, parts: Sequence[Part]) -> str:
+    """Return the note that a message was deleted; it quotes its first words, on one line, as a JSON string."""
+    begins = " ".join(text_of(tuple(parts)).split())[:_QUOTED]
     name = " ".join((by.name or by.id).split())
     which = f" that begins {msgspec.json.encode(begins).decode()}" if begins else ""
     return f"{name} has deleted the message{which}. Treat it as withdrawn."
 
 
 def _seen(connection: Connection, ref: SessionRef, key: str | None, kind: Kind) -> int | None:
-    """Return what came of an earlier use of *key*; raises `IdempotencyMismatch` if that was no such change."""
+    """Return the seq that an earlier use of *key* led to; raises `IdempotencyMismatch` if its kind differs."""
     if key is None:
         return None
     known = (_CHANGE.c.session == ref.key) & (_CHANGE.c.name == key)

@@ -14,7 +14,7 @@ from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, Sessio
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
-from agent_core.store.statements import Statement, word
+from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
 from agent_core.store.work import catalog, limits, notes, runs, sessions
 from agent_core.store.work.runs import Finish
@@ -51,7 +51,7 @@ _SET_TITLE = Statement(
 _OF_RUN = (EVENT.c.session == bindparam("b_session"), EVENT.c.run == bindparam("b_run"))
 _LATEST_STEP = (
     select(EVENT.c.seq)
-    .where(*_OF_RUN, EVENT.c.seq > bindparam("b_first"), EVENT.c.type == word(CODES[e.StepStarted.type]))
+    .where(*_OF_RUN, EVENT.c.seq > bindparam("b_first"), EVENT.c.type == literal(CODES[e.StepStarted.type]))
     .order_by(EVENT.c.seq.desc())
     .limit(1)
     .scalar_subquery()
@@ -62,7 +62,7 @@ _STEERED = Statement(
     .where(
         *_OF_RUN,
         EVENT.c.seq > func.coalesce(_LATEST_STEP, bindparam("b_first")),
-        EVENT.c.type == word(CODES[e.MessageReceived.type]),
+        EVENT.c.type == literal(CODES[e.MessageReceived.type]),
     )
 )
 

@@ -17,7 +17,7 @@ from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RunStat
 from agent_core.store import log
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import approvals, due, limits, notes, progress, workers
 
@@ -50,11 +50,11 @@ _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
 _BY_ID = _SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project"))
 _BY_KEY = _SELECT.where(RUN.c.key == bindparam("b_key"))
 _ACTIVE = Statement(
-    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
+    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(literals(*ACTIVE)))
 )
 _ALL_QUEUED = (
     _SELECT.add_columns(limits.CAP.label("max_runs"))
-    .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
+    .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == literal("queued"))
     .order_by(RUN.c.input_seq)
 )
 _QUEUED = Statement(_ALL_QUEUED.limit(1))
@@ -152,8 +152,8 @@ def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
     """Select *columns* of a session's active and queued root runs; ended ones are not looked at."""
     roots = select(*columns).where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None))
     # A query per partial index; asking for `input_seq` keeps SQLite from the index of all the session's runs.
-    queued = roots.where(RUN.c.status == word("queued"), RUN.c.input_seq > word(0))
-    return union_all(roots.where(RUN.c.status.in_(words(*ACTIVE))), queued)
+    queued = roots.where(RUN.c.status == literal("queued"), RUN.c.input_seq > literal(0))
+    return union_all(roots.where(RUN.c.status.in_(literals(*ACTIVE))), queued)
 
 
 def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
@@ -305,7 +305,7 @@ _RELEASE = update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None)
 _UNKNOWN = (
     select(EVENT.c.seq)
     .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
-    .where(EVENT.c.type.not_in(words(*TYPES)))
+    .where(EVENT.c.type.not_in(literals(*TYPES)))
     .limit(1)
 )
 

@@ -16,7 +16,7 @@ from agent_core.ids import new_id
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, SessionKey
-from agent_core.store.statements import Rows, Statement, words
+from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import notes
 from agent_core.store.work.blobs import BLOB
@@ -328,7 +328,7 @@ def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int)
 
 
 def _refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
-    query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(words(*ACTIVE, "queued")))
+    query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(literals(*ACTIVE, "queued")))
     if connection.execute(query).first():
         raise SessionBusy(f"Session `{session.id}` is answering; cancel its runs before you {verb} it.")
 
@@ -345,7 +345,7 @@ def _objects() -> Select[Any]:
             newest.scalar_subquery().label("active_at"),
         )
         .join(AGENT, AGENT.c.key == SESSION.c.agent)
-        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(words(*ACTIVE)))
+        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(literals(*ACTIVE)))
         .where(SESSION.c.project == DEFAULT_PROJECT)
     )
 

@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
-from agent_core.store.statements import word, words
+from agent_core.store.statements import literal, literals
 from agent_core.store.tables import WorkerRow
 
 PROTOCOL = len(TYPES)
@@ -90,8 +90,8 @@ _BEAT = text(
 _RELEASE = (
     update(RUN)
     .where(
-        RUN.c.status.in_(words("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
-        RUN.c.status == word("running"),
+        RUN.c.status.in_(literals("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
+        RUN.c.status == literal("running"),
         RUN.c.owner == bindparam("b_id"),
     )
     .values(owner=None)
@@ -100,11 +100,11 @@ _RELEASE = (
 _LEAVE = delete(WORKER).where(WORKER.c.id == bindparam("b_id"))
 _EXPIRED = select(WORKER.c.id).where(_IS_EXPIRED)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
-    RUN.c.status.in_(words("queued", *ACTIVE)),
-    or_(RUN.c.status == word("queued"), (RUN.c.status == word("running")) & is_free(RUN.c.owner)),
+    RUN.c.status.in_(literals("queued", *ACTIVE)),
+    or_(RUN.c.status == literal("queued"), (RUN.c.status == literal("running")) & is_free(RUN.c.owner)),
     RUN.c.session == SESSION.c.key,
     exists().where(
-        EVENT.c.session == SESSION.c.key, EVENT.c.seq >= SESSION.c.window_seq, EVENT.c.type.not_in(words(*TYPES))
+        EVENT.c.session == SESSION.c.key, EVENT.c.seq >= SESSION.c.window_seq, EVENT.c.type.not_in(literals(*TYPES))
     ),
 )
 

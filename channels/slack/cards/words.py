@@ -1,6 +1,6 @@
-"""What cards and whispers say of a question: who may decide, who did, and every argument as it is; pure.
+"""The texts of cards and ephemeral notices: who may decide, who did, and every argument exactly; pure.
 
-A sentence is a list of the inline elements of rich text, in which nothing is syntax. `mrkdwn` writes the same as text.
+A sentence is a list of the inline elements of rich text, which holds no markup. `mrkdwn` writes the same as text.
 """
 
 import json
@@ -47,15 +47,15 @@ def text(words: str, **style: bool) -> Json:
 def date(at: int) -> Json:
     """Return a time in milliseconds, which is shown in each reader's own zone."""
     seconds = at // 1000
-    said = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return {"type": "date", "timestamp": seconds, "format": _DATE, "fallback": said}
+    fallback = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"type": "date", "timestamp": seconds, "format": _DATE, "fallback": fallback}
 
 
 def person(actor: Actor, team: str) -> Json:
     """Return a person: one of the workspace *team* by account, because names can be taken."""
     kind, _, rest = actor.id.partition(":")
-    home, _, user = rest.partition(":")
-    if kind == "slack" and home == team and user:
+    own_team, _, user = rest.partition(":")
+    if kind == "slack" and own_team == team and user:
         return {"type": "user", "user_id": user}
     return name(actor)
 
@@ -91,17 +91,17 @@ def _responder(named: str, asked: ApprovalObject, team: str) -> Sentence:
 
 
 def outcome(asked: ApprovalObject, team: str) -> Sentence:
-    """Return what became of a question that is not open any more: what, by whom, when."""
+    """Return the outcome of an approval that is no longer open: what, by whom, when."""
     by = [text(" by "), person(asked.decided_by, team)] if asked.decided_by else []
     at = [text(", "), date(asked.decided_at)] if asked.decided_at is not None else []
     match asked.status:
         case "approved":
-            said = [text("Approved", bold=True), *by, *at]
+            sentence = [text("Approved", bold=True), *by, *at]
             if asked.is_edited:
-                said.append(text(", with other arguments than were asked for"))
+                sentence.append(text(", with other arguments than were asked for"))
             if asked.remember and asked.votes and all(vote.remember for vote in asked.votes if vote.approved):
-                said.append(text(", and for the rest of this conversation"))
-            return [*said, text(".")]
+                sentence.append(text(", and for the rest of this conversation"))
+            return [*sentence, text(".")]
         case "denied":
             return [text("Denied", bold=True), *by, *at, text(".")]
         case "expired":
@@ -116,12 +116,12 @@ def votes(asked: ApprovalObject, team: str) -> Sentence:
     yes = [[person(vote.actor, team)] for vote in asked.votes if vote.approved]
     if asked.quorum == 1:
         return []
-    said = [text(f"{len(yes)} of {asked.quorum}", bold=True), text(" who must say yes")]
-    return [*said, text(": "), *joined(yes, ", "), text(".")] if yes else [*said, text(" have.")]
+    count = [text(f"{len(yes)} of {asked.quorum}", bold=True), text(" who must say yes")]
+    return [*count, text(": "), *joined(yes, ", "), text(".")] if yes else [*count, text(" have.")]
 
 
 def mrkdwn(sentence: Iterable[Json]) -> str:
-    """Return *sentence* as text in which its mentions and times are such, and nothing else is."""
+    """Return *sentence* as mrkdwn; only its own mentions and times take effect, everything else is escaped."""
     return "".join(map(_marked, sentence))
 
 
@@ -140,7 +140,7 @@ def _marked(element: Json) -> str:
 
 
 def values(arguments: Mapping[str, Any]) -> Iterator[Value]:
-    """Give every argument, whole: texts as they are, all else as JSON, by its looks."""
+    """Yield every argument in full: texts as they are, everything else as JSON, long values in a box."""
     for name, given in arguments.items():
         label = visible(name) if name and name == name.strip() else _json(name)
         if len(label) > INLINE:
@@ -167,7 +167,7 @@ def _json(given: Any) -> str:
 
 
 def visible(words: str) -> str:
-    """Return *words* with every character that cannot be seen, or turns what is read, written as its number.
+    """Return *words* with every invisible or direction-changing character written as its number.
 
     The joiners of scripts and emoji stay where no plain letter is before them.
     """

@@ -1,4 +1,4 @@
-"""What a message may hold: the checks that Slack makes before it takes texts, blocks, chunks and metadata."""
+"""What a message may hold: Slack's checks of texts, blocks, chunks and metadata."""
 
 import json
 from collections.abc import Iterable
@@ -20,16 +20,16 @@ def blocks_of(given: Arguments, *, most: int = limits.BLOCKS_PER_MESSAGE.value) 
     if blocks is not None:
         if len(blocks) > most:
             raise MethodFailed("msg_blocks_too_many")
-        approve(blocks)
+        check_blocks(blocks)
     return blocks
 
 
-def approve(blocks: list[Json], prefix: str = "/blocks") -> None:
+def check_blocks(blocks: list[Json], prefix: str = "/blocks") -> None:
     """Raise `invalid_blocks` with every reason that Slack has; pointers begin with *prefix*."""
-    refuse("invalid_blocks", check(blocks), prefix)
+    raise_problems("invalid_blocks", check(blocks), prefix)
 
 
-def refuse(code: str, problems: Iterable[ShapeProblem], prefix: str = "") -> None:
+def raise_problems(code: str, problems: Iterable[ShapeProblem], prefix: str = "") -> None:
     """Raise *code* if there are *problems*."""
     found = [each._asdict() | {"pointer": f"{prefix}{each.pointer}"} for each in problems]
     if found:
@@ -62,8 +62,8 @@ def chunks_of(given: Arguments) -> list[Json]:
     return chunks
 
 
-def pour(chunks: list[Json], stream: Stream) -> list[str]:
-    """Put *chunks* into *stream*; return the warnings."""
+def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
+    """Append *chunks* to *stream*; return the warnings."""
     warnings: list[str] = []
     fresh = "".join(each["text"] for each in chunks if each["type"] == "markdown_text")
     if len(stream.markdown) + len(fresh) > limits.MARKDOWN.value:
@@ -112,7 +112,7 @@ def _check_chunk(n: int, chunk: Json) -> None:
         case "blocks":
             if not isinstance(blocks := chunk.get("blocks"), list):
                 raise _bad_chunk(n, "blocks", "must be a list")
-            approve(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value], f"/chunks/{n}/blocks")
+            check_blocks(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value], f"/chunks/{n}/blocks")
         case _:
             raise _bad_chunk(n, "type", "unsupported chunk type")
 

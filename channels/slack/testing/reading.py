@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
 from channels.slack.testing.blocks import check, check_view
-from channels.slack.testing.content import refuse
+from channels.slack.testing.content import raise_problems
 from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage
 
 _PAGE = 1000
@@ -89,12 +89,12 @@ def validate(_: MethodContext, given: Arguments) -> Json:
         raise MethodFailed("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
     code = f"invalid_{names[0]}"
     if names[0] == "view":
-        refuse(code, check_view(given.mapping("view", code)))
+        raise_problems(code, check_view(given.mapping("view", code)))
     elif names[0] == "blocks":
-        refuse(code, check(given.listed("blocks", code)), "/blocks")
+        raise_problems(code, check(given.listed("blocks", code)), "/blocks")
     else:
         message = given.mapping("message", code) or {}
-        refuse(code, check(message.get("blocks", [])), "/blocks")
+        raise_problems(code, check(message.get("blocks", [])), "/blocks")
     return {}
 
 

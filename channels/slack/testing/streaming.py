@@ -2,7 +2,7 @@
 
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
-from channels.slack.testing.content import blocks_of, chunks_of, metadata_of, pour
+from channels.slack.testing.content import append_chunks, blocks_of, chunks_of, metadata_of
 from channels.slack.testing.posting import owned, thread_of
 from channels.slack.testing.sessions import session_at, status_of
 from channels.slack.testing.world import Channel, Json, SlackMessage, Stream
@@ -22,7 +22,7 @@ def start(context: MethodContext, given: Arguments) -> Json:
     if given.text("username") or given.text("icon_emoji") or given.text("icon_url"):
         context.need_scope("chat:write.customize")
     stream = Stream(context.now, plan=mode == "plan")
-    warnings = pour(chunks_of(given), stream)
+    warnings = append_chunks(chunks_of(given), stream)
     message = SlackMessage(
         channel.stamp(context.now), context.workspace.bot.id, "", root, context.workspace.id, stream=stream
     )
@@ -39,7 +39,7 @@ def append(context: MethodContext, given: Arguments) -> Json:
     chunks = chunks_of(given)
     if not chunks:
         raise MethodFailed("no_text")
-    return _answer(channel, message, pour(chunks, stream))
+    return _answer(channel, message, append_chunks(chunks, stream))
 
 
 def stop(context: MethodContext, given: Arguments) -> Json:
@@ -48,7 +48,7 @@ def stop(context: MethodContext, given: Arguments) -> Json:
     status = status_of(given, "session_status", "active")
     chunks, blocks, metadata = chunks_of(given), blocks_of(given), metadata_of(given)
     before = payloads.as_json(message, context.app_id)
-    warnings = pour(chunks, stream)
+    warnings = append_chunks(chunks, stream)
     if blocks:
         stream.parts.append(blocks)
     stream.ended, message.metadata = "finished", metadata

@@ -5,7 +5,7 @@ from itertools import count
 
 from agent_core import Clock
 from channels.slack.testing.asked import MethodFailed
-from channels.slack.testing.content import approve
+from channels.slack.testing.content import check_blocks
 from channels.slack.testing.deliveries import Notification
 from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage, View
 from channels.slack.web_api import limits
@@ -85,7 +85,7 @@ class Tickets:
 
     def respond(self, workspace: SimulatedWorkspace, channel: Channel, user: str, said: Json) -> None:
         """Show an answer to *user* alone, or to all if it says so."""
-        approve(said.get("blocks", []))
+        check_blocks(said.get("blocks", []))
         message = SlackMessage(channel.stamp(self._clock.now()), workspace.bot.id, str(said.get("text", "")))
         message.team, message.bot_id, message.blocks = workspace.id, workspace.bot_id, said.get("blocks", [])
         message.thread_ts = said.get("thread_ts")
@@ -123,5 +123,5 @@ def _replace(channel: Channel, message: SlackMessage, said: Json) -> None:
         else:
             channel.ephemeral.remove(message)
         return
-    approve(said.get("blocks", []))
+    check_blocks(said.get("blocks", []))
     message.text, message.blocks, message.stream = str(said.get("text", "")), said.get("blocks", []), None

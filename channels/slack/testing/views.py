@@ -5,7 +5,7 @@ import json
 from channels.slack.testing import payloads
 from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
 from channels.slack.testing.blocks import check_view
-from channels.slack.testing.content import refuse
+from channels.slack.testing.content import raise_problems
 from channels.slack.testing.world import Json, View
 from channels.slack.web_api import limits
 
@@ -75,7 +75,7 @@ def _view(context: MethodContext, given: Arguments, kind: str, old: View | None 
         raise MethodFailed("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
     if len(json.dumps(view).encode()) > limits.VIEW_BYTES.value:
         raise MethodFailed("view_too_large")
-    refuse("invalid_arguments", check_view(view), "/view")
+    raise_problems("invalid_arguments", check_view(view), "/view")
     external = view.get("external_id")
     others = (each for each in context.workspace.views.values() if each is not old)
     if external and any(each.view.get("external_id") == external for each in others):

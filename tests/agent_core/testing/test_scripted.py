@@ -109,7 +109,7 @@ async def test_one_read_may_bring_several_deltas():
     """What is said together is one batch."""
     batches = await play(s.together(s.say("a", "b"), s.call("t"), s.finish("tools")))
     assert len(batches) == 1
-    assert [type(each).__name__ for each in batches[0]][:3] == ["Started", "TextDelta", "TextDelta"]
+    assert [type(each).__name__ for each in batches[0]][:3] == ["Started", "ModelTextDelta", "ModelTextDelta"]
 
 
 async def test_usage_is_what_was_said_and_else_unknown():
