@@ -1,4 +1,4 @@
-"""The core takes a message in: one transaction from the message to its first step, with what the run brings along."""
+"""Receiving a message: one transaction from the message to its first step, with history, instructions and controls."""
 
 import asyncio
 from collections import Counter

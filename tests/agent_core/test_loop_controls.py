@@ -1,4 +1,4 @@
-"""The loop under controls: what is refused, forced, held to a form, stopped, and paid for."""
+"""Controls in the loop: refused and forced calls, structured answers, stop conditions, budgets, resumes."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def choices(stage: Stage) -> list[Any]:
 
 
 async def test_a_call_that_the_step_may_not_make_is_refused(make_core: MakeCore):
-    """It never starts, the model gets the names that it may call, and the run continues; parallel calls run."""
+    """The call never starts and the model reads which tools it may call; other calls of the step run."""
     script = [(call("write", text="x"), call("look", what="a")), (say("Fine."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
     run = await stage.play(active_tools=("look",))
@@ -81,7 +81,7 @@ async def test_a_call_that_the_step_may_not_make_is_refused(make_core: MakeCore)
 
 
 async def test_refused_call_opens_no_approval(make_core: MakeCore):
-    """People approve only what could run: a refused call has no approval, and nothing is paid."""
+    """A refused call asks for no approval and is not executed."""
     till = Till()
     stage = await set_stage(
         make_core, [(call("pay", amount=3),), (say("Then not."),)], tools=till.tools(), hooks=[asks()]
@@ -102,7 +102,7 @@ async def test_rules_are_for_their_step_alone(make_core: MakeCore):
 
 
 async def test_text_in_place_of_a_required_call_is_rejected_once(make_core: MakeCore):
-    """The step is asked once more with a note; what was said is withdrawn, and the call counts."""
+    """The step is attempted once more with a note; the first answer is withdrawn, and the call counts."""
     script = [(say("I would rather talk."),), (call("look"),), (say("Well."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
     run = await stage.play(step_rules=(StepRule(step=1, tool_choice=NamedTool("look")),))
@@ -115,7 +115,7 @@ async def test_text_in_place_of_a_required_call_is_rejected_once(make_core: Make
 
 
 async def test_second_answer_without_the_required_call_counts(make_core: MakeCore):
-    """A second answer in words is the answer: the model is not asked again."""
+    """A second answer without the call is accepted: the model is not asked a third time."""
     stage = await set_stage(make_core, [(say("No."),), (say("Really not."),)], tools=[look])
     run = await stage.play(tool_choice="required")
     assert (run.status, run.stop_reason, run.text) == ("completed", "end_turn", "Really not.")
@@ -123,7 +123,7 @@ async def test_second_answer_without_the_required_call_counts(make_core: MakeCor
 
 
 async def test_controls_that_the_api_refuses_go_into_a_note(make_core: MakeCore):
-    """The call is repeated once with nothing asked of the API, a note tells the model, and later steps do the same."""
+    """The call is repeated once without the controls and with a note instead; later steps do the same."""
     script = [(fail("controls_refused", retryable=False),), (call("look"),), (call("look", what="b"),), (say("Ok."),)]
     stage = await set_stage(make_core, script, tools=[look, write])
     run = await stage.play(active_tools=("look",), step_rules=(StepRule(step=1, tool_choice="required"),))
@@ -144,7 +144,7 @@ async def test_controls_that_the_api_refuses_go_into_a_note(make_core: MakeCore)
 
 
 async def test_an_api_that_refuses_everything_fails_the_run(make_core: MakeCore):
-    """A second refusal, or one where nothing was asked, is no reason to try for ever."""
+    """A second refusal, or one of a request without controls, fails the run."""
     refusal = (fail("controls_refused", retryable=False),)
     stage = await set_stage(make_core, [refusal] * 3, tools=[look])
     assert (await stage.play(tool_choice="required")).status == "failed"
@@ -153,8 +153,8 @@ async def test_an_api_that_refuses_everything_fails_the_run(make_core: MakeCore)
     assert stage.provider.calls == 3
 
 
-async def test_a_forced_choice_that_is_ignored_after_a_refusal_is_left(make_core: MakeCore):
-    """There is one repair: words that follow the note are the answer."""
+async def test_a_forced_choice_that_is_ignored_after_a_refusal_is_given_up(make_core: MakeCore):
+    """There is one repair: text that follows the note is the answer."""
     script = [(fail("controls_refused", retryable=False),), (say("I cannot."),)]
     stage = await set_stage(make_core, script, tools=[look])
     run = await stage.play(tool_choice="required")
@@ -162,7 +162,7 @@ async def test_a_forced_choice_that_is_ignored_after_a_refusal_is_left(make_core
 
 
 async def test_withheld_tools_cost_no_cache_unless_they_are_called(make_core: MakeCore):
-    """Where the choice is billed, the last step gets a note only; a model that calls all the same is held to it."""
+    """If a change of `tool_choice` costs the cache, the last step has a note; after a call it is asked with `none`."""
     script = [(call("look"),), (call("look", what="b"),), (say("So far."),)]
     provider = ScriptedProvider(script, able=UNABLE)
     core = await make_core(provider, tools=(look,), definition={})
@@ -236,7 +236,7 @@ async def test_required_call_without_executor_is_the_answer(make_core: MakeCore)
 
 
 async def test_a_stop_condition_waits_for_the_whole_step(make_core: MakeCore):
-    """All calls of the step are carried out and recorded; the model is not asked again."""
+    """All calls of the step are executed and recorded; the model is not asked again."""
     stage = await set_stage(make_core, [(call("look"), call("write", text="x"))], tools=[look, write])
     run = await stage.play(stop_conditions=stop_at("look"))
     assert (run.stop_reason, run.steps) == ("stop_condition", 1)
@@ -244,8 +244,8 @@ async def test_a_stop_condition_waits_for_the_whole_step(make_core: MakeCore):
     check_log(await stage.log())
 
 
-async def test_refused_call_meets_no_stop_condition(make_core: MakeCore):
-    """A call that was not carried out meets no condition."""
+async def test_refused_call_fulfils_no_stop_condition(make_core: MakeCore):
+    """A call that was not executed fulfils no stop condition."""
     stage = await set_stage(make_core, [(call("write", text="x"),), (say("Well."),)], tools=[look, write])
     run = await stage.play(stop_conditions=stop_at("write"), active_tools=("look",))
     assert (run.stop_reason, run.text) == ("end_turn", "Well.")
@@ -262,7 +262,7 @@ async def test_refused_call_meets_no_stop_condition(make_core: MakeCore):
     ids=["spent", "enough", "of unknown use", "of unknown price"],
 )
 async def test_a_budget_ends_a_run_before_its_next_question(make_core: MakeCore, budget, used, calls, reason):
-    """What the calls of a step did is recorded; the model is asked no more once the budget is used, or is not known."""
+    """The calls of a step are recorded; the model is not asked again once the budget is used, or its use is unknown."""
     script = [(call("look", what=str(n)), usage(**used)) for n in range(3)]
     stage = await set_stage(make_core, [*script, (say("Done."), usage(**used))], tools=[look])
     run = await stage.play(budget=budget)
@@ -277,7 +277,7 @@ async def test_complete_answer_is_kept_beyond_the_budget(make_core: MakeCore):
 
 
 async def resumed(make_core: MakeCore, script: Any, change: Changes, **controls: Any) -> Stage:
-    """Have a run wait for the client, and let it go on with a *change*."""
+    """Return a run that waited for the client and was resumed with a *change*."""
     stage = await set_stage(make_core, [(call("pick"),), *script], tools=[look, write], declared=[PICK])
     run = await stage.play(**controls)
     assert run.status == "requires_action"
@@ -288,14 +288,14 @@ async def resumed(make_core: MakeCore, script: Any, change: Changes, **controls:
 
 
 async def test_an_override_is_for_the_next_step_alone(make_core: MakeCore):
-    """It holds for all tries of that step, and for no later one."""
+    """The override holds for every attempt of the next step, and for no later step."""
     script = [(fail("network", retry_after=0),), (call("look"),), (say("Done."),)]
     stage = await resumed(make_core, script, Changes(next=Override(tool_choice=NamedTool("look"))))
     assert choices(stage) == ["auto", NamedTool("look"), NamedTool("look"), "auto"]
 
 
 async def test_defaults_of_a_resume_are_for_the_rest_of_the_run(make_core: MakeCore):
-    """They go before what the run and the agent say, and the next run knows nothing of them."""
+    """The defaults override those of the run and the agent, and do not apply to the next run."""
     change = Changes(defaults=Defaults(active_tools=("look",), max_output_tokens=9))
     script = [(call("write", text="x"),), (say("Done."),), (say("Again."),)]
     stage = await resumed(make_core, script, change, max_output_tokens=5, active_tools=("pick", "write"))
@@ -322,7 +322,7 @@ async def test_rules_of_a_resume_keep_the_rules_of_the_run_for_other_steps(make_
 
 
 async def test_tool_context_of_a_resume_is_passed_to_the_tools(make_core: MakeCore):
-    """It takes the place of what the run brought, without which that is handed on; it is in no fact."""
+    """The tool context of a resume replaces the run's, which otherwise stays; neither is in a fact."""
 
     @tool
     async def ask(context: CallContext) -> str:

@@ -14,13 +14,13 @@ def bare(monkeypatch, tmp_path):
     (tmp_path / "agents").mkdir()
 
 
-def test_unset_lets_nothing_internal_through():
+def test_unset_allows_no_internal_host():
     """Without it only public addresses are asked."""
     assert load_settings().fetch_allow == ()
 
 
-def test_it_is_a_list(monkeypatch):
-    """Entries stand between commas or blanks, and the fetch takes them as they are."""
+def test_the_setting_is_a_list(monkeypatch):
+    """Entries are separated by commas or white space, and the fetch accepts them unchanged."""
     monkeypatch.setenv("PARLEY_FETCH_ALLOW", "wiki.internal:8080,10.0.0.7:80\n [::1]:8080,")
     found = load_settings().fetch_allow
     assert found == ("wiki.internal:8080", "10.0.0.7:80", "[::1]:8080")
@@ -28,7 +28,7 @@ def test_it_is_a_list(monkeypatch):
 
 
 @pytest.mark.parametrize("entry", ["wiki.internal", "http://wiki.internal:80", "wiki:99999", "127.1:80", "*:80"])
-def test_what_is_no_entry_ends_the_start(monkeypatch, entry):
+def test_an_invalid_entry_stops_the_start(monkeypatch, entry):
     """An entry that is no host:port is named, with how it is written."""
     monkeypatch.setenv("PARLEY_FETCH_ALLOW", f"fine.internal:80, {entry}")
     with pytest.raises(ConfigError) as ended:

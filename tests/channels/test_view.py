@@ -1,4 +1,4 @@
-"""What view makes of a log."""
+"""The fold of a log into the view that channels show."""
 
 from dataclasses import replace
 from typing import Any
@@ -109,7 +109,7 @@ def test_overlapping_reads_are_harmless(data, name):
 
 @given(pieces=st.lists(st.tuples(st.text(max_size=5), st.integers(0, 40)), max_size=30))
 def test_text_is_what_was_shown_up_to_the_offset_and_the_new_text(pieces):
-    """A delta keeps `shown[:offset]`, counted in code points, and adds its text; older Bodies stay as they are."""
+    """A delta keeps `shown[:offset]`, counted in code points, and adds its text; older views stay as they are."""
     emit, shown, body = Emitter(), "", EMPTY
     seen: list[tuple[ConversationView, str]] = []
     for text, offset in pieces:
@@ -259,7 +259,7 @@ def test_the_active_run_is_the_one_that_works():
 
 
 def test_cancelling_is_shown_before_the_end():
-    """Between the Stop and the end of its run a Body says so."""
+    """Between the Stop and the end of its run the view says so."""
     events = golden("cancel")
     at = next(n for n, each in enumerate(events) if each.type == "run.cancelling")
     assert fold(events[: at + 1]).runs[0].cancelling
@@ -315,7 +315,7 @@ def test_a_late_event_changes_an_old_message():
     assert (body.past[0].text, body.past[1].calls[0].status, body.past[1].border) == ("uno", "done", True)
 
 
-def test_a_reader_that_knows_too_little_is_not_confused():
+def test_facts_about_what_lies_before_the_cursor_are_tolerated():
     """Facts about a run, a call or a message that lie before the cursor change what can be known and no more."""
     emit = Emitter()
     waiting, asked = (

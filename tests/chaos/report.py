@@ -1,4 +1,4 @@
-"""What a storm was like, in lines that a person reads."""
+"""The report of a storm, as lines of text."""
 
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ def lines(storm: Storm) -> Iterator[str]:
 
 
 def commit() -> str:
-    """Return what the storm was over, as git names it."""
+    """Return the commit that the storm tested, as git names it."""
     git = shutil.which("git")
     if git is None:
         return "unknown"

@@ -29,7 +29,7 @@ Kind = Literal["correct", "retract", "context", "order"]
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A change as the log has it: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer."""
+    """A change in the log: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer."""
 
     seq: int
     facts: Sequence[Fact] = ()

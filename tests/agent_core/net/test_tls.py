@@ -1,4 +1,4 @@
-"""The guarded fetch with encryption: it connects to an address, and trusts a name."""
+"""The guarded fetch over TLS: it connects to an address and verifies the certificate of the name."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -66,8 +66,8 @@ async def fetch() -> AsyncIterator[Fetch]:
     await found.close()
 
 
-async def test_the_certificate_is_the_names(fetch, site, shown):
-    """The connection goes to an address; the name is what is shown, what the certificate is for, and the Host."""
+async def test_the_certificate_is_checked_against_the_name(fetch, site, shown):
+    """The connection goes to an address; SNI, the certificate and the Host header have the name."""
     found = await fetch(f"https://site.example:{site.port}/")
     assert (found.status, shown) == (200, ["site.example"])
     assert site.requests[0].headers["host"] == f"site.example:{site.port}"
@@ -92,8 +92,8 @@ async def test_an_untrusted_certificate(site, monkeypatch):
     await fetch.close()
 
 
-async def test_the_operators_list_excuses_no_certificate(site):
-    """A target that the operator lets through shows a certificate of its name like all others."""
+async def test_an_allowed_target_needs_a_valid_certificate(site):
+    """A target that the operator allows needs a certificate of its name like all others."""
     entries = [f"{name}:{site.port}" for name in NAMES]
     fetch = Fetch(entries, resolve=Names(**{name: [["127.0.0.1"]] for name in NAMES}))
     assert (await fetch(f"https://site.example:{site.port}/")).status == 200
@@ -148,14 +148,14 @@ async def test_certificates_that_cannot_be_read(trusted, site):
 
 
 @pytest.mark.parametrize("location", ["http://site.example:{}/", "http://site.example/", "HTTP://other.example/"])
-async def test_encryption_is_not_given_up(fetch, site, location):
+async def test_a_redirect_to_http_is_refused(fetch, site, location):
     """A redirect from https to http is never followed."""
     site.answers["/"] = moved(location.format(site.port))
     with pytest.raises(FetchRefused, match="without encryption"):
         await fetch(f"https://site.example:{site.port}/")
 
 
-async def test_encryption_is_taken_up(site):
+async def test_a_redirect_to_https_is_followed(site):
     """A redirect from http to https of the same host, at the usual ports, keeps the keys and the body."""
     async with serving() as plain:
         roads = Roads(ports={80: plain.port, 443: site.port})

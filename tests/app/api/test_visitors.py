@@ -1,4 +1,4 @@
-"""What a visitor's token opens, and how little it shows."""
+"""What a visitor's token may do, and which fields it does not see."""
 
 import hashlib
 
@@ -114,7 +114,7 @@ async def test_a_list_holds_only_ones_own(visitor: httpx.AsyncClient, client: ht
 
 
 async def test_a_list_holds_no_namesakes(app: FastAPI, client: httpx.AsyncClient, core: Core, tokens: TokenSigner):
-    """Who is a visitor called `operator` sees what was opened for a person of that name, never the operator's own."""
+    """A visitor whose id is `operator` sees sessions opened for a person of that name, never the operator's own."""
     agent = await core.agents.get("assistant")
     own = [{"agent": "assistant"}, {"agent": "assistant", "actor": {"id": "operator", "kind": "agent"}}]
     persons = [{"agent": "assistant", "actor": {"id": "operator", "kind": kind}} for kind in ("user", "visitor")]

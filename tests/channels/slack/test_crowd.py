@@ -119,7 +119,7 @@ FAULTS = (
 )
 
 
-def test_a_429_that_comes_all_the_same_loses_nothing(stage: Stage):
+def test_an_unexpected_429_loses_nothing(stage: Stage):
     """When Slack accepts less than documented, calls wait as long as it asks, and no word or status is lost."""
 
     async def play(gathered: Crowd) -> None:

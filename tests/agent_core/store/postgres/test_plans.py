@@ -1,4 +1,4 @@
-"""On Postgres too the statements find what they need by an index, in the plan that serves whatever values come."""
+"""On Postgres the hot statements use their indexes, in the generic plan that serves all values."""
 
 import asyncio
 from collections.abc import Iterator

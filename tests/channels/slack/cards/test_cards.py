@@ -1,4 +1,4 @@
-"""Questions to people as cards: shown where they are to be asked, decided by a click; then they say what came of it."""
+"""Approvals as cards: posted where people are asked, decided by a click, then updated with the outcome."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
 
 
 async def by_an_operator(desk: Desk, *, approved: bool = True, reason: str | None = None) -> None:
-    """Decide over HTTP, as it were."""
+    """Decide as the HTTP API does for an operator."""
     asked = await desk.open()
     vote = Decision(approval=asked.id, by=OPERATOR, approved=approved, surface="api", reason=reason)
     await desk.rig.core.approvals.decide(vote)
@@ -200,7 +200,7 @@ async def test_a_question_of_another_surface_is_asked_in_the_approvers_channel(m
 
 
 async def test_an_approver_decides_in_a_direct_message(make_core):
-    """Who is named gets the card as a direct message, and decides there; the conversation continues in its thread."""
+    """A named responder decides in a direct message; the conversation continues in its thread."""
     async with asking(make_core, responders=["slack:UBEN"], deliver_to=["slack:UBEN"]) as desk:
         await desk.ask()
         await desk.press("UANN")
@@ -342,7 +342,7 @@ async def test_a_question_that_is_gone_says_so(make_core):
 
 
 async def test_by_socket_mode_too(make_core):
-    """Buttons, forms and their faults go through a WebSocket as through requests."""
+    """Buttons, forms and their errors work over a WebSocket as over requests."""
     async with asking(make_core, hooks=(asks(edit=True),), socket=5.0) as desk:
         await desk.ask()
         view = await desk.form("UANN", EDIT)

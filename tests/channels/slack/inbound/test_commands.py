@@ -1,4 +1,4 @@
-"""The slash command: its question is posted for all to see and answered, or its author reads why it is not."""
+"""The slash command: its question is posted and answered in the channel, or its author reads why it is not."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def rig(make_core) -> AsyncIterator[Rig]:
         yield made
 
 
-async def test_a_command_asks_for_all_to_see(rig: Rig):
+async def test_a_command_posts_its_question_and_the_answer(rig: Rig):
     """The question of a slash command is posted with its author, pings no one, and is answered in its thread."""
     await rig.team.command("UANN", "CGENERAL", "/parley", "what do <!channel> think of <@UBEN|ben>?")
     posted = rig.stand_in.called("chat.postMessage")[0]
@@ -70,7 +70,7 @@ async def test_a_command_that_may_or_may_not_have_been_posted(make_core, kind, o
             assert await rig.said("CGENERAL", thread.root) == ["how many?"]
 
 
-async def test_a_command_that_cannot_be_looked_for_is_left_with_honest_words(make_core):
+async def test_a_command_that_cannot_be_looked_for_says_so_to_its_author(make_core):
     """Where the channel may not be read the asker reads what to do in either case."""
     clock = FakeClock()
     async with rigged(make_core, clock=clock) as rig:
@@ -83,7 +83,7 @@ async def test_a_command_that_cannot_be_looked_for_is_left_with_honest_words(mak
 
 
 async def test_a_command_that_the_database_does_not_take_is_taken_later(make_core, monkeypatch):
-    """A question that was posted is answered, though there was nowhere to keep it when it was posted."""
+    """A question that was posted while the database was unavailable is answered later."""
     clock = FakeClock()
     async with rigged(make_core, clock=clock) as rig:
         opened, away = rig.core.open_session, [Unavailable("The database is away.")]
@@ -103,7 +103,7 @@ async def test_a_command_that_the_database_does_not_take_is_taken_later(make_cor
 
 
 async def test_a_question_left_by_a_killed_process_is_context_of_the_next_mention(rig: Rig):
-    """The post of a command that was never taken in is no answer of ours but a question: a mention has it answered."""
+    """A command's post that was never received is a question, not an answer, in the context of the next mention."""
     api = (await rig.workspaces.space("T0001")).api
     root = await api.post("CGENERAL", "<@UANN>: how many?", metadata=mark(f"{QUESTION}1"))
     await api.post("CGENERAL", "an answer of ours", thread_ts=root)

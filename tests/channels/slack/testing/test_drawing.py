@@ -1,4 +1,4 @@
-"""What the page draws: every block, as a tree of elements that the page knows, and nothing that is carried out."""
+"""How the page draws blocks: as a tree of elements that it knows, without anything executable."""
 
 import re
 from collections.abc import Iterator
