@@ -3,6 +3,7 @@
 `python -m tests.test_words` lists how often each folder still uses them.
 """
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -31,13 +32,22 @@ BANNED = (
     ("mends", "fixes, repairs"),
     ("mended", "fixed, repaired"),
     ("naught", "nothing, zero"),
+    ("hence", "so, therefore"),
     ("whence", "from where"),
+    ("thereof", "of it"),
     ("lest", "so that … not"),
+    ("clash", "conflict"),
+    ("clashes", "conflicts"),
+    ("hiccup", "error, short outage"),
     ("tell whether", "return whether"),
     ("tells whether", "returns whether"),
     ("test who", "a test named after its subject: test_cancelled_waiter_releases_its_slot"),
 )
 """Each word, or pair of words in a row, with what to write instead. A name counts as the words it consists of."""
+
+WIRE = "app/api/wire.py"
+SHARED_NOUNS = {"Agent", "Feedback", "Message", "Vote"}
+"""Classes of which the core and the API have one each."""
 
 PHRASES = (
     "behind a proxy",
@@ -81,6 +91,20 @@ def test_plain_words():
     replacements = dict(BANNED)
     bad = [f"{use.path}:{use.line} {use.term!r}: write {replacements[use.term]}" for use in uses() if not allowed(use)]
     assert not bad, f"{len(bad)} uses of banned words:\n" + "\n".join(bad)
+
+
+def test_class_names_are_unique():
+    """A class name is defined in one module, but for objects of the API that share their noun with a value of the core."""
+    modules: dict[str, list[str]] = {}
+    for folder in ("agent_core", "channels", "app"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    modules.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    shared = {name: paths for name, paths in modules.items() if len(paths) > 1}
+    assert not {name: paths for name, paths in shared.items() if name not in SHARED_NOUNS}
+    assert all(WIRE in paths for paths in shared.values())
 
 
 def test_allowed_words_are_in_use():

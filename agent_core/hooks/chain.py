@@ -93,7 +93,7 @@ class Hooks:
         return facts
 
     async def after_call(self, call: CallState, result: str) -> tuple[Sequence[e.FactBody], str | None]:
-        """Show *result* to the hooks; return their rulings, and what stands in its place if one changed it."""
+        """Show *result* to the hooks; return their rulings, and what replaces it if one changed it."""
         facts: list[e.FactBody] = []
         changed: str | None = None
         for named in self._agent.hooks("PostToolUse", call.name):

@@ -1,4 +1,4 @@
-"""Where a condition of a rule looks: the path of a field, and what stands there. Pure."""
+"""Where a condition of a rule looks: the path of a field, and the values at it. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
@@ -17,7 +17,7 @@ def path_of(field: str) -> tuple[str, ...]:
 
 
 def at(fields: Mapping[str, Any], path: Sequence[str]) -> Values:
-    """Return all that stands at *path*: a step that is no index is taken into each item of a list.
+    """Return all values at *path*: a step that is no index is taken into each item of a list.
 
     What lacks the step counts as `ABSENT`, once for each place that lacks it.
     """

@@ -35,7 +35,7 @@ _SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that cannot be guessed (`ope
 
 
 class FetchPort(Protocol):
-    """Asks another host, as `agent_core.net.FetchPort` does; raises FetchFailed, whose message is fit for anybody."""
+    """Asks another host, as `agent_core.net.FetchPort` does; raises FetchFailed, whose message may be shown."""
 
     def __call__(
         self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds

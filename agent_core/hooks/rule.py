@@ -1,4 +1,4 @@
-"""Rules: conditions on a call, an actor, a place or a text, looked at without anybody's code.
+"""Rules: conditions on a call, an actor, a place or a text, evaluated without code of their own.
 
 Where a value can be read in two ways a rule that denies takes both, and one that allows takes none: a `deny` looks into
 lists and objects and at the letters that look-alikes stand for (NFKC), an `allow` wants every item, exactly. What
@@ -160,7 +160,7 @@ def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bo
     if not wide and len(there) < len(found):
         return False
     if condition.operator == "CONTAINS" and not wide:
-        # To contain is to have it among the items: the others need not be it.
+        # A list contains the value if any item equals it.
         return bool(there) and all(_contains(value, condition.value) for value in there)
     parts = list(islice((part for value in there for part in _parts(value, wide=wide)), MAX_VALUES + 1))
     if len(parts) > MAX_VALUES:

@@ -66,7 +66,7 @@ class FakeClock:
                 self._asleep.set(len(self._sleepers))
 
     def advance(self, seconds: float) -> None:
-        """Move time by *seconds* and wake everybody who is due by then."""
+        """Move time by *seconds* and wake all sleepers that are due by then."""
         self._move_to(self._now + _micro(seconds))
 
     async def advance_to_next(self) -> float:

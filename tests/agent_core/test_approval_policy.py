@@ -82,7 +82,7 @@ def test_without_an_asker_not_asker_admits_no_one() -> None:
     ],
 )
 def test_an_impossible_policy_is_refused(config: dict[str, Any], path: str) -> None:
-    """A policy without anybody, or beyond its bounds, is refused at the door with its path."""
+    """A policy without responders, or beyond its bounds, is refused with its path."""
     with pytest.raises(InvalidInput, match=f"config.{path}"):
         check_approval("hooks[0].config", ApprovalConfig(**config), KNOWN)
 

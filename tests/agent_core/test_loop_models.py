@@ -18,7 +18,7 @@ IDLE = 2
 STAND_INS = ("scripted:second", "scripted:third")
 PRICED = "anthropic:claude-sonnet-5-5"
 busy = (fail(retry_after=60.0),)
-"""Overloaded for longer than anybody would wait who has a stand-in."""
+"""An overload that lasts longer than a wait for which a fallback model is kept."""
 
 
 @tool
@@ -50,7 +50,7 @@ async def test_fallback_answers_for_an_overloaded_model(make_core: MakeCore):
 
 
 async def test_a_short_pause_is_given_to_the_model_itself_once(make_core: MakeCore):
-    """A hiccup costs a short pause and no change of models; the second one in a row does."""
+    """A single network error costs a short pause; the second one in a row changes the model."""
     clock = FakeClock()
     stage = await set_stage(make_core, [(fail(),), (fail(),), (say("Hi."),)], clock=clock, stand_ins=STAND_INS)
     run = await stage.send()
@@ -130,8 +130,8 @@ async def test_what_was_shown_counts_for_the_whole_step(make_core: MakeCore):
 
 async def test_a_repair_leaves_the_model_its_second_try(make_core: MakeCore):
     """A repair of refused reasoning is no failure of the model: the network error after it counts as the first."""
-    stale, hiccup = fail("stale_reasoning", retryable=False), fail("network", retry_after=0.0)
-    stage = await set_stage(make_core, [(stale,), (hiccup,), (say("Hi."),)], stand_ins=STAND_INS)
+    stale, lost = fail("stale_reasoning", retryable=False), fail("network", retry_after=0.0)
+    stage = await set_stage(make_core, [(stale,), (lost,), (say("Hi."),)], stand_ins=STAND_INS)
     assert (await stage.play()).text == "Hi."
     assert await models(stage) == ["", "", ""]
 

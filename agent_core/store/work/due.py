@@ -75,7 +75,7 @@ _NEXT = select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")
 def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0, most: int = _ALL) -> list[Due]:
     """Return the runs of *owner* and those without a live owner, those past their deadline, and those that may start.
 
-    An owner is dead without a heartbeat for *patience* milliseconds. Of those that are queued with nothing before
+    An owner is expired without a heartbeat for *patience* milliseconds. Of those that are queued with nothing before
     them and room to start, the *most* oldest are looked at.
     """
     begun = connection.execute(_BEGUN, {"b_owner": owner, "b_patience": patience, "b_now": now})

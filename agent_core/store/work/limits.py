@@ -76,7 +76,7 @@ F = TypeVar("F", bound=Found)
 
 
 def admits(connection: Connection, agent: int, cap: int | None, *, before: int = _LAST) -> bool:
-    """Return whether a root run of *agent* may start now: there is room under *cap*, and no older one is to have it.
+    """Return whether a root run of *agent* may start now: there is room under *cap*, and no older one has precedence.
 
     *before* is the run's key, which gives its age; a new run is younger than all. Holds until the commit.
     """

@@ -268,7 +268,7 @@ def resume(
     A running run is taken from an owner without a heartbeat for *patience* ms; from *owner* itself unless it was
     only woken: it may be on its way to its driver. Every resume without progress lengthens the pause before the next
     one (`due_at`); progress or a wake-up ends it. One found with another *epoch* is left to the worker that took it
-    meanwhile. Raises `NewerRun` when a driver would meet facts that this version does not know.
+    meanwhile. Raises `NewerRun` when its log has facts that this version does not know.
     """
     row = _held(connection, connection.execute(_BY_KEY, {"b_key": key}).first())
     if row is None or row.status in ENDED or epoch not in (None, row.epoch):

@@ -73,7 +73,7 @@ _IS_EXPIRED = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigIn
 
 
 def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
-    """Return whether *owner* is dead: no heartbeat for `b_patience` milliseconds, or no row at all."""
+    """Return whether *owner* is expired: no heartbeat for `b_patience` milliseconds, or no row at all."""
     return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_EXPIRED)))
 
 
@@ -85,7 +85,7 @@ _BEAT = text(
         ON CONFLICT (id) DO UPDATE
         SET room = excluded.room, running = excluded.running, beat_at = excluded.beat_at
         RETURNING beat_at
-        """  # noqa: S608 - nothing in it is anybody's input
+        """  # noqa: S608 - constants only
 )
 _RELEASE = (
     update(RUN)
@@ -143,5 +143,5 @@ def wins(connection: Connection, lock: int) -> bool:
 
 
 def remove_expired(connection: Connection, workers: Sequence[str], patience: int) -> None:
-    """Remove the rows of *workers* that are still dead: what they drove is anybody's."""
+    """Remove the rows of *workers* that are still expired; other workers take their runs."""
     connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_EXPIRED), {"b_patience": patience})

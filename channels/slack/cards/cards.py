@@ -153,7 +153,7 @@ class Cards:
     async def _bring(self, card: Card, version: str) -> None:
         asked = await self._asked(card.approval)
         is_open = asked is not None and asked.status == "open"
-        if not is_open and not card.refs and card.state == PLANNED:  # decided before anybody was asked here
+        if not is_open and not card.refs and card.state == PLANNED:  # decided before it was asked here
             await self._rows.leave(card, state=SETTLED)
             return
         screen: CardScreen | None = None

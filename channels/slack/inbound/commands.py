@@ -56,7 +56,7 @@ class _Question:
 async def commanded(
     asking: Mentions, installation: Installation, asked: Commanded, clock: Clock, begin: Begin
 ) -> str | None:
-    """Post the question for all to see and have it answered in its thread; return the notice for the asker alone.
+    """Post the question in the channel and answer it in its thread; return the notice for the asker alone.
 
     *begin* starts what continues after the notice.
     """
@@ -145,7 +145,7 @@ async def _post(installation: Installation, put: _Question) -> str:
 
 
 async def _looked_for(asking: Mentions, installation: Installation, put: _Question, clock: Clock) -> None:
-    """Find out whether a question was posted, and have it answered, or notify the asker that it was not."""
+    """Find out whether a question was posted, and answer it, or notify the asker that it was not."""
     notice, space, asked = MAYBE, installation.space, put.asked
     for pause in LOOKS:
         await clock.sleep(pause)

@@ -39,7 +39,7 @@ class Person:
 
 
 class People:
-    """The people whom this process has met lately. All requests for the same person share one call."""
+    """The people whom this process looked up lately. All requests for the same person share one call."""
 
     def __init__(self, clock: Clock, *, size: int = SIZE) -> None:
         self._clock, self._size = clock, size

@@ -136,7 +136,7 @@ class Receiver:
             return
         agent = await self._mentions.agent(session, thread)
         if agent is None:
-            self._whisper(installation, posted, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
+            self._reply_privately(installation, posted, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
             return
         if not (posted.addressed or settings_of(agent.definition).follow_up):
             return
@@ -144,7 +144,7 @@ class Receiver:
         if person.kind == "bot":
             return
         if (words := refusal(person, settings_of(agent.definition))) is not None:
-            self._whisper(installation, posted, words, scope="")
+            self._reply_privately(installation, posted, words, scope="")
             return
         late = self._clock.now() - at(posted.ts)[0] * 1000 > IN_TIME
         if late and await self._mentions.is_gone(installation, thread, posted.ts, until):
@@ -155,7 +155,7 @@ class Receiver:
             try:
                 await self._take_in(installation, posted, session, agent, person, until)
             except SessionClosed:
-                self._whisper(installation, posted, CLOSED, scope=thread.address)
+                self._reply_privately(installation, posted, CLOSED, scope=thread.address)
                 self._begin(_show_closed(installation, thread))
         if session is None and late and not thread.is_dm:
             self._begin(self._catch_up(installation, posted))
@@ -287,7 +287,7 @@ class Receiver:
         person = self._people.known(installation, user)
         return actor(installation, user, person.name if person else None)
 
-    def _whisper(self, installation: Installation, posted: i.MessagePosted, words: str, *, scope: str) -> None:
+    def _reply_privately(self, installation: Installation, posted: i.MessagePosted, words: str, *, scope: str) -> None:
         """Notify the author of *posted* alone, if it was to us, and once a day and *scope*."""
         if posted.addressed and self._lately.first(installation.me.team, posted.thread.user, scope, words):
             root = None if posted.thread.root == posted.ts else posted.thread.root

@@ -85,7 +85,7 @@ async def test_a_clock_that_was_set_expires_no_worker():
 
 
 async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
-    """One that was just started need not be as old as the dead are; after an outage that it saw it waits longer."""
+    """A newly started worker need not wait for the full timeout; after an outage that it saw it waits longer."""
     pace, now = Pace(), _now()
     worker = liveness()
     worker._went_well(now - pace.settle + pace.beat, 100.0)

@@ -69,7 +69,7 @@ async def test_no_worker_is_expired_right_after_an_outage(fleet: Fleet):
 
 
 async def test_a_young_worker_takes_over(fleet: Fleet):
-    """A worker that was just started takes up the run of a dead one, though it is younger than the dead must be."""
+    """A worker that has just started takes over the run of an expired one, before its own heartbeats are that old."""
     first = await fleet.join(lambda _: [say("Half"), pause(asyncio.Event())])
     session = await open_session(first)
     await send(first, session, "Hello")

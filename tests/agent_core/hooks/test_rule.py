@@ -335,7 +335,7 @@ async def test_no_wrapping_hides_a_text(value: str, wrap: list[str], noise: Any)
 
 @given(found=json, value=scalars)
 async def test_what_is_allowed_would_have_been_denied(found: Any, value: Any):
-    """Whatever meets a condition of a rule that allows meets it in a rule that denies as well."""
+    """Whatever fulfils a condition of a rule that allows fulfils it in a rule that denies as well."""
     conditions: list[tuple[str, Any]] = [("EQUALS", value), ("IN", [value])]
     if isinstance(value, str) and value:
         conditions += [("CONTAINS", value), ("STARTS_WITH", value)]

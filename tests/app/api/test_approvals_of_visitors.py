@@ -1,4 +1,4 @@
-"""Approvals and client calls as visitors meet them, those who mean no good among them."""
+"""Approvals and client calls of visitors, hostile ones among them."""
 
 import json
 

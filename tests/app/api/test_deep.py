@@ -54,7 +54,7 @@ async def test_a_body_has_a_hundred_levels(client: httpx.AsyncClient, free: str)
 
 
 async def test_what_is_as_deep_as_it_may_be_is_kept(shop: Open):
-    """A hundred levels in a session, an agent, a run, an output and a correction pass through all that they meet."""
+    """A hundred levels in a session, an agent, a run, an output and a correction are accepted everywhere."""
     anything = {"type": "object", "properties": {"what": {}}}
     here = await shop(LOOKS, declared=(type(WHERE)(**{**_fields(WHERE), "parameters": anything}),))
     post = here.operator.post

@@ -1,4 +1,4 @@
-"""What a payload asks for, read without asking anybody."""
+"""What a payload asks for, read without a call to Slack."""
 
 from typing import Any
 

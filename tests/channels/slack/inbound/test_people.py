@@ -57,7 +57,7 @@ async def test_requests_for_the_same_person_share_one_call(rig: Rig, home: Insta
 
 
 async def test_few_people_are_remembered(rig: Rig, home: Installation):
-    """Of more people than there is room for, those who were not met for the longest time are forgotten."""
+    """Of more people than there is room for, those not looked up for the longest time are forgotten."""
     people = People(rig.clock, size=2)
     for user in ("UANN", "UBEN", "UANN", "UCLEO"):
         await people.find(home, user)
