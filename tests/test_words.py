@@ -94,7 +94,7 @@ def test_plain_words():
 
 
 def test_class_names_are_unique():
-    """A class name is defined in one module, but for objects of the API that share their noun with a value of the core."""
+    """A class name is defined once, but for objects of the API that share their noun with a value of the core."""
     modules: dict[str, list[str]] = {}
     for folder in ("agent_core", "channels", "app"):
         for path in sorted((ROOT / folder).rglob("*.py")):
