@@ -130,7 +130,7 @@ def test_growing_a_long_text_copies_none_of_it():
     assert first.put(5, "a").put(6, "b").pieces is first.pieces
 
 
-def test_a_newer_try_clears_what_an_older_one_wrote():
+def test_a_newer_attempt_clears_the_text_of_an_older_one():
     """A higher epoch or attempt starts the message afresh, and deltas of the older one are ignored."""
     emit = Emitter()
     body = fold([emit(started()), emit(delta("half a th", 0)), emit(delta("Whole.", 0, attempt=2))])
@@ -282,7 +282,7 @@ def test_reasoning_and_calls_hold_their_place_and_are_not_text():
     assert last(body).text == "Yes."
 
 
-def test_what_is_unknown_is_passed_over():
+def test_unknown_events_are_skipped():
     """An event of a later version, of a child run, or of an unknown call changes at most `seq`."""
     emit = Emitter()
     frame = {"session": "ses_1", "run": "run_1", "parent_run": None, "time": "2026-01-05T09:00:00.001Z"}

@@ -120,7 +120,7 @@ async def grown(server: Server, agent: dict[str, Any], status: str) -> float:
 
 
 @pytest.mark.sqlite
-async def test_what_waits_holds_no_more_than_what_is_over(start_shared: StartServer, backend: str):
+async def test_waiting_runs_hold_no_more_memory_than_ended_ones(start_shared: StartServer, backend: str):
     """A server that asked people and waits for them has no more in memory than one whose agent needs no approval."""
     waiting = await grown(start_shared(rate=0), AGENT, "waiting")
     answered = await grown(start_shared(rate=0), {**AGENT, "hooks": []}, "completed")

@@ -30,7 +30,7 @@ async def test_a_reader_of_a_killed_server_ends_with_the_text_once(server: Serve
         await holds_once(client, session, run, frames)
 
 
-async def test_a_text_that_was_cut_is_taken_back(server: Server):
+async def test_a_cut_text_is_replaced_by_the_next_attempt(server: Server):
     """What was shown of the step that died is replaced: its second try begins at the first letter."""
     async with server.client() as client:
         session, _ = await ask(client)

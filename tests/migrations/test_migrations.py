@@ -62,7 +62,7 @@ def test_the_models_make_the_same_schema(config: Config, url: str, make_url: Mak
 
 
 @on_sqlite
-def test_tables_without_a_rowid_are_made_so(config: Config, url: str):
+def test_the_migrations_create_tables_without_rowid(config: Config, url: str):
     """The log and the receipts are kept in their primary key's order, in the migrations as in the models."""
     command.upgrade(config, "head")
     wanted = {
@@ -90,7 +90,7 @@ def test_partial_indexes_have_the_conditions_of_the_models(config: Config, url: 
         assert found[str(name)].endswith(f"WHERE {condition}"), name
 
 
-def test_down_to_base_leaves_nothing(config: Config, url: str):
+def test_downgrade_to_base_removes_every_table(config: Config, url: str):
     """Taking back every revision leaves no table and no index of ours; coming up again gives the same schema."""
     command.upgrade(config, "head")
     first = schema(url)

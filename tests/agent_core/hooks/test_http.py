@@ -125,8 +125,8 @@ async def test_the_signature_is_the_receivers_to_check(asker: Asker, site: Site)
     assert signature != sign(SECRET, int(stamp), request.body + b" ")
 
 
-def test_a_signature_that_others_compute_too():
-    """The signature of a known message: what a receiver in any language can test itself with."""
+def test_a_known_message_has_a_known_signature():
+    """The signature of a known message, with which a receiver in any language can test itself."""
     assert sign("0123456789abcdef", 1767225600, b'{"event":"PreToolUse"}') == (
         "v1=" + "7fb965c971384cce075adacf4dc54fcac80efe1129b3b5bf8466c0344e1c0c6a"
     )
@@ -176,8 +176,8 @@ RUBBISH: dict[str, tuple[bytes | Write, str]] = {
 
 
 @pytest.mark.parametrize("kind", RUBBISH)
-async def test_rubbish_is_what_the_policy_says(asker: Asker, site: Site, kind: str):
-    """An answer that makes no sense counts as the author said, with a word on why and none of the secret."""
+async def test_an_invalid_answer_counts_as_on_error_says(asker: Asker, site: Site, kind: str):
+    """An invalid answer counts as `on_error` says; the error has the cause and not the secret."""
     site.answers["/hook"], message = RUBBISH[kind]
     opened, closed = await asker(on_error="allow"), await asker(on_error="deny")
     assert isinstance(opened, Allow)
@@ -295,8 +295,8 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("config", "message"), CHECKS)
-def test_what_a_webhook_cannot_be(config: dict[str, Any], message: str):
-    """What could never be asked is refused where it is written, without a lookup and without showing a secret."""
+def test_invalid_webhook_addresses_are_refused(config: dict[str, Any], message: str):
+    """An invalid address is refused when the agent is written, without a lookup; no secret is shown."""
     with pytest.raises(InvalidInput) as caught:
         check_http("hooks[0].config", HttpConfig(**{"url": "https://rules.example/", "secret": SECRET, **config}))
     assert message in str(caught.value)
@@ -308,7 +308,7 @@ def test_what_a_webhook_cannot_be(config: dict[str, Any], message: str):
 @pytest.mark.parametrize(
     "url", ["https://rules.example", "http://127.0.0.1:9000/x?y=1", "https://[::1]:8443/", "HTTPS://A.b/"]
 )
-def test_what_a_webhook_can_be(url: str):
+def test_any_http_address_may_be_a_webhook(url: str):
     """Any http or https address may be named; what may be asked is decided when it is."""
     check_http("config", HttpConfig(url=url, secret=SECRET, timeout_s=0.1))
     check_http("config", HttpConfig(url=url, secret=SECRET, timeout_s=60))

@@ -34,8 +34,8 @@ def test_what_is_public_python_calls_global_in_ipv6(number):
 @pytest.mark.parametrize(
     "shape", ["64:ff9b::{}", "::ffff:{}", "::{}", "::ffff:0:{}", "2600::5efe:{}", "2600::200:5efe:{}"]
 )
-def test_what_is_inside_counts(address, shape):
-    """An IPv4 address of the inside is none of the public in any shape of IPv6."""
+def test_an_ipv4_address_within_ipv6_is_judged_as_ipv4(address, shape):
+    """An IPv4 address that is not public is not public in any IPv6 form either."""
     assert special(shape.format(address)) is not None
 
 
@@ -66,8 +66,8 @@ def test_honest_addresses(address):
 @pytest.mark.parametrize(
     "address", ["", "localhost", "127.1", "0x7f.0.0.1", "1.1.1.1 ", "1.1.1.1:80", "[::1]", "::g", "1"]
 )
-def test_what_is_no_address(address):
-    """What is no plain address is not public."""
+def test_an_invalid_address_is_not_public(address):
+    """Text that is not a plain address is not public."""
     assert special(address) == "unreadable"
 
 
@@ -80,7 +80,7 @@ def test_what_is_no_address(address):
         ("3fff::", "documentation"),
     ],
 )  # fmt: skip
-def test_what_it_is_called(address, kind):
-    """An address that is not public is called what it is."""
+def test_an_address_that_is_not_public_has_its_kind(address, kind):
+    """The kind of an address that is not public is named."""
     assert special(address) == kind
     assert "%" in address or not ip_address(address).is_multicast

@@ -72,8 +72,8 @@ async def test_a_connection_is_kept(fetch, site, names):
     assert (site.connections, names.asked) == (1, ["site.example"])
 
 
-async def test_a_post_is_not_sent_on_by_itself(fetch, site):
-    """A webhook that is answered by a redirect has that for an answer."""
+async def test_a_redirect_of_a_post_is_returned(fetch, site):
+    """A redirect in answer to a webhook is returned and not followed."""
     site.answers["/"] = moved("/other", 307)
     found = await fetch(site.url(), method="POST", body=b"{}")
     assert (found.status, [request.path for request in site.requests]) == (307, ["/"])

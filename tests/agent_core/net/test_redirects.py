@@ -136,7 +136,7 @@ async def test_secrets_stay_with_their_host(fetch, site, other):
     assert (other.requests[0].headers["accept"], other.requests[0].headers["user-agent"]) == ("text/plain", "me")
 
 
-async def test_secrets_do_not_come_back(fetch, site, other):
+async def test_dropped_secrets_are_not_sent_again(fetch, site, other):
     """What was dropped at another host stays dropped when that one sends the request back."""
     site.answers["/"] = moved(other.url("/", host="other.example"))
     other.answers["/"] = moved(site.url("/again"))
@@ -154,7 +154,7 @@ async def test_another_port_and_another_name_are_others(site, other, host):
     await fetch.close()
 
 
-async def test_another_name_at_the_same_port_is_another(fetch, site):
+async def test_secrets_are_dropped_at_another_name(fetch, site):
     """Secrets go by the name and not by the address or the port: two names may share both."""
     site.answers["/"] = moved(site.url("/then", host="other.example"))
     await fetch(site.url(), headers=SECRETS)

@@ -74,7 +74,7 @@ async def test_the_certificate_is_checked_against_the_name(fetch, site, shown):
 
 
 @pytest.mark.parametrize("host", ["other.example", PUBLIC])
-async def test_a_certificate_of_another(fetch, site, host):
+async def test_a_certificate_of_another_name_is_refused(fetch, site, host):
     """A certificate of another name is refused, also right after its own name was asked at the same address."""
     await fetch(f"https://site.example:{site.port}/")
     with pytest.raises(FetchFailed, match="certificate verify failed"):
@@ -82,7 +82,7 @@ async def test_a_certificate_of_another(fetch, site, host):
     assert len(site.requests) == 1
 
 
-async def test_an_untrusted_certificate(site, monkeypatch):
+async def test_an_untrusted_certificate_is_refused(site, monkeypatch):
     """A certificate that this machine does not trust is refused."""
     monkeypatch.delenv("SSL_CERT_FILE")
     fetch = Fetch(resolve=Names(site_example=[[PUBLIC]]), dial=Roads())

@@ -168,7 +168,7 @@ async def test_an_echoed_key_is_redacted(dial):
     assert "Unknown key [secret]" in (await line.failure()).message
 
 
-async def test_a_page_is_a_wrong_base_url(dial):
+async def test_a_web_page_means_a_wrong_base_url(dial):
     """A web page with status 200 is no broken connection: it is reported as a misconfiguration, first and later."""
     page = stream(b"<!doctype html><title>Sign in</title>", headers={"content-type": "text/html; charset=utf-8"})
     line = await dial(page)
@@ -356,7 +356,7 @@ async def test_a_client_is_made_once_and_asked_side_by_side(dial):
     assert await line.client.prepare() is await line.client.prepare()
 
 
-async def test_what_is_sent_on_elsewhere_arrives_whole(dial: Dial):
+async def test_a_forwarded_request_has_its_length(dial: Dial):
     """A server that sends each request on gets the same from us each time: a body with its length, not in chunks."""
 
     async def answer(asked: web.Request) -> web.StreamResponse:

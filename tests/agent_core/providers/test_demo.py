@@ -104,7 +104,7 @@ async def test_arithmetic_calls_calculate(said, expression):
 
 
 @pytest.mark.parametrize("said", ["hello", "a * b", "on 2026-11-21", "release v1.2-3", "timeless", "24 hours", ""])
-async def test_other_words_call_nothing(said):
+async def test_other_text_calls_no_tool(said):
     """Where there is nothing to do for a tool, the help text says what to try."""
     assert await calls(user(said)) == {}
     assert "12 * 7" in await text(user(said))

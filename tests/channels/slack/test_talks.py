@@ -105,7 +105,7 @@ def test_two_workspaces_at_once(talk: Talk):
     talk(play, lambda asked: spoken([f"You said {asked}", " and I ", "read it."], 2.0))
 
 
-def test_what_always_fails_is_tried_less_and_less(talk: Talk, monkeypatch: pytest.MonkeyPatch):
+def test_a_permanent_failure_is_retried_ever_less_often(talk: Talk, monkeypatch: pytest.MonkeyPatch):
     """A bug in one thread is logged once with its trace, is retried ever less often, and loses nothing once fixed."""
     show, tries = Threads._show, list[int]()
 

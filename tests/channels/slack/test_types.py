@@ -33,7 +33,7 @@ def test_the_payloads_of_the_suite_have_slacks_types(installed: None):
     assert done.returncode == 0, done.stdout
 
 
-def test_a_wrong_payload_has_not(installed: None):
+def test_an_invalid_payload_has_no_type(installed: None):
     """The same check refuses each block with a wrong field, a wrong object or an unknown type."""
     broken = [
         {"type": "markdown", "txt": "x"},
@@ -47,7 +47,7 @@ def test_a_wrong_payload_has_not(installed: None):
     assert refused(done.stdout) == set(range(len(broken))), done.stdout
 
 
-def test_what_has_no_type_yet_is_named(installed: None):
+def test_blocks_without_a_type_are_listed(installed: None):
     """These kinds and fields are left out for a reason: the day the types know them, this fails."""
     button = {"type": "button", "text": {"type": "plain_text", "text": "x"}}
     rows = [{"type": "actions", "elements": [{**button, field: ["x"]}]} for field in sorted(UNTYPED_FIELDS)]

@@ -348,7 +348,7 @@ def test_the_last_usage_counts():
 
 
 @pytest.mark.parametrize("data", [b"data: {\n\n", b"data: [1]\n\n", b'data: {"choices": 7}\n\n', b"data: \xff\n\n"])
-def test_what_is_no_chunk_is_said_to_be_so(data):
+def test_an_unreadable_chunk_raises(data):
     """What cannot be read raises the one error that the client turns into a failure."""
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
         play(data + b"data: x\n\n")

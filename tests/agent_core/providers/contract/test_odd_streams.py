@@ -278,7 +278,7 @@ async def test_what_is_native_is_kept_byte_for_byte(dial):
     assert items[3] == {"type": "text", "text": "Found."}
 
 
-async def test_reasoning_is_kept_as_its_end_tells_it(dial):
+async def test_reasoning_is_kept_as_in_its_final_item(dial):
     """Encrypted reasoning is final in the item's end, not in its beginning."""
     item = {"type": "reasoning", "id": "rs_1", "summary": []}
     added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "encrypted_content": "early"}}

@@ -239,7 +239,7 @@ def test_unknown_events_are_passed_over_and_unknown_items_kept():
     assert deltas[-1] == p.Finished("done", "completed")
 
 
-def test_thoughts_go_with_what_they_led_to():
+def test_reasoning_is_kept_with_the_item_that_it_led_to():
     """Reasoning is kept with the item after it: with a call only while that call is kept, and never alone."""
     events = [done(0, **reasoning()), done(1, **call("c", "{}")), done(2, **reasoning(id="rs_2"))]
     deltas = fold(created(), *events, completed())
@@ -334,7 +334,7 @@ def test_thoughts_that_do_not_fit_are_left_out_and_the_call_repeated(text):
     assert refused("openai", 400, error, {}).kind == "stale_reasoning"
 
 
-def test_a_policy_that_forbids_an_answer_refuses_it():
+def test_a_policy_error_is_a_refusal():
     """An error that is a policy's is the model's refusal, not a fault to be tried again."""
     deltas = fold(created(), completed("failed", error={"code": "bio_policy", "message": "Not this."}))
     assert deltas[-2:] == [p.Refusal("Not this."), p.Finished("refused", "bio_policy")]

@@ -112,7 +112,7 @@ async def test_unknown_payloads_are_acknowledged_and_logged_once(rig: Rig):
     assert noted == ["event_callback invented", "message, of an unknown form", "invented", "block_actions x"]
 
 
-async def test_another_workspace_is_none_of_ours(rig: Rig):
+async def test_an_unknown_workspace_is_ignored(rig: Rig):
     """What comes for a workspace without an installation is acknowledged, logged once and ignored."""
     foreign = HELLO.replace(b"T0001", b"T0009")
     with capture_logs() as logs:
@@ -194,8 +194,8 @@ async def test_a_socket_does_the_same(make_core):
         assert len(await rig.said("CGENERAL", dispatched.ts)) == 2
 
 
-async def test_a_deaf_socket_is_left_for_another(make_core):
-    """A connection that is open and silent is noticed, and what was said meanwhile comes by the next one."""
+async def test_a_silent_socket_is_replaced(make_core):
+    """An open but silent connection is detected and replaced; messages sent meanwhile arrive over the next one."""
     async with rigged(make_core, socket=0.2) as rig:
         rig.stand_in.sockets.deafen()
         await rig.stand_in.until(lambda: any(not each.deaf for each in rig.stand_in.sockets.open))

@@ -76,7 +76,7 @@ async def test_pending_loading_texts_are_overridden_after_a_stream_ended():
     assert api.said == ["processing", "Looking", "active"]
 
 
-async def test_words_for_working_are_left_out_when_the_answer_is_over_before_them():
+async def test_loading_texts_are_not_set_once_the_answer_has_ended():
     """An answer that ended while `processing` was on its way needs no words for that it works."""
     api = Slow()
     made = sign(api, loading=("Looking",))

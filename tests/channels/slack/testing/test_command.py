@@ -13,7 +13,7 @@ START = "from app.cli.commands import app; app(['slack', 'simulate', '--port', '
 
 
 def test_the_command_serves_until_it_is_terminated():
-    """It prints what an app needs to know, shows its page, and ends in peace."""
+    """It prints what an app needs to know, shows its page, and exits cleanly."""
     with subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, text=True) as process:
         try:
             said = []

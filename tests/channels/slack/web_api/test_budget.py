@@ -32,7 +32,7 @@ def test_the_window_rolls():
     assert budget.take(START, "T1", "C1", MINUTE) == 1.0
 
 
-def test_each_method_and_workspace_has_its_own():
+def test_each_method_and_workspace_has_its_own_budget():
     """A method that is spent in one workspace is fresh in another, and so are the others in that one."""
     budget = CallBudget()
     for _ in range(N):

@@ -265,7 +265,7 @@ async def test_a_missing_scope_is_named_with_its_remedy(server: Server, api: Sla
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-async def test_a_server_error_leaves_it_open(server: Server, api: SlackApi, status: int):
+async def test_a_server_error_is_uncertain(server: Server, api: SlackApi, status: int):
     """After a 5xx the call may have been made, whatever its body says."""
     for body in ("<html>bad gateway</html>", {"ok": False, "error": "not_in_channel"}):
         server.answer = server.say(body, status)
@@ -274,7 +274,7 @@ async def test_a_server_error_leaves_it_open(server: Server, api: SlackApi, stat
 
 @pytest.mark.parametrize("body", ["<html>sign in</html>", "null", "[1]", "", '{"ok": false}'])
 @pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/json"])
-async def test_an_answer_that_is_not_slacks_leaves_it_open(server: Server, api: SlackApi, body: str, kind: str):
+async def test_an_answer_that_is_not_slacks_is_uncertain(server: Server, api: SlackApi, body: str, kind: str):
     """A page of a proxy, or half an answer, does not say that nothing was done."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -310,14 +310,14 @@ async def cut_inside(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize("answer", [cut, cut_inside])
-async def test_a_connection_cut_after_sending_leaves_it_open(server: Server, api: SlackApi, answer: Answer):
+async def test_a_connection_cut_after_sending_is_uncertain(server: Server, api: SlackApi, answer: Answer):
     """What was sent may have been done; it is sent once."""
     server.answer = answer
     assert isinstance(await failing(api.post("C1", "hi")), f.Uncertain)
     assert len(server.asked) == 1
 
 
-async def test_a_silent_server_leaves_it_open(server: Server, api: SlackApi):
+async def test_a_timeout_is_uncertain(server: Server, api: SlackApi):
     """A call that is not answered in time may have been done."""
     asked = asyncio.Event()
 
@@ -334,7 +334,7 @@ async def test_a_silent_server_leaves_it_open(server: Server, api: SlackApi):
     assert asked.is_set()
 
 
-async def test_what_could_not_leave_was_not_done(unused_tcp_port: int):
+async def test_a_refused_connection_was_not_sent(unused_tcp_port: int):
     """A refused connection means the call was not made, and the failure names the host."""
     async with open_session() as session:
         api = SlackApi(TOKEN, session=session, base_url=f"http://127.0.0.1:{unused_tcp_port}/api/")

@@ -117,7 +117,7 @@ async def test_budget_is_kept_back_for_the_lifecycle(office: Office):
     assert await office.later(MINUTE) == ["end 10", *(str(n) for n in range(40, 50))]
 
 
-async def test_what_is_kept_back_is_a_setting():
+async def test_the_reserve_of_a_lane_is_a_setting():
     """A reserve per method is left to its lane and those before; without one all is shared."""
     office = Office(reserves={START: Reserve(0.5, Lane.FINAL)})
     async with asyncio.timeout(5):
@@ -131,7 +131,7 @@ async def test_what_is_kept_back_is_a_setting():
 
 
 async def test_a_cancelled_waiter_takes_nothing(office: Office):
-    """A cancelled waiter costs no budget, and the others go as if he had never asked."""
+    """A cancelled waiter costs no budget and delays no other."""
     await office.spend()
     gone = await office.ask("gone")
     await office.ask("next")
