@@ -4,7 +4,7 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.core import Core
 from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec
 from agent_core.domain.approvals import Decider, Decision, may_respond
-from agent_core.domain.channels import ChannelPort, Channels, Clash, Responder
+from agent_core.domain.channels import ChannelConflict, ChannelPort, Channels, Responder
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.events import (
     ApprovalDecided,
@@ -121,9 +121,9 @@ __all__ = [
     "Budget",
     "CallOutcome",
     "Changes",
+    "ChannelConflict",
     "ChannelPort",
     "Channels",
-    "Clash",
     "Clock",
     "ConfigError",
     "Conflict",

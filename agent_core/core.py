@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from agent_core.clock import Clock, SystemClock
 from agent_core.context.source import ContextSource
 from agent_core.context.window import Encode
+from agent_core.counters import Counters
 from agent_core.domain import events as e
 from agent_core.domain.channels import ChannelPort
 from agent_core.domain.events import Event, FactBody
@@ -53,7 +54,6 @@ from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions
 from agent_core.store.work.figures import Figures, figures
 from agent_core.store.work.runs import Cancelled
-from agent_core.tally import Tally
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
@@ -87,9 +87,9 @@ class Core:
         queued runs, over all processes, messages are refused.
         """
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
-        self.tally = Tally(clock)
-        toolset, resolvers = Noted(toolset_of(tools), self.tally.know), resolvers or HookResolvers(clock)
-        store = self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
+        self.counters = Counters(clock)
+        toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
+        store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         has_sources = bool(context_sources)
         self.agents = Roster(store, toolset, providers, default_model, secrets, channels, has_sources=has_sources)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
@@ -207,9 +207,9 @@ class Core:
             lambda connection: readings.transcript(connection, session, after=after, limit=limit)
         )
 
-    async def beyond(self, seen: Mapping[str, int]) -> set[str]:
+    async def updated_since(self, seen: Mapping[str, int]) -> set[str]:
         """Return the sessions whose logs go beyond the seq up to which each was *seen*."""
-        return await self._store.read(lambda connection: sessions.beyond(connection, seen))
+        return await self._store.read(lambda connection: sessions.updated_since(connection, seen))
 
     async def close_session(self, id: str) -> SessionObject:
         """Close a session to further messages; raises `NotFound`, `SessionBusy`."""

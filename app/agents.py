@@ -48,8 +48,8 @@ def load_agents(
             check(model, f"{path}: `{field}`")
         seen[made.name] = path
         found.append(made)
-    for clash in channels.clashes(found):
-        raise ConfigError(f"{seen[clash.second]}: `{clash.path}`: {clash}")
+    for conflict in channels.conflicts(found):
+        raise ConfigError(f"{seen[conflict.second]}: `{conflict.path}`: {conflict}")
     return found
 
 

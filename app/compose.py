@@ -27,7 +27,7 @@ from agent_core import (
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS
-from agent_core.hooks.check import astray, is_name
+from agent_core.hooks.check import is_name, unmatched
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.secrets import Secrets
@@ -39,7 +39,7 @@ from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
 from app.api.deps import Services, known_query, operator
-from app.api.guard import Guard
+from app.api.guard import RequestGuard
 from app.api.problems import answers
 from app.api.wire import TokenAnswer
 from app.models import Models, models_of, notice, warn_of_model
@@ -52,7 +52,7 @@ from app.storage.migrate import check_migrated
 from channels.slack.spec import SLACK
 from channels.spec import ChannelSpec
 from channels.terminal import TERMINAL
-from channels.web.identity import OPERATOR, SCOPES, Principal, Tokens
+from channels.web.identity import OPERATOR, SCOPES, Principal, TokenSigner
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 from channels.web.spec import WEB
 
@@ -200,7 +200,7 @@ async def _warn(core: Core, models: Models, today: date) -> None:
     for agent, tool in await core.agents.lacking():
         _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
     async for agent in _agents(core):
-        for place, matcher in astray(agent.definition):
+        for place, matcher in unmatched(agent.definition):
             if is_name(matcher):  # a glob was warned of when the agent was made
                 fields = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
                 _log.warning("hook.matches_nothing", **fields, remedy="name a tool of the agent")
@@ -224,7 +224,7 @@ def create_app(
     core: Core,
     settings: Settings,
     *,
-    tokens: Tokens,
+    tokens: TokenSigner,
     api_key: ApiKey,
     readers: Readers | None = None,
     look: Look | None = None,
@@ -270,13 +270,13 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(Guard, identify=lambda text: _operator(text, app.state.api_key))
+    app.add_middleware(RequestGuard, identify=lambda text: _operator(text, app.state.api_key))
     return app
 
 
 def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:
     """Add the middleware; the last added is the outermost."""
-    app.add_middleware(Guard, identify=identify)
+    app.add_middleware(RequestGuard, identify=identify)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -287,7 +287,7 @@ def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Prin
         )
 
 
-def _principal(text: str, tokens: Tokens, api_key: ApiKey) -> Principal | None:
+def _principal(text: str, tokens: TokenSigner, api_key: ApiKey) -> Principal | None:
     return _operator(text, api_key) or tokens.read(text)
 
 

@@ -31,7 +31,7 @@ from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
 from app.storage.lock import known, owned
 from channels.spec import ChannelSpec
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of a process that its engine still works."""
@@ -102,7 +102,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
             serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
         ):
-            api_key, tokens = load_api_key(settings), Tokens(load_keys(settings).derive)
+            api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
             app = create_app(
                 found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look, channels=routes
             )

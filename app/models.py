@@ -71,18 +71,18 @@ def _connected(settings: Settings) -> Iterator[Connected]:
     if "anthropic" in settings.providers:
         from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415
 
-        yield anthropic(api_key=_plain(settings.anthropic_api_key), base_url=anthropic_url)
+        yield anthropic(api_key=_key_text(settings.anthropic_api_key), base_url=anthropic_url)
     if "openai" in settings.providers:
         from agent_core.providers.openai.provider import openai  # noqa: PLC0415
 
-        yield openai(api_key=_plain(settings.openai_api_key), base_url=openai_url)
+        yield openai(api_key=_key_text(settings.openai_api_key), base_url=openai_url)
     if "openai-compatible" in settings.providers:
         from agent_core.providers.compatible.provider import compatible  # noqa: PLC0415
 
-        yield compatible(api_key=_plain(settings.openai_api_key), base_url=openai_url)
+        yield compatible(api_key=_key_text(settings.openai_api_key), base_url=openai_url)
 
 
-def _plain(key: SecretStr | None) -> str:
+def _key_text(key: SecretStr | None) -> str:
     """Return the key; the SDKs want one, and servers such as Ollama take any."""
     return key.get_secret_value() if key else "none"
 

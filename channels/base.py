@@ -1,7 +1,7 @@
 """The seam: what a channel is to the rest of the house, and the picture that it shows.
 
 Inbound, a channel turns a payload into an `Inbound`, a `Decision` or a `Stop` and does nothing else. Outbound, it is
-given a `Body`: always the whole picture of one of its messages, never a delta. So an edit may be repeated, a lost one
+given a `ConversationView`: always the whole picture of one of its messages, never a delta. So an edit may be repeated, a lost one
 heals with the next, and a restart folds the log again and edits once.
 """
 
@@ -26,7 +26,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MessageLimits:
     """What a place can take.
 
     *edit_every* is the least number of seconds between two edits of a message; *text* is the most code points of text
@@ -42,7 +42,7 @@ State = Literal["planned", "sent", "acknowledged", "uncertain", "repaired", "clo
 
 
 @dataclass(slots=True)
-class Entry:
+class LedgerEntry:
     """One message of a channel in the delivery ledger, planned before it is sent.
 
     *begins* and *ends* are borders, set by the delivery. The rest is the outbox's: *state* is sent while no answer
@@ -77,13 +77,13 @@ class Screen(Protocol):
     """Shows pictures at one place that does not outlive the process."""
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> MessageLimits: ...
 
-    async def post(self, address: str, body: "Body", /) -> Ref:
+    async def post(self, address: str, body: "ConversationView", /) -> Ref:
         """Show *body* as a new message at *address*; raises `NotShown`."""
         ...
 
-    async def edit(self, ref: Ref, body: "Body", /) -> None:
+    async def edit(self, ref: Ref, body: "ConversationView", /) -> None:
         """Make the message at *ref* show *body* and nothing else; raises `NotShown`."""
         ...
 
@@ -170,7 +170,7 @@ class ShownRender:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallView:
     """What an agent does beside talking: the use of a tool, and what people are asked about it."""
 
     id: str
@@ -182,7 +182,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunView:
     """The state of a run; *reason* is why it completed, *error* why it failed."""
 
     id: str
@@ -216,7 +216,7 @@ class ShownMessage:
     run: str | None
     seq: int = 0
     parts: tuple[Piece, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallView, ...] = ()
     open: bool = False
     partial: bool = False
     border: bool = False
@@ -232,7 +232,7 @@ class ShownMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ConversationView:
     """The whole picture of a conversation, or of that part of it which one message of a channel shows.
 
     The messages of *past* change no more, those of *recent* may, and those of *waiting* were not taken by a step yet.
@@ -243,7 +243,7 @@ class Body:
     past: tuple[ShownMessage, ...] = ()
     recent: tuple[ShownMessage, ...] = ()
     waiting: tuple[ShownMessage, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RunView, ...] = ()
     closed: bool = False
 
     @property
@@ -252,12 +252,12 @@ class Body:
         return self.past + self.recent + self.waiting
 
     @property
-    def active(self) -> Run | None:
+    def active(self) -> RunView | None:
         """The run that a Stop would end: the one at work, else the first in the queue."""
         open_runs = [run for run in self.runs if not run.ended]
         return next((run for run in open_runs if run.active), open_runs[0] if open_runs else None)
 
-    def run(self, id: str | None) -> Run | None:
+    def run(self, id: str | None) -> RunView | None:
         """Return run *id* in its latest state, None when it is unknown."""
         return next((run for run in reversed(self.runs) if run.id == id), None)
 

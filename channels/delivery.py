@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent_core import Clock, Event, new_id
-from channels.base import Body, Entry, Limits, NotShown, Ref, Screen
+from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown, Ref, Screen
 from channels.segments import Border, Segment, border, cut, is_visible, length, rollover
 from channels.sweep import set_or_timeout
 from channels.view import EMPTY, view
@@ -24,7 +24,7 @@ class Deferred(NotShown):
     """An edit was postponed in favour of others; the end of a run is shown without waiting for its retry."""
 
 
-class TooLong(NotShown):
+class PartTooLong(NotShown):
     """A message cannot take all of its text: only this *part* of it fits. The rest continues in further messages."""
 
     def __init__(self, message: str, *, part: float) -> None:
@@ -43,21 +43,21 @@ class EventSource(Protocol):
 class Outbox(Protocol):
     """The messages of one session at one place, and how far each of them got.
 
-    An `Entry` is the row of one message. The delivery sets its borders, *begins* and *ends*; the outbox sets the rest.
+    An `LedgerEntry` is the row of one message. The delivery sets its borders, *begins* and *ends*; the outbox sets the rest.
     """
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> MessageLimits: ...
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[LedgerEntry]:
         """Return the rows that an earlier delivery left, in their order."""
         ...
 
-    async def plan(self, *entries: Entry) -> None:
+    async def plan(self, *entries: LedgerEntry) -> None:
         """Persist *entries* as they are now, all of them or none."""
         ...
 
-    async def show(self, entry: Entry, picture: Body, /) -> None:
+    async def show(self, entry: LedgerEntry, picture: ConversationView, /) -> None:
         """Make the message of *entry*, which is posted if it has no *ref*, show *picture* only; raises `NotShown`."""
         ...
 
@@ -69,16 +69,16 @@ class NullOutbox:
         self._screen, self._address = screen, address
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> MessageLimits:
         return self._screen.limits
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[LedgerEntry]:
         return []
 
-    async def plan(self, *entries: Entry) -> None:
+    async def plan(self, *entries: LedgerEntry) -> None:
         """Keep nothing: *entries* end with the process."""
 
-    async def show(self, entry: Entry, picture: Body, /) -> None:
+    async def show(self, entry: LedgerEntry, picture: ConversationView, /) -> None:
         if entry.ref is None:
             entry.ref = await self._screen.post(self._address, picture)
         else:
@@ -90,17 +90,17 @@ class _Slot:
     """One message: the *segment* it shows, its row, and the picture that was last shown."""
 
     segment: Segment
-    entry: Entry
-    shown: Body | None = None
+    entry: LedgerEntry
+    shown: ConversationView | None = None
 
 
 class Delivery:
     """Shows one session at one place. *body* is the picture so far."""
 
     def __init__(self, source: EventSource, outbox: Outbox, clock: Clock, *, session: str) -> None:
-        self.body: Body = EMPTY
+        self.body: ConversationView = EMPTY
         self._source, self._outbox, self._clock, self._session = source, outbox, clock, session
-        self._slots = [_slot(Entry(new_id("dlv"), 0))]
+        self._slots = [_slot(LedgerEntry(new_id("dlv"), 0))]
         self._changed, self._urgent = asyncio.Event(), asyncio.Event()
         self._over = False
 
@@ -113,7 +113,7 @@ class Delivery:
             self._slots = [_slot(entry) for entry in begun if entry.state != "closed"]
             last = begun[-1]
             if last.ends is not None:
-                self._slots.append(_slot(Entry(new_id("dlv"), last.n + 1, begins=last.ends)))
+                self._slots.append(_slot(LedgerEntry(new_id("dlv"), last.n + 1, begins=last.ends)))
         reading = asyncio.create_task(self._read(after))
         try:
             await self._write()
@@ -183,7 +183,7 @@ class Delivery:
                 continue
             try:
                 await self._outbox.show(slot.entry, picture)
-            except TooLong as error:
+            except PartTooLong as error:
                 await self._divide(body, slot, error.part)
                 return await self._show()
             except NotShown as error:
@@ -192,16 +192,16 @@ class Delivery:
         self._forget(body)
         return None
 
-    async def _plan(self, body: Body) -> None:
+    async def _plan(self, body: ConversationView) -> None:
         """Draw the borders that are due."""
         while (end := self._due(body, self._slots[-1])) is not None:
             last = self._slots[-1]
             last.segment = replace(last.segment, end=end)
             last.entry.ends = str(end)
             await self._outbox.plan(last.entry)
-            self._slots.append(_slot(Entry(new_id("dlv"), last.entry.n + 1, begins=str(end))))
+            self._slots.append(_slot(LedgerEntry(new_id("dlv"), last.entry.n + 1, begins=str(end))))
 
-    async def _divide(self, body: Body, overfull: _Slot, part: float) -> None:
+    async def _divide(self, body: ConversationView, overfull: _Slot, part: float) -> None:
         """End *overfull* where *part* of its text ends; each later message shows what the one before it showed.
 
         The order stays, though borders move that were drawn: one more message comes at the end.
@@ -209,23 +209,23 @@ class Delivery:
         slots = self._slots[self._slots.index(overfull) :]
         begin, end = overfull.segment.start, overfull.segment.end
         room = max(1, int(length(body, overfull.segment) * part))
-        cut_at = border(body, overfull.segment, Limits(edit_every=0.0, text=room))
+        cut_at = border(body, overfull.segment, MessageLimits(edit_every=0.0, text=room))
         segments = [Segment(begin, cut_at), Segment(cut_at, end), *(each.segment for each in slots[1:])]
-        slots.append(_slot(Entry(new_id("dlv"), slots[-1].entry.n + 1)))
+        slots.append(_slot(LedgerEntry(new_id("dlv"), slots[-1].entry.n + 1)))
         for slot, segment in zip(slots, segments, strict=True):
             slot.segment = segment
             slot.entry.begins, slot.entry.ends = segment.names
         self._slots.append(slots[-1])
         await self._outbox.plan(*(slot.entry for slot in slots))
 
-    def _due(self, body: Body, slot: _Slot) -> Border | None:
+    def _due(self, body: ConversationView, slot: _Slot) -> Border | None:
         limits, began = self._outbox.limits, slot.entry.began_at
         if (end := border(body, slot.segment, limits)) is not None:
             return end
         old = began is not None and limits.age is not None and self._clock.now() - began >= 1000 * limits.age
         return rollover(body, slot.segment) if old else None
 
-    def _forget(self, body: Body) -> None:
+    def _forget(self, body: ConversationView) -> None:
         """Drop the messages that change no more: those whose runs ended."""
 
         def may_change(slot: _Slot) -> bool:
@@ -236,5 +236,5 @@ class Delivery:
         self._slots = [*(slot for slot in closed if may_change(slot)), last]
 
 
-def _slot(entry: Entry) -> _Slot:
+def _slot(entry: LedgerEntry) -> _Slot:
     return _Slot(Segment(Border.read(entry.begins), Border.read(entry.ends)), entry)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, and_, delete, func, insert, or_, select, update
 
 from agent_core import Clock, Database, ParleyError, new_id
-from channels.base import Entry
+from channels.base import LedgerEntry
 from channels.tables import DeliveryRow, PlaceRow
 
 LEASE = 15_000
@@ -29,7 +29,7 @@ class LostPlace(ParleyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OwnedPlace:
     """A session at an address, owned by this process since *epoch*; up to seq *shown* nothing changes any more."""
 
     key: int
@@ -63,7 +63,9 @@ class Ledger:
 
         await self._database.write(work)
 
-    async def claim(self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()) -> list[Place]:
+    async def claim(
+        self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()
+    ) -> list[OwnedPlace]:
         """Claim pending places without an owner: that of *session*, or up to *most* of this channel, *without* some."""
         now = self._clock.now()
         free = and_(
@@ -78,7 +80,7 @@ class Ledger:
         found = select(_PLACE.c.key).where(free).order_by(_PLACE.c.wanted_at).limit(most)
         taken = {"owner": self.owner, "until": now + LEASE, "epoch": _PLACE.c.epoch + 1}
 
-        def work(connection: Connection) -> list[Place]:
+        def work(connection: Connection) -> list[OwnedPlace]:
             keys = connection.execute(found.with_for_update(skip_locked=True)).scalars().all()
             if not keys:
                 return []
@@ -87,7 +89,7 @@ class Ledger:
 
         return await self._database.write(work)
 
-    async def claim_session(self, session: str) -> Place | None:
+    async def claim_session(self, session: str) -> OwnedPlace | None:
         """Claim *session* for a message that was just received, even if its place rests or is postponed."""
         now = self._clock.now()
         later = or_(_PLACE.c.wanted_at.is_(None), _PLACE.c.wanted_at > now)
@@ -97,16 +99,16 @@ class Ledger:
         )
         return next(iter(await self.claim(session)), None)
 
-    async def entries(self, place: Place) -> list[Entry]:
+    async def entries(self, place: OwnedPlace) -> list[LedgerEntry]:
         """Return the rows of *place* since it last rested, in their order."""
         asked = select(_DELIVERY).where(_DELIVERY.c.place == place.key)
 
-        def work(connection: Connection) -> list[Entry]:
+        def work(connection: Connection) -> list[LedgerEntry]:
             return [_entry(row) for row in connection.execute(asked.order_by(_DELIVERY.c.n))]
 
         return await self._database.read(work)
 
-    async def put(self, place: Place, *entries: Entry) -> None:
+    async def put(self, place: OwnedPlace, *entries: LedgerEntry) -> None:
         """Persist *entries* as they are now, all of them or none; raises `LostPlace`."""
 
         def work(connection: Connection) -> None:
@@ -120,18 +122,18 @@ class Ledger:
 
         await self._database.write(work)
 
-    async def renew(self, place: Place) -> None:
+    async def renew(self, place: OwnedPlace) -> None:
         """Renew the lease of *place*; raises `LostPlace`."""
         await self._database.write(lambda connection: self._hold(connection, place))
 
-    async def rest(self, place: Place, shown: int | None, *, seen: int | None = None) -> Place | None:
+    async def rest(self, place: OwnedPlace, shown: int | None, *, seen: int | None = None) -> OwnedPlace | None:
         """Release *place*, complete up to seq *shown*; None: its run waits, and its messages will change once more.
 
         Then it waits for events after *seen*, see `waiting`. If a request came since it was claimed, returns the
         updated place, which this process still owns. Raises `LostPlace`.
         """
 
-        def work(connection: Connection) -> Place | None:
+        def work(connection: Connection) -> OwnedPlace | None:
             row = self._hold(connection, place)
             values: dict[str, Any] = {"waits_at": seen if shown is None else None}
             if shown is not None:
@@ -153,7 +155,7 @@ class Ledger:
             lambda connection: {row.session: row.waits_at for row in connection.execute(asked)}
         )
 
-    async def postpone(self, place: Place, seconds: float) -> None:
+    async def postpone(self, place: OwnedPlace, seconds: float) -> None:
         """Release *place* for a retry after *seconds*, or at the next request for it; raises `LostPlace`."""
 
         def work(connection: Connection) -> None:
@@ -165,7 +167,7 @@ class Ledger:
 
         await self._database.write(work)
 
-    async def reload(self, place: Place) -> Place:
+    async def reload(self, place: OwnedPlace) -> OwnedPlace:
         """Return *place* as it is now; raises `LostPlace`."""
         return await self._database.write(lambda connection: _place(self._hold(connection, place)))
 
@@ -188,7 +190,7 @@ class Ledger:
             lambda connection: connection.execute(all_of_them.values(owner=None, until=0)) and None
         )
 
-    def _hold(self, connection: Connection, place: Place) -> Any:
+    def _hold(self, connection: Connection, place: OwnedPlace) -> Any:
         """Renew the lease and return the row, which stays locked until the end of the transaction."""
         mine = and_(_PLACE.c.key == place.key, _PLACE.c.epoch == place.epoch, _PLACE.c.owner == self.owner)
         renewed = update(_PLACE).where(mine).values(until=self._clock.now() + LEASE).returning(_PLACE)
@@ -197,9 +199,9 @@ class Ledger:
         return row
 
 
-def _place(row: Any) -> Place:
-    return Place(row.key, row.session, row.address, row.epoch, row.shown, row.wanted_at, row.data)
+def _place(row: Any) -> OwnedPlace:
+    return OwnedPlace(row.key, row.session, row.address, row.epoch, row.shown, row.wanted_at, row.data)
 
 
-def _entry(row: Any) -> Entry:
-    return Entry(row.id, row.n, **{name: getattr(row, name) for name in _COLUMNS})
+def _entry(row: Any) -> LedgerEntry:
+    return LedgerEntry(row.id, row.n, **{name: getattr(row, name) for name in _COLUMNS})

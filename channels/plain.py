@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agent_core import InvalidInput
-from channels.base import Body, Call, Question, Run, ShownRender
+from channels.base import CallView, ConversationView, Question, RunView, ShownRender
 
 RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
 """How a terminal draws renders, by kind; it shows the text of all others."""
@@ -57,7 +57,7 @@ def asked(question: Question) -> Iterator[str]:
     yield f"  for {_responders(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
 
 
-def queued(body: Body) -> str | None:
+def queued(body: ConversationView) -> str | None:
     """Return the line for a message that is queued while the active run of *body* waits; None when it does not."""
     run = body.active
     if run is None or run.status not in ("waiting", "requires_action"):
@@ -67,7 +67,7 @@ def queued(body: Body) -> str | None:
     return f"(queued: answered when this conversation goes on; it waits for {awaited})"
 
 
-def _awaited(call: Call) -> str:
+def _awaited(call: CallView) -> str:
     question = call.question
     if question is None or question.status != "open":
         return f"the result of {one_line(call.name)}"
@@ -85,7 +85,7 @@ def keys(question: Question) -> Iterator[str]:
     yield f"  y allows it · n [why] denies it{edit}{remember}"
 
 
-def ended(call: Call) -> str:
+def ended(call: CallView) -> str:
     """Return the state of *call*, and how its approval was decided."""
     question = call.question
     if question is None or question.status == "open":
@@ -97,7 +97,7 @@ def ended(call: Call) -> str:
     return f"{question.status}{by}{with_what}{why}" + ("" if same else f", {call.status}")
 
 
-def drawn(call: Call) -> str:
+def drawn(call: CallView) -> str:
     """Return what *call* shows to people, harmless, each render ended by a line end."""
     return "".join(f"{harmless(RENDERERS.get(each.kind, _plain)(each)).rstrip()}\n" for each in call.renders)
 
@@ -106,7 +106,7 @@ def _plain(render: ShownRender) -> str:
     return render.plain
 
 
-def end_of(run: Run) -> str | None:
+def end_of(run: RunView) -> str | None:
     """Return what a person should know about how *run* ended or why it waits."""
     match run.status:
         case "failed":

@@ -1,6 +1,6 @@
 """segments: which part of a conversation each message of a channel shows, and where one ends; pure.
 
-A wait, the end of a run and rollover past `Limits.text` or `Limits.age` end a segment; the next text opens a new one.
+A wait, the end of a run and rollover past `MessageLimits.text` or `MessageLimits.age` end a segment; the next text opens a new one.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from channels.base import Body, GrowingText, Limits, Piece, Run, ShownMessage
+from channels.base import ConversationView, GrowingText, MessageLimits, Piece, RunView, ShownMessage
 
 _LINE_END = "\n"
 _SPLITS = ("\n\n", _LINE_END, " ")
@@ -51,22 +51,22 @@ class Segment:
         return (None if self.start is None else str(self.start), None if self.end is None else str(self.end))
 
 
-def cut(body: Body, segment: Segment) -> Body:
+def cut(body: ConversationView, segment: Segment) -> ConversationView:
     """Return the picture of *segment*: its messages, the runs they belong to, and whether it is closed.
 
     It ends at the first border that the view drew, if that comes before its own end.
     """
     taken = body.past + body.recent
     kept = tuple(_fenced(taken[at], message, _begin(taken[at], segment.start)) for at, message in _cut(body, segment))
-    return Body(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
+    return ConversationView(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
 
 
-def length(body: Body, segment: Segment) -> int:
+def length(body: ConversationView, segment: Segment) -> int:
     """Return the code points of the text that *segment* shows."""
     return sum(len(message.text) for _, message in _cut(body, segment) if message.role == "assistant")
 
 
-def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
+def border(body: ConversationView, segment: Segment, limits: MessageLimits) -> Border | None:
     """Return where *segment*, which still grows, has to end; None when it may go on."""
     room = limits.text
     last: Border | None = None
@@ -81,7 +81,7 @@ def border(body: Body, segment: Segment, limits: Limits) -> Border | None:
     return last
 
 
-def rollover(body: Body, segment: Segment) -> Border | None:
+def rollover(body: ConversationView, segment: Segment) -> Border | None:
     """Return the end of the words that *segment* shows, or the position after its tool calls; None without either."""
     last: Border | None = None
     for at, message in _cut(body, segment):
@@ -100,7 +100,7 @@ def _words(text: str) -> int:
     return max(text.rfind(" "), text.rfind("\n")) + 1
 
 
-def _cut(body: Body, segment: Segment) -> Iterator[tuple[int, ShownMessage]]:
+def _cut(body: ConversationView, segment: Segment) -> Iterator[tuple[int, ShownMessage]]:
     """Yield the messages of *segment* with their indexes, the first and the last with their part of the text."""
     for at, message in _from(body, segment.start):
         begin = _begin(message, segment.start)
@@ -118,7 +118,7 @@ def _begin(message: ShownMessage, start: Border | None) -> int:
     return start.offset or 0 if start is not None and start.message == message.id else 0
 
 
-def is_visible(picture: Body) -> bool:
+def is_visible(picture: ConversationView) -> bool:
     """Return whether there is anything to show of an agent: text, a call, or an end other than a completed answer."""
     if any(message.role == "assistant" and (message.calls or message.text.strip()) for message in picture.recent):
         return True
@@ -127,7 +127,7 @@ def is_visible(picture: Body) -> bool:
     return bool(ends or refused) and any(message.border for message in picture.recent)
 
 
-def _from(body: Body, start: Border | None) -> Iterator[tuple[int, ShownMessage]]:
+def _from(body: ConversationView, start: Border | None) -> Iterator[tuple[int, ShownMessage]]:
     """Yield the messages from *start* on with their indexes, without those that no step has taken yet."""
     taken = body.past + body.recent
     at = 0
@@ -137,10 +137,10 @@ def _from(body: Body, start: Border | None) -> Iterator[tuple[int, ShownMessage]
     return ((n, taken[n]) for n in range(at, len(taken)))
 
 
-def _runs(body: Body, messages: Iterable[ShownMessage]) -> tuple[Run, ...]:
+def _runs(body: ConversationView, messages: Iterable[ShownMessage]) -> tuple[RunView, ...]:
     """Return the runs that *messages* belong to, searched from the newest."""
     names = {message.run for message in messages}
-    found: list[Run] = []
+    found: list[RunView] = []
     for run in reversed(body.runs):
         if len(found) == len(names):
             break

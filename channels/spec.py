@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from agent_core import Clash, Core, Database, InvalidInput, Responder
+from agent_core import ChannelConflict, Core, Database, InvalidInput, Responder
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -33,7 +33,7 @@ class AgentSettings(Generic[S]):
     type: type[S]
     check: Callable[[S], None] = lambda _: None
     claims: Callable[[S], bool] = lambda _: False
-    clashes: Callable[[Sequence[tuple[str, S]]], Sequence[Clash]] = lambda _: ()
+    conflicts: Callable[[Sequence[tuple[str, S]]], Sequence[ChannelConflict]] = lambda _: ()
 
     def of(self, channel: str, channels: Mapping[str, Any]) -> S:
         """Return an agent's settings of *channel*, the defaults where it has none.
@@ -108,8 +108,8 @@ class ChannelSpec(Generic[Process_contra]):
     def claims(self, settings: Mapping[str, Any], /) -> bool:
         return self.settings.claims(self._of(settings))
 
-    def clashes(self, agents: Sequence[tuple[str, Mapping[str, Any]]], /) -> Sequence[Clash]:
-        return self.settings.clashes([(name, self._of(settings)) for name, settings in agents])
+    def conflicts(self, agents: Sequence[tuple[str, Mapping[str, Any]]], /) -> Sequence[ChannelConflict]:
+        return self.settings.conflicts([(name, self._of(settings)) for name, settings in agents])
 
     def delivers(self, place: str, /) -> bool:
         return self.delivers_approvals and bool(place.strip())

@@ -10,7 +10,7 @@ from agent_core import Clock, ParleyError
 _log = structlog.get_logger("parley.slack")
 
 
-class Sweep:
+class PeriodicTask:
     """Calls *look* every so many *seconds*, and at once when *news* is set, from `start` to `stop`.
 
     A failed look does not end the sweep; a database that is unavailable is logged once.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
-from channels.base import Body, Limits, Question, Ref, Stop
+from channels.base import ConversationView, MessageLimits, Question, Ref, Stop
 from channels.plain import asked, drawn, end_of, ended, harmless, keys, one_line, read_arguments
 from channels.spec import ChannelSpec
 
@@ -29,7 +29,7 @@ class Span:
 class Terminal:
     """Prints answers, as they come when *live*; *write* takes their text, *note* activity and how a run ended."""
 
-    limits = Limits(edit_every=0.03)
+    limits = MessageLimits(edit_every=0.03)
 
     def __init__(
         self, actor: Actor, *, write: Callable[[str], None], note: Callable[[str], None], live: bool, prompt: str = ""
@@ -48,14 +48,14 @@ class Terminal:
             return vote
         return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key")) if text else None
 
-    async def post(self, address: str, body: Body) -> Ref:
+    async def post(self, address: str, body: ConversationView) -> Ref:
         if self._live and self._ref:
             self._write("\n")
         self._ref, self._plain, self._closed = Ref(f"{address}:{new_id('msg')}"), "", False
         self._show(body)
         return self._ref
 
-    async def edit(self, ref: Ref, body: Body) -> None:
+    async def edit(self, ref: Ref, body: ConversationView) -> None:
         if ref == self._ref:  # what was printed above it cannot be reached any more
             self._show(body)
 
@@ -87,7 +87,7 @@ class Terminal:
             case _:
                 return None
 
-    def _show(self, body: Body) -> None:
+    def _show(self, body: ConversationView) -> None:
         spans = list(spans_of(body, self._typed))
         ends, self._closed = body.closed and not self._closed, body.closed
         self._question = next((span.question for span in spans if span.question), None)
@@ -119,7 +119,7 @@ class Terminal:
         self._plain = plain
 
 
-def spans_of(body: Body, typed: set[str]) -> Iterator[Span]:
+def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
     """Yield *body* as text, up to the first part that may still change."""
     gap, first = "", True
     for said in body.recent:

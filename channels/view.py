@@ -1,4 +1,4 @@
-"""view: the fold of a session's events into the `Body` that channels show; pure, and cheap enough for every delta."""
+"""view: the fold of a session's events into the `ConversationView` that channels show; pure, and cheap enough for every delta."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -35,9 +35,9 @@ from agent_core import (
     ToolRequested,
     ToolStarted,
 )
-from channels.base import Body, Call, GrowingText, Piece, Question, Run, ShownMessage, ShownRender
+from channels.base import CallView, ConversationView, GrowingText, Piece, Question, RunView, ShownMessage, ShownRender
 
-EMPTY = Body()
+EMPTY = ConversationView()
 
 _Delta = TextDelta | ReasoningDelta
 _MessageBody = MessageReceived | MessageCorrected | MessageCompleted
@@ -50,7 +50,7 @@ _SHOWN = {StepStarted.type} | frozenset(
 )
 
 
-def view(body: Body, event: Event) -> Body:
+def view(body: ConversationView, event: Event) -> ConversationView:
     """Fold *event* into *body*.
 
     A fact at or below `body.seq` changes nothing, so overlapping reads are harmless; unknown events and those of child
@@ -65,7 +65,7 @@ def view(body: Body, event: Event) -> Body:
     return replace(body, seq=event.seq)
 
 
-def _apply(body: Body, event: Event) -> Body:
+def _apply(body: ConversationView, event: Event) -> ConversationView:
     run, seq = event.run, event.seq if isinstance(event, Fact) else 0
     match event.body:
         case TextDelta() | ReasoningDelta() as delta:
@@ -88,7 +88,7 @@ def _apply(body: Body, event: Event) -> Body:
             return body if run is None else _apply_run(body, run, fact)
 
 
-def _apply_call(body: Body, fact: Any, time: int) -> Body:
+def _apply_call(body: ConversationView, fact: Any, time: int) -> ConversationView:
     match fact:
         case ToolStarted(call=call):
             return _change_call(body, call, status="running")
@@ -111,7 +111,7 @@ def _apply_call(body: Body, fact: Any, time: int) -> Body:
             return body
 
 
-def _apply_run(body: Body, run: str, fact: Any) -> Body:
+def _apply_run(body: ConversationView, run: str, fact: Any) -> ConversationView:
     match fact:
         case RunQueued(inputs=inputs):
             return _change_run(_hand(body, inputs, run), run, status="queued")
@@ -133,7 +133,7 @@ def _apply_run(body: Body, run: str, fact: Any) -> Body:
             return body
 
 
-def _write(body: Body, delta: _Delta, run: str | None) -> Body:
+def _write(body: ConversationView, delta: _Delta, run: str | None) -> ConversationView:
     """Apply *delta*: `shown[:offset] + text`, after clearing the text of an earlier attempt."""
     message = _find(body, delta.message)
     if message is None:
@@ -152,7 +152,7 @@ def _write(body: Body, delta: _Delta, run: str | None) -> Body:
     return _put(body, changed)
 
 
-def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> Body:
+def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, seq: int) -> ConversationView:
     """Replace what was shown of a message, and show its calls before their `tool.requested` arrives."""
     message = _find(body, fact.message)
     if message is None:
@@ -161,7 +161,7 @@ def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> 
             body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, message))
     known = {call.id for call in message.calls}
-    calls = (Call(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
+    calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
     added = tuple(call for call in calls if call.id not in known)
     return _put(
         body,
@@ -177,7 +177,7 @@ def _complete(body: Body, fact: MessageCompleted, run: str | None, seq: int) -> 
     )
 
 
-def _start_step(body: Body, fact: StepStarted, run: str | None) -> Body:
+def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> ConversationView:
     """Open the step's message after the messages that the step takes."""
     taken = tuple(message for message in body.waiting if message.seq in fact.takes)
     waiting = tuple(message for message in body.waiting if message.seq not in fact.takes) if taken else body.waiting
@@ -194,24 +194,24 @@ def _start_step(body: Body, fact: StepStarted, run: str | None) -> Body:
     )
 
 
-def _request(body: Body, fact: ToolRequested, run: str | None) -> Body:
+def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
     """Show a call below the last message of its run, unless it is shown already."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
         return body
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
-            return _put(body, replace(message, calls=(*message.calls, Call(fact.call, fact.name, "requested"))))
+            return _put(body, replace(message, calls=(*message.calls, CallView(fact.call, fact.name, "requested"))))
     return body
 
 
-def _correct(body: Body, fact: MessageCorrected) -> Body:
+def _correct(body: ConversationView, fact: MessageCorrected) -> ConversationView:
     """Show the corrected text of a message; a deleted one is empty, or removed if no step took it."""
     if not fact.parts and any(message.id == fact.message for message in body.waiting):
         return replace(body, waiting=tuple(message for message in body.waiting if message.id != fact.message))
     return _change(body, fact.message, parts=_pieces(fact.parts))
 
 
-def _hand(body: Body, seqs: Collection[int], run: str) -> Body:
+def _hand(body: ConversationView, seqs: Collection[int], run: str) -> ConversationView:
     """Assign the messages *seqs* to *run*: if no step of it takes them, they end with it."""
     if not seqs:
         return body
@@ -221,7 +221,7 @@ def _hand(body: Body, seqs: Collection[int], run: str) -> Body:
     return replace(body, waiting=waiting)
 
 
-def _drop_queued(body: Body, run: str) -> Body:
+def _drop_queued(body: ConversationView, run: str) -> ConversationView:
     """Drop *run* without a border if it is cancelled while queued after another run.
 
     A border would end the message of the run that is active.
@@ -231,7 +231,7 @@ def _drop_queued(body: Body, run: str) -> Body:
     return _give_up(body, run, keeper=None) if is_blocked and known and known.status == "queued" else body
 
 
-def _settle(body: Body, run: str) -> Body:
+def _settle(body: ConversationView, run: str) -> ConversationView:
     """Close the open messages of *run*, and its own messages that no step took.
 
     Those that were added to it later open the next run.
@@ -243,7 +243,7 @@ def _settle(body: Body, run: str) -> Body:
     return _mark(body, run)
 
 
-def _give_up(body: Body, run: str, *, keeper: str | None) -> Body:
+def _give_up(body: ConversationView, run: str, *, keeper: str | None) -> ConversationView:
     """Move the messages that only *run* would have taken after those that were taken; they belong to *keeper* now."""
     lost = tuple(replace(message, run=keeper) for message in body.waiting if message.run == run and not message.steered)
     if not lost:
@@ -256,7 +256,7 @@ def _give_up(body: Body, run: str, *, keeper: str | None) -> Body:
     return replace(body, recent=(*body.recent[:at], *unanswered), waiting=waiting)
 
 
-def _mark(body: Body, run: str) -> Body:
+def _mark(body: ConversationView, run: str) -> ConversationView:
     """Draw a border after the last message of *run*."""
     for message in body.newest():
         if message.run == run:
@@ -264,18 +264,18 @@ def _mark(body: Body, run: str) -> Body:
     return body
 
 
-def _find(body: Body, id: str) -> ShownMessage | None:
+def _find(body: ConversationView, id: str) -> ShownMessage | None:
     return next((message for message in body.newest() if message.id == id), None)
 
 
-def _change(body: Body, id: str, **changes: Any) -> Body:
+def _change(body: ConversationView, id: str, **changes: Any) -> ConversationView:
     waiting = tuple(replace(message, **changes) if message.id == id else message for message in body.waiting)
     message = _find(body, id)
     body = replace(body, waiting=waiting)
     return body if message is None else _put(body, replace(message, **changes))
 
 
-def _change_call(body: Body, id: str, **changes: Any) -> Body:
+def _change_call(body: ConversationView, id: str, **changes: Any) -> ConversationView:
     for message in body.newest():
         if any(call.id == id for call in message.calls):
             calls = tuple(replace(call, **changes) if call.id == id else call for call in message.calls)
@@ -283,7 +283,7 @@ def _change_call(body: Body, id: str, **changes: Any) -> Body:
     return body
 
 
-def _draw(body: Body, fact: RenderShown) -> Body:
+def _draw(body: ConversationView, fact: RenderShown) -> ConversationView:
     """Show a render at its call; a call that ran again shows it once."""
     shown = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
     for said in body.newest():
@@ -309,7 +309,7 @@ def _question(fact: ApprovalRequested, time: int) -> Question:
     )
 
 
-def _change_question(body: Body, call: str, **changes: Any) -> Body:
+def _change_question(body: ConversationView, call: str, **changes: Any) -> ConversationView:
     for message in body.newest():
         for each in message.calls:
             if each.id == call and each.question is not None:
@@ -317,14 +317,14 @@ def _change_question(body: Body, call: str, **changes: Any) -> Body:
     return body
 
 
-def _change_run(body: Body, id: str, **changes: Any) -> Body:
+def _change_run(body: ConversationView, id: str, **changes: Any) -> ConversationView:
     at = next((n for n in range(len(body.runs) - 1, -1, -1) if body.runs[n].id == id), None)
     if at is None:
-        return replace(body, runs=(*body.runs, replace(Run(id), **changes)))
+        return replace(body, runs=(*body.runs, replace(RunView(id), **changes)))
     return replace(body, runs=(*body.runs[:at], replace(body.runs[at], **changes), *body.runs[at + 1 :]))
 
 
-def _put(body: Body, message: ShownMessage) -> Body:
+def _put(body: ConversationView, message: ShownMessage) -> ConversationView:
     """Replace the message with the id of *message*, which is nearly always in *recent*."""
     for at in range(len(body.recent) - 1, -1, -1):
         if body.recent[at].id == message.id:

@@ -37,7 +37,7 @@ ALLOWED = (
     ("docs/operations.md", {"rung"}, "the stored value, as a label of a metric"),
     ("docs/glossary.md", {"nobody", "whoever"}, "says that they are not used"),
     ("agent_core/store/work/runs.py", {"rung"}, "a stored value"),
-    ("agent_core/tally.py", {"rung"}, "the stored value, as a label of a metric"),
+    ("agent_core/counters.py", {"rung"}, "the stored value, as a label of a metric"),
 )
 """Files that may use some of them, and why."""
 

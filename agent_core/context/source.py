@@ -9,7 +9,7 @@ from agent_core.domain.messages import Actor, Message
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class RunOpening:
     """A run before its first step: the id of its *agent*, and the *messages* it answers, oldest first.
 
     *actor* sent the newest of them.
@@ -39,7 +39,7 @@ class ContextSource(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def context(self, opening: Opening, /) -> Sequence[ContextText]:
+    async def context(self, opening: RunOpening, /) -> Sequence[ContextText]:
         """Return what the model reads after the messages of *opening*; nothing is fine.
 
         It is asked before the first step of a run. What it returns is in the log before the step is, so that it is not

@@ -13,7 +13,7 @@ CORRECTION = "[Correction of an earlier message]"
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 
 
-class Entry:
+class WindowEntry:
     """One message of the window; its request JSON is made once, when first asked for.
 
     The bytes of its *files* must be set with `load` before that. *paused* is an answer that the next one continues.
@@ -62,7 +62,7 @@ class Window:
     def __init__(self, encode: Encode, *, prefix: str = "") -> None:
         self.seq = 0
         self.snapshot = prefix
-        self.entries: list[Entry] = []
+        self.entries: list[WindowEntry] = []
         self._encode = encode
         self._pending: dict[int, Message] = {}
         self._received: set[int] = set()
@@ -100,7 +100,9 @@ class Window:
         """Encode for another API from now on: every message is encoded again when next asked for."""
         if encode != self._encode:
             self._encode = encode
-            self.entries = [Entry(x.seq, x.message, encode, border=x.border, paused=x.paused) for x in self.entries]
+            self.entries = [
+                WindowEntry(x.seq, x.message, encode, border=x.border, paused=x.paused) for x in self.entries
+            ]
 
     @property
     def border(self) -> int:
@@ -200,14 +202,14 @@ class Window:
     def _add(self, seq: int, message: Message, *, border: bool = False, paused: bool = False) -> None:
         if message.role == "user":
             self._give_up()
-        self.entries.append(Entry(seq, message, self._encode, border=border, paused=paused))
+        self.entries.append(WindowEntry(seq, message, self._encode, border=border, paused=paused))
 
     def _give_up(self) -> None:
         """Keep only the text of paused answers at the end: nothing continues them, and their calls have no results.
 
         One that paused again may hold the results of the one before it: they go together.
         """
-        given_up: list[Entry] = []
+        given_up: list[WindowEntry] = []
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
         for entry in reversed(given_up):
@@ -218,14 +220,14 @@ class Window:
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
-        kept: list[Entry] = []
+        kept: list[WindowEntry] = []
         for entry in self.entries:
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
             if len(parts) == len(entry.message.parts) and entry.message.native is None:
                 kept.append(entry)
             elif parts:
                 message = Message(entry.message.role, parts)
-                kept.append(Entry(entry.seq, message, self._encode, border=entry.border))
+                kept.append(WindowEntry(entry.seq, message, self._encode, border=entry.border))
         self.entries = kept
 
 

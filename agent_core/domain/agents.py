@@ -17,7 +17,7 @@ from agent_core.domain.controls import (
     merged,
     resolve,
 )
-from agent_core.domain.hooks import Hook, HookEvent, Named, chain
+from agent_core.domain.hooks import Hook, HookEvent, NamedHook, chain
 from agent_core.errors import InvalidInput
 
 DEFAULT_CONTEXT_MESSAGES = 200
@@ -144,7 +144,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return self.definition.name
 
-    def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[Named]:
+    def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[NamedHook]:
         """Return the hooks that are asked at *event* (of *tool*), in their order."""
         return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
 

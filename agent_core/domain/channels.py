@@ -15,7 +15,7 @@ Settings = Mapping[str, Any]
 """What an agent configures of one channel, as JSON."""
 
 
-class Clash(msgspec.Struct, frozen=True):
+class ChannelConflict(msgspec.Struct, frozen=True):
     """Two agents that claim the same place: *claim* names it, *path* is the field of the settings that claims it."""
 
     first: str
@@ -50,7 +50,7 @@ class ChannelPort(Protocol):
         """Return whether *settings* claim a place that only one agent can have."""
         ...
 
-    def clashes(self, agents: Sequence[tuple[str, Settings]], /) -> Sequence[Clash]:
+    def conflicts(self, agents: Sequence[tuple[str, Settings]], /) -> Sequence[ChannelConflict]:
         """Return which of *agents* (names and settings) claim the same place."""
         ...
 
@@ -96,13 +96,13 @@ class Channels:
         """Return whether *definition* claims a place that only one agent can have."""
         return any(port.claims(definition.channels.get(name, {})) for name, port in self._ports.items())
 
-    def clashes(self, definitions: Iterable[Definition]) -> list[Clash]:
+    def conflicts(self, definitions: Iterable[Definition]) -> list[ChannelConflict]:
         """Return which agents claim the same place; the paths begin with the channel."""
         made = list(definitions)
         return [
-            replace(clash, path=f"{name}.{clash.path}")
+            replace(conflict, path=f"{name}.{conflict.path}")
             for name, port in self._ports.items()
-            for clash in port.clashes([(each.name, each.channels.get(name, {})) for each in made])
+            for conflict in port.conflicts([(each.name, each.channels.get(name, {})) for each in made])
         ]
 
     def responder(self, name: str) -> Responder | None:

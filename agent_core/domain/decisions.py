@@ -10,13 +10,13 @@ from agent_core.domain.messages import Actor
 Ruling = Literal["allow", "deny", "modify", "hold"]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body of an event; fields with a default are optional and stay out of the JSON."""
 
     type: ClassVar[str]
 
 
-class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
+class HookRuled(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A hook's ruling at *event*, on *call* if there is one; *arguments* replace those of the call.
 
     *error* says why the hook failed or gave an invalid answer; *ruling* is then what its config sets for errors.
@@ -32,7 +32,7 @@ class HookRuled(Body, frozen=True, kw_only=True, omit_defaults=True):
     arguments: dict[str, Any] | None = None
 
 
-class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds.
 
     *by* is the person whose message started the run, *speakers* are the others who wrote messages in it.
@@ -59,7 +59,7 @@ class ApprovalRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
     speakers: tuple[Actor, ...] = ()
 
 
-class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalVoted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A vote for an approval that needs several; *votes* is how many approved *arguments* so far."""
 
     type: ClassVar[str] = "approval.voted"
@@ -73,7 +73,7 @@ class ApprovalVoted(Body, frozen=True, kw_only=True, omit_defaults=True):
     surface: str | None = None
 
 
-class ApprovalDecided(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalDecided(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of an approval; *arguments* are those that may run, *edited* if they differ from the request's."""
 
     type: ClassVar[str] = "approval.decided"

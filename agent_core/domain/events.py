@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from agent_core.domain.controls import Defaults, Override
-from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, Body, HookRuled
+from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, EventBody, HookRuled
 from agent_core.domain.messages import Actor, CallOutcome, Native, Part, Usage
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
@@ -22,19 +22,19 @@ WaitingOn = Literal["approval", "client", "run"]
 ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
 
 
-class SessionOpened(Body, frozen=True, kw_only=True, omit_defaults=True):
+class SessionOpened(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "session.opened"
     agent: str
     actor: Actor
 
 
-class SnapshotFrozen(Body, frozen=True, kw_only=True, omit_defaults=True):
+class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "snapshot.frozen"
     hash: str
     reason: str
 
 
-class ContextAdded(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it."""
 
     type: ClassVar[str] = "context.added"
@@ -43,7 +43,7 @@ class ContextAdded(Body, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
 
 
-class ContextCompacted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """The window now begins at `from_seq`; token counts are estimates."""
 
     type: ClassVar[str] = "context.compacted"
@@ -53,14 +53,14 @@ class ContextCompacted(Body, frozen=True, kw_only=True, omit_defaults=True):
     tokens_after: int | None
 
 
-class MessageReceived(Body, frozen=True, kw_only=True, omit_defaults=True):
+class MessageReceived(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "message.received"
     message: str
     actor: Actor
     parts: tuple[Part, ...]
 
 
-class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
+class MessageCorrected(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A message was edited to *parts*, or deleted when there are none; *corrects* is the seq of the fact that it edits.
 
     It replaces a message that no step has consumed; if the model has seen the message, it sees the correction too.
@@ -72,7 +72,7 @@ class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):
     corrects: int = 0
 
 
-class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class MessageCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A message as it is stored; `parts` replaces all that was shown of it, *native* is for the model that wrote it."""
 
     type: ClassVar[str] = "message.completed"
@@ -84,14 +84,14 @@ class MessageCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
     native: Native | None = None
 
 
-class RunQueued(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunQueued(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A run is queued; `inputs` are steered messages that an ended run left to it."""
 
     type: ClassVar[str] = "run.queued"
     inputs: tuple[int, ...] = ()
 
 
-class RunStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A run begins; `notes` are earlier facts of the session that its first step shows to the model."""
 
     type: ClassVar[str] = "run.started"
@@ -99,18 +99,18 @@ class RunStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[int, ...] = ()
 
 
-class RunWaiting(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunWaiting(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "run.waiting"
     on: tuple[WaitingOn, ...]
 
 
-class RunResumed(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunResumed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "run.resumed"
     epoch: int
     cause: str
 
 
-class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunCancelling(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A run is to stop; with `clears` the messages that joined it and that no step consumed open no next run."""
 
     type: ClassVar[str] = "run.cancelling"
@@ -119,7 +119,7 @@ class RunCancelling(Body, frozen=True, kw_only=True, omit_defaults=True):
     clears: bool = False
 
 
-class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A run ended with an answer; *structured* is that answer as a value where one was asked for, else it is absent.
 
     It is null when the answer does not fit what was asked for.
@@ -132,7 +132,7 @@ class RunCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
     structured: Any | msgspec.UnsetType = msgspec.UNSET
 
 
-class ControlsChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ControlsChanged(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A resume changed the controls of a run: *next* for its next step, *defaults* for the rest of it."""
 
     type: ClassVar[str] = "controls.changed"
@@ -140,7 +140,7 @@ class ControlsChanged(Body, frozen=True, kw_only=True, omit_defaults=True):
     defaults: Defaults | None = None
 
 
-class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A run ended without an answer: *message* is for the person, *detail* is for the operator."""
 
     type: ClassVar[str] = "run.failed"
@@ -150,13 +150,13 @@ class RunFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
     detail: str | None = None
 
 
-class RunCancelled(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RunCancelled(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "run.cancelled"
     by: Actor
     reason: str | None
 
 
-class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class StepStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt of a model call; `takes` names the facts that enter the window with it.
 
     In a draft a negative entry `-k` of `takes` means the k-th fact before this one in the same append;
@@ -172,7 +172,7 @@ class StepStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
     controls: dict[str, Any] | None = None
 
 
-class StepFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
+class StepFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt of a model call failed; the next `step.started` tries again, or the run fails.
 
     *message* is for the operator. *usage* and *cost* are set when something was answered, and so billed; *partial* when
@@ -191,14 +191,14 @@ class StepFailed(Body, frozen=True, kw_only=True, omit_defaults=True):
     cost: str | None = None
 
 
-class StepCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class StepCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "step.completed"
     n: int
     usage: Usage
     cost: str | None
 
 
-class ToolRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object."""
 
     type: ClassVar[str] = "tool.requested"
@@ -210,12 +210,12 @@ class ToolRequested(Body, frozen=True, kw_only=True, omit_defaults=True):
     raw: str | None = None
 
 
-class ToolStarted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ToolStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "tool.started"
     call: str
 
 
-class ToolPending(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ToolPending(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A call waits for a person, a client or a run; for a client, *tool* and *arguments* are what it has to execute."""
 
     type: ClassVar[str] = "tool.pending"
@@ -226,7 +226,7 @@ class ToolPending(Body, frozen=True, kw_only=True, omit_defaults=True):
     arguments: dict[str, Any] | None = None
 
 
-class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """The end of a call; `ref` is the blob that holds the whole result when `truncated`."""
 
     type: ClassVar[str] = "tool.completed"
@@ -237,7 +237,7 @@ class ToolCompleted(Body, frozen=True, kw_only=True, omit_defaults=True):
     ref: str | None = None
 
 
-class RenderShown(Body, frozen=True, kw_only=True, omit_defaults=True):
+class RenderShown(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A tool shows something: *kind* says what *payload* is; a surface that does not know the kind shows *text*."""
 
     type: ClassVar[str] = "render.shown"
@@ -249,7 +249,7 @@ class RenderShown(Body, frozen=True, kw_only=True, omit_defaults=True):
     text: str
 
 
-class TextDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
+class TextDelta(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of an open message; `offset` counts the code points of that part so far."""
 
     type: ClassVar[str] = "text.delta"
@@ -261,7 +261,7 @@ class TextDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
     text: str
 
 
-class ReasoningDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ReasoningDelta(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "reasoning.delta"
     message: str
     part: int
@@ -271,13 +271,13 @@ class ReasoningDelta(Body, frozen=True, kw_only=True, omit_defaults=True):
     text: str
 
 
-class ToolProgress(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ToolProgress(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "tool.progress"
     call: str
     text: str
 
 
-class Heartbeat(Body, frozen=True, kw_only=True, omit_defaults=True):
+class Heartbeat(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """Shown every 10 s while a run works."""
 
     type: ClassVar[str] = "heartbeat"

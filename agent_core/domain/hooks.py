@@ -77,7 +77,7 @@ Config = ApprovalConfig | RuleConfig | HttpConfig
 _CONFIGS: dict[HookType, type[Config]] = {"approval": ApprovalConfig, "rule": RuleConfig, "http": HttpConfig}
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedHook(msgspec.Struct, frozen=True):
     """A hook of an agent with its *name* in the log and its parsed *config*."""
 
     name: str
@@ -95,9 +95,9 @@ def covers(hook: Hook, tool: str) -> bool:
     return hook.matcher is None or fnmatchcase(tool, hook.matcher)
 
 
-def chain(hooks: Sequence[Hook], event: HookEvent, tool: str | None = None) -> list[Named]:
+def chain(hooks: Sequence[Hook], event: HookEvent, tool: str | None = None) -> list[NamedHook]:
     """Return the hooks that are asked at *event* (of *tool*), in their order."""
     named = [(hook, hook.name or f"{hook.type}-{place}") for place, hook in enumerate(hooks, 1)]
     asked = [(hook, name) for hook, name in named if hook.event == event and (tool is None or covers(hook, tool))]
     asked.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
-    return [Named(name, hook, config_of(hook)) for hook, name in asked]
+    return [NamedHook(name, hook, config_of(hook)) for hook, name in asked]

@@ -15,7 +15,7 @@ _WORK = 200_000_000
 _SYNTAX = "patterns are those of RE2, which has no look-around and no back-references"
 
 
-class TooMuch(Exception):
+class MatchTooCostly(Exception):
     """The text is too long for the pattern."""
 
 
@@ -33,10 +33,10 @@ def problem(pattern: str) -> str | None:
 
 
 def found(pattern: str, text: str) -> bool:
-    """Return whether *pattern* matches anywhere in *text*; raises `TooMuch`."""
+    """Return whether *pattern* matches anywhere in *text*; raises `MatchTooCostly`."""
     compiled, given = _compiled(pattern), text.encode(errors="replace")
     if compiled.programsize * len(given) > _WORK:
-        raise TooMuch(f"it is too long for the pattern: {len(given)} bytes, {compiled.programsize} steps each")
+        raise MatchTooCostly(f"it is too long for the pattern: {len(given)} bytes, {compiled.programsize} steps each")
     return compiled.search(given) is not None
 
 

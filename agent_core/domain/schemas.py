@@ -29,7 +29,7 @@ Object = Mapping[str, Any]
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any] | None]
 
 
-class _Unclear(Exception):
+class _Uncheckable(Exception):
     """A schema cannot be used, or a value cannot be checked against it."""
 
     def __init__(self, fault: Fault) -> None:
@@ -63,19 +63,19 @@ def schema_problem(schema: dict[str, Any]) -> Fault | None:
         return Fault(str(error.json_path), _short(error.message))
     except RecursionError:
         return Fault("$", "nested too deeply.")
-    except _Unclear as error:
+    except _Uncheckable as error:
         return error.fault
     return None
 
 
-def unheld(schema: dict[str, Any]) -> Fault | None:
+def uncheckable(schema: dict[str, Any]) -> Fault | None:
     """Return why this module cannot check values against a tool's own *schema*; None when it can.
 
     For schemas from a tool's code, which are trusted to be valid: it is fast, and does not import jsonschema.
     """
     try:
         _check_parts(schema)
-    except _Unclear as error:
+    except _Uncheckable as error:
         return error.fault
     return None
 
@@ -89,12 +89,12 @@ def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence
         return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
     try:
         return _faults(schema, value, most)
-    except _Unclear as error:
+    except _Uncheckable as error:
         return [Fault("$", f"it cannot be checked, for its schema: {error.fault}")]
 
 
 def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
-    """Return how *value* fails *schema*; raise `_Unclear`."""
+    """Return how *value* fails *schema*; raise `_Uncheckable`."""
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 - as above
 
     _check_parts(schema)
@@ -103,18 +103,18 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
     try:
         found = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
         return [Fault(str(error.json_path), _short(error.message)) for error in islice(found, most)]
-    except _Unclear:
+    except _Uncheckable:
         raise
     except RecursionError:
-        raise _Unclear(Fault("$", "it refers to itself without end, or is nested too deeply.")) from None
-    except patterns.TooMuch as error:
-        raise _Unclear(Fault("$", f"a text is too long or complex for a pattern: {error}.")) from None
+        raise _Uncheckable(Fault("$", "it refers to itself without end, or is nested too deeply.")) from None
+    except patterns.MatchTooCostly as error:
+        raise _Uncheckable(Fault("$", f"a text is too long or complex for a pattern: {error}.")) from None
     except Exception as error:  # a reference may resolve to something that is not a schema
-        raise _Unclear(Fault("$", f"it failed with {type(error).__name__}.")) from error
+        raise _Uncheckable(Fault("$", f"it failed with {type(error).__name__}.")) from error
 
 
 def _check_parts(schema: dict[str, Any]) -> None:
-    """Raise `_Unclear` for what the draft allows and this module does not support."""
+    """Raise `_Uncheckable` for what the draft allows and this module does not support."""
     left, count = [("$", cast("Any", schema))], 0
     while left:
         path, part = left.pop()
@@ -123,25 +123,25 @@ def _check_parts(schema: dict[str, Any]) -> None:
             _check_part(path, cast("Object", part), schema)
             count += 1
             if count > MAX_PARTS:
-                raise _Unclear(Fault("$", f"it holds more than {MAX_PARTS:,} objects."))
+                raise _Uncheckable(Fault("$", f"it holds more than {MAX_PARTS:,} objects."))
 
 
 def _check_part(path: str, part: Object, schema: Object) -> None:
     for name in _OF_THE_WHOLE:
         if path != "$" and isinstance(part.get(name), str):
-            raise _Unclear(Fault(f"{path}.{name}", f"`{name}` is allowed at the top level only."))
+            raise _Uncheckable(Fault(f"{path}.{name}", f"`{name}` is allowed at the top level only."))
     for name in _REFERENCES:
         if isinstance(to := part.get(name), str) and not _leads(schema, to):
             why = f"`{to[:_BEGIN]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
-            raise _Unclear(Fault(f"{path}.{name}", why))
+            raise _Uncheckable(Fault(f"{path}.{name}", why))
     named = part.get("patternProperties")
     given = [("pattern", part.get("pattern")), *(("patternProperties", each) for each in _inside_of(named))]
     for name, pattern in given:
         if isinstance(pattern, str) and pattern and (fault := patterns.problem(pattern)):
-            raise _Unclear(Fault(f"{path}.{name}", fault))
+            raise _Uncheckable(Fault(f"{path}.{name}", fault))
     if named and "unevaluatedProperties" in part:
         why = "it cannot be combined with `patternProperties` here; use `additionalProperties`."
-        raise _Unclear(Fault(f"{path}.unevaluatedProperties", why))
+        raise _Uncheckable(Fault(f"{path}.unevaluatedProperties", why))
 
 
 def _leads(schema: Object, reference: str) -> bool:
@@ -197,14 +197,14 @@ def _counted(check: Keyword, validator: Any, wanted: Any, value: Any, schema: An
     left = _checks_left.get()
     left[0] -= 1
     if left[0] < 0:
-        raise _Unclear(Fault("$", f"it takes more than {MAX_CHECKS:,} checks."))
+        raise _Uncheckable(Fault("$", f"it takes more than {MAX_CHECKS:,} checks."))
     return check(validator, wanted, value, schema)
 
 
 def _additional(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
     known, spelled = schema.get("properties", {}), schema.get("patternProperties", {})
     for name in _inside_of(value):
-        if name not in known and not any(_found(pattern, name) for pattern in spelled):
+        if name not in known and not any(_matches(pattern, name) for pattern in spelled):
             if wanted is False:
                 yield _fault("there is no such property.", name)
             else:
@@ -212,14 +212,14 @@ def _additional(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterato
 
 
 def _pattern(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
-    if isinstance(value, str) and not _found(wanted, value):
+    if isinstance(value, str) and not _matches(wanted, value):
         yield _fault(f"{value!r} does not match {wanted!r}")
 
 
 def _by_pattern(validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
     for pattern, inner in wanted.items():
         for name in _inside_of(value):
-            if _found(pattern, name):
+            if _matches(pattern, name):
                 yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
 
 
@@ -235,7 +235,7 @@ def _unique(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[
             yield _fault("an item is there twice.")
 
 
-def _found(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str) -> bool:
     return not pattern or patterns.found(pattern, text)
 
 

@@ -191,13 +191,13 @@ class Doorbell:
         with self._transaction() as connection:
             if not workers.wins(connection, workers.BURIAL):
                 return
-            dead = workers.dead(connection, patience)
+            dead = workers.expired(connection, patience)
             if dead and self.is_ready:
                 running = DBOS.list_workflows(status="PENDING", executor_id=dead, load_input=False, load_output=False)
                 if running:
                     DBOS.resume_workflows([workflow.workflow_id for workflow in running], queue_name=QUEUE)
             if dead:
-                workers.bury(connection, dead, patience)
+                workers.remove_expired(connection, dead, patience)
                 _log.info("workers.dead", workers=dead)
 
     def _prune(self) -> None:

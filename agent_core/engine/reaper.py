@@ -42,9 +42,9 @@ class Reaper:
         if not self._liveness.may_judge:
             return
         expire_after = self._liveness.expire_after
-        expired = await self._database.read(lambda connection: workers.dead(connection, expire_after))
+        expired = await self._database.read(lambda connection: workers.expired(connection, expire_after))
         if expired and self._doorbell.is_ready:
             await self._doorbell.bury(expire_after)
         elif expired:
-            await self._database.write(lambda connection: workers.bury(connection, expired, expire_after))
+            await self._database.write(lambda connection: workers.remove_expired(connection, expired, expire_after))
             _log.info("workers.dead", workers=expired)

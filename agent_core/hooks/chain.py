@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
-from agent_core.domain.hooks import ApprovalConfig, HookEvent, Named
+from agent_core.domain.hooks import ApprovalConfig, HookEvent, NamedHook
 from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
@@ -21,7 +21,7 @@ WITHHELD = "[The result is withheld by a rule of this agent.]"
 _log = structlog.get_logger("parley.hooks")
 
 
-class About(msgspec.Struct, frozen=True):
+class RunContext(msgspec.Struct, frozen=True):
     """Whose run it is: the kind of place its session is in, who asked last, and what; *speakers* is everybody."""
 
     channel: str
@@ -33,13 +33,13 @@ class About(msgspec.Struct, frozen=True):
 class Resolver(Protocol):
     """Asks one hook that needs no people; None when it has nothing to say."""
 
-    async def ask(self, named: Named, occasion: Occasion) -> Answer | None: ...
+    async def ask(self, named: NamedHook, occasion: Occasion) -> Answer | None: ...
 
 
-class Desk(Protocol):
+class RunInfo(Protocol):
     """What the chain has to know of the run."""
 
-    async def about(self) -> About: ...
+    async def about(self) -> RunContext: ...
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
         """Return whether people who may also decide now allowed *tool* for the rest of the conversation."""
@@ -49,10 +49,10 @@ class Desk(Protocol):
 class Hooks:
     """The hooks of one run. None of them is asked twice of the same thing, unless a crash lost what it said."""
 
-    def __init__(self, agent: Agent, *, session: str, run: str, resolvers: Resolver, desk: Desk) -> None:
+    def __init__(self, agent: Agent, *, session: str, run: str, resolvers: Resolver, run_info: RunInfo) -> None:
         self._agent, self._session, self._run = agent, session, run
-        self._resolvers, self._desk = resolvers, desk
-        self._about: About | None = None
+        self._resolvers, self._run_info = resolvers, run_info
+        self._about: RunContext | None = None
 
     async def before_start(self, message: str, known: Sequence[str]) -> Sequence[e.FactBody]:
         """Ask the hooks that were not asked yet whether the run may start; *message* is the id of a refusal."""
@@ -76,8 +76,8 @@ class Hooks:
             if named.name in known:
                 continue
             if isinstance(named.config, ApprovalConfig):
-                if not await self._desk.is_granted(named.name, call.name, named.config):
-                    return [*facts, *self._held(named, named.config, call, await self._desk.about())]
+                if not await self._run_info.is_granted(named.name, call.name, named.config):
+                    return [*facts, *self._held(named, named.config, call, await self._run_info.about())]
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
                 answer = await self._ask(named, "PreToolUse", tool=call.name, call=call.call, arguments=call.arguments)
@@ -138,7 +138,7 @@ class Hooks:
             if answer.error if isinstance(answer, Allow | Deny) else None:
                 _log.warning("hook.failed", run=self._run, hook=named.name, error=getattr(answer, "error", None))
 
-    async def _ask(self, named: Named, event: HookEvent, **fields: object) -> Answer:
+    async def _ask(self, named: NamedHook, event: HookEvent, **fields: object) -> Answer:
         about = await self._of()
         occasion = Occasion(
             event=event,
@@ -151,16 +151,18 @@ class Hooks:
         )
         return await self._resolvers.ask(named, replace(occasion, **fields)) or Allow()
 
-    async def _of(self) -> About:
+    async def _of(self) -> RunContext:
         if self._about is None:
-            self._about = await self._desk.about()
+            self._about = await self._run_info.about()
         return self._about
 
-    def _unfit(self, named: Named, error: str) -> Answer:
+    def _unfit(self, named: NamedHook, error: str) -> Answer:
         """Return what counts when the answer of a hook makes no sense."""
         return Deny(error=error) if getattr(named.config, "on_error", "deny") == "deny" else Allow(error=error)
 
-    def _held(self, named: Named, config: ApprovalConfig, call: CallState, about: About) -> Sequence[e.FactBody]:
+    def _held(
+        self, named: NamedHook, config: ApprovalConfig, call: CallState, about: RunContext
+    ) -> Sequence[e.FactBody]:
         approval = new_id("apr")
         return [
             e.HookRuled(hook=named.name, event="PreToolUse", ruling="hold", reason=None, call=call.call),
@@ -200,7 +202,7 @@ def refusal(message: str, reason: str | None) -> e.MessageCompleted:
     return e.MessageCompleted(message=message, role="assistant", parts=(text,), stop="done")
 
 
-def _ruled(named: Named, event: HookEvent, answer: Answer, call: str | None = None) -> e.HookRuled:
+def _ruled(named: NamedHook, event: HookEvent, answer: Answer, call: str | None = None) -> e.HookRuled:
     match answer:
         case Allow(reason, error):
             return e.HookRuled(hook=named.name, event=event, ruling="allow", reason=reason, error=error, call=call)

@@ -42,7 +42,7 @@ def check_matchers(definition: Definition) -> None:
 
     A glob that matches none is logged as a warning; it may be meant for tools that are added later.
     """
-    for place, matcher in astray(definition):
+    for place, matcher in unmatched(definition):
         if is_name(matcher):
             known = ", ".join(f"`{name}`" for name in sorted(_names(definition)))
             problem = f"the agent has no tool `{matcher[:100]}`; its tools are: {known}."
@@ -51,7 +51,7 @@ def check_matchers(definition: Definition) -> None:
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
 
 
-def astray(definition: Definition) -> Sequence[tuple[int, str]]:
+def unmatched(definition: Definition) -> Sequence[tuple[int, str]]:
     """Return the matchers that match no tool of the agent, each with its hook's index.
 
     An agent without tools has none: there is nothing to guard yet.

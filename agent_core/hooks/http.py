@@ -34,8 +34,8 @@ _VARIABLE = re.compile(r"\$\{.*\}")
 _SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that cannot be guessed (`openssl rand -hex 32`)."
 
 
-class Fetch(Protocol):
-    """Asks another host, as `agent_core.net.Fetch` does; raises FetchFailed, whose message is fit for anybody."""
+class FetchPort(Protocol):
+    """Asks another host, as `agent_core.net.FetchPort` does; raises FetchFailed, whose message is fit for anybody."""
 
     def __call__(
         self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
@@ -86,7 +86,7 @@ def check_secrets(hooks: Sequence[Hook], kept: Sequence[Hook] = ()) -> None:
             raise InvalidInput(f"hooks[{place}].config.secret", _SECRET)
 
 
-async def ask(config: HttpConfig, occasion: Occasion, fetch: Fetch, clock: Clock, secrets: Opener) -> Answer:
+async def ask(config: HttpConfig, occasion: Occasion, fetch: FetchPort, clock: Clock, secrets: Opener) -> Answer:
     """Post *occasion* and return what is answered; without a useful answer, what `on_error` says and why.
 
     The delivery's id is that of the question: one that is asked again after a crash has the same, one about other

@@ -1,7 +1,7 @@
 """Rulers: asks the hooks that need no people."""
 
 from agent_core.clock import Clock
-from agent_core.domain.hooks import ApprovalConfig, HttpConfig, Named, RuleConfig
+from agent_core.domain.hooks import ApprovalConfig, HttpConfig, NamedHook, RuleConfig
 from agent_core.hooks import http
 from agent_core.hooks.base import Answer, Occasion
 from agent_core.hooks.rule import rule
@@ -12,10 +12,10 @@ NOWHERE = "No webhook can be asked from here: this core was built without a fetc
 class HookResolvers:
     """Rules are looked at here; webhooks are asked through *fetch*, with what *secrets* opens, if there are both."""
 
-    def __init__(self, clock: Clock, fetch: http.Fetch | None = None, secrets: http.Opener | None = None) -> None:
+    def __init__(self, clock: Clock, fetch: http.FetchPort | None = None, secrets: http.Opener | None = None) -> None:
         self._clock, self._fetch, self._secrets = clock, fetch, secrets
 
-    async def ask(self, named: Named, occasion: Occasion) -> Answer | None:
+    async def ask(self, named: NamedHook, occasion: Occasion) -> Answer | None:
         """Return what the hook says, None when it has nothing to say."""
         match named.config:
             case RuleConfig() as config:

@@ -40,7 +40,7 @@ _ROOTS: dict[HookEvent, set[str]] = {
 _log = structlog.get_logger("parley.hooks")
 
 
-class Unclear(Exception):
+class Undecidable(Exception):
     """It cannot be decided whether a condition holds."""
 
 
@@ -135,7 +135,7 @@ def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
         try:
             if not _holds(condition, fields, wide=denies):
                 return None
-        except Unclear as error:
+        except Undecidable as error:
             unclear = unclear or f"`{condition.field}` with `{condition.operator}`: {error}"
     if denies:
         return Deny(config.reason, unclear and f"It cannot be evaluated, and so is denied: {unclear}.")
@@ -164,7 +164,7 @@ def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bo
         return bool(there) and all(_contains(value, condition.value) for value in there)
     parts = list(islice((part for value in there for part in _parts(value, wide=wide)), MAX_VALUES + 1))
     if len(parts) > MAX_VALUES:
-        raise Unclear(f"it holds more than {MAX_VALUES} values")
+        raise Undecidable(f"it holds more than {MAX_VALUES} values")
     fits = _fit(condition, wide=wide)
     return any(map(fits, parts)) if wide else bool(parts) and all(map(fits, parts))
 
@@ -188,11 +188,11 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
             sought = _forms(wanted, wide=wide)
             return lambda part: any(
                 form.startswith(each) if begins else each in form
-                for form in _forms(_text(part), wide=wide)
+                for form in _forms(_as_text(part), wide=wide)
                 for each in sought
             )
         case "MATCHES":
-            return lambda part: any(_found(wanted, form) for form in _forms(_text(part), wide=wide))
+            return lambda part: any(_matches(wanted, form) for form in _forms(_as_text(part), wide=wide))
         case "GREATER_THAN":
             return lambda part: part is not None and _number(part, wide=wide) > wanted
         case _:
@@ -201,11 +201,11 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
             return lambda part: not keys.isdisjoint(_keys(part, wide=wide))
 
 
-def _found(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str) -> bool:
     try:
         return patterns.found(pattern, text)
-    except patterns.TooMuch as error:
-        raise Unclear(str(error)) from None
+    except patterns.MatchTooCostly as error:
+        raise Undecidable(str(error)) from None
 
 
 def _forms(text: str | None, *, wide: bool) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def _forms(text: str | None, *, wide: bool) -> tuple[str, ...]:
     return (text,) if not wide or text.isascii() else (text, normalize("NFKC", text))
 
 
-def _text(part: Any) -> str | None:
+def _as_text(part: Any) -> str | None:
     """Return the text of *part*, of a number or boolean its JSON; null has none."""
     return part if part is None or isinstance(part, str) else msgspec.json.encode(part).decode()
 
@@ -223,7 +223,7 @@ def _text(part: Any) -> str | None:
 def _keys(part: Any, *, wide: bool) -> list[tuple[str, Any]]:
     """Return what *part* is compared by; in a *wide* look a number is also the text that spells it."""
     own = _key(part)
-    return [own, *(("str", form) for form in _forms(_text(part), wide=True))] if wide else [own]
+    return [own, *(("str", form) for form in _forms(_as_text(part), wide=True))] if wide else [own]
 
 
 def _key(part: Any) -> tuple[str, Any]:
@@ -241,7 +241,7 @@ def _number(part: Any, *, wide: bool) -> float | Decimal:
         try:
             read = Decimal(normalize("NFKC", part).strip())
         except InvalidOperation:
-            raise Unclear("it is no number") from None
+            raise Undecidable("it is no number") from None
         if not read.is_nan():
             return read
-    raise Unclear("it is no number")
+    raise Undecidable("it is no number")

@@ -23,7 +23,7 @@ def unmasked(hooks: Sequence[Hook], kept: Sequence[Hook]) -> tuple[Hook, ...]:
     A secret stays with its URL: for another URL it has to be given again.
     """
     return tuple(
-        _with(hook, _found(f"hooks[{place}].config.secret", hook, kept)) if _secret(hook) == MASK else hook
+        _with(hook, _kept_secret(f"hooks[{place}].config.secret", hook, kept)) if _secret(hook) == MASK else hook
         for place, hook in enumerate(hooks)
     )
 
@@ -37,7 +37,7 @@ def sealed(hooks: Sequence[Hook], kept: Sequence[Hook], seal: Callable[[str, str
     )
 
 
-def _found(path: str, hook: Hook, kept: Sequence[Hook]) -> str:
+def _kept_secret(path: str, hook: Hook, kept: Sequence[Hook]) -> str:
     there = [each for each in kept if _secret(each) and each.config.get("url") == hook.config.get("url")]
     same = [each for each in there if (each.event, each.name) == (hook.event, hook.name)]
     secrets = {_secret(each) for each in same or there}

@@ -8,7 +8,7 @@ from agent_core.domain.controls import recorded
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import CallOutcome, Text
 from agent_core.loop.state import REPAIR, RunState
-from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Recall, Rule, Wait
+from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, Move, Recall, Wait
 from agent_core.loop.waiting import CallState
 
 NOT_RUN = "Not run: the run ended before this call was started."
@@ -25,7 +25,7 @@ def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
             return [e.ToolStarted(call=c.call) for c in move.calls if _starts(c, agent.tools)]
         case Wait():
             return [e.RunWaiting(on=move.on)]
-        case Compact() | Rule() | Recall():
+        case Compact() | AskHooks() | Recall():
             return []
         case Finish():
             return finish(move.end, state, agent.tools)

@@ -55,7 +55,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     repair: bool = False
 
 
-class Rule(msgspec.Struct, frozen=True):
+class AskHooks(msgspec.Struct, frozen=True):
     """Ask the hooks: whether these *calls* may run, or with none whether the run may start."""
 
     calls: tuple[CallState, ...] = ()
@@ -93,7 +93,7 @@ class Finish(msgspec.Struct, frozen=True):
     end: e.Terminal
 
 
-Move = Ask | Rule | Recall | CallTools | Wait | Compact | Finish
+Move = Ask | AskHooks | Recall | CallTools | Wait | Compact | Finish
 SYSTEM = Actor("parley", "service")
 
 
@@ -102,7 +102,7 @@ def react(state: RunState, agent: Agent) -> Move:
     if ending := _forced_end(state):
         return ending
     if not state.step.n and any(hook.name not in state.waiting.start_hooks for hook in agent.hooks("OnRunStart")):
-        return Rule()
+        return AskHooks()
     if not state.step.n and agent.has_sources and state.inbox.recalled is None:
         return Recall()
     if state.waiting.calls and not state.step.is_open and (move := _open_calls(state, agent)):
@@ -132,7 +132,7 @@ def _forced_end(state: RunState) -> Finish | None:
     return None
 
 
-def _open_calls(state: RunState, agent: Agent) -> Rule | CallTools | Wait | Finish | None:
+def _open_calls(state: RunState, agent: Agent) -> AskHooks | CallTools | Wait | Finish | None:
     """Return the calls that are due: interrupted ones first, then in order, concurrency-safe neighbours together.
 
     The hooks are asked about all calls before the first one runs. A call of a tool without executor is the answer.
@@ -142,7 +142,7 @@ def _open_calls(state: RunState, agent: Agent) -> Rule | CallTools | Wait | Fini
         return CallTools(interrupted)
     requested = tuple(c for c in state.waiting.calls if c.status == "requested")
     if unruled := tuple(c for c in requested if _needs_ruling(c, agent)):
-        return Rule(unruled)
+        return AskHooks(unruled)
     if requested:
         safe = 0
         while safe < len(requested) and _is_safe(requested[safe], agent):

@@ -35,7 +35,7 @@ _HEAD = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HostRequest:
     """A request as it is sent to one host."""
 
     method: str
@@ -48,7 +48,7 @@ class Asked:
         return Target(self.url.raw_host.decode(), self.url.port or PORTS.get(self.url.scheme, 0))
 
     @classmethod
-    def of(cls, method: str, url: str, headers: Mapping[str, str], body: bytes) -> "Asked":
+    def of(cls, method: str, url: str, headers: Mapping[str, str], body: bytes) -> "HostRequest":
         """Check and read what a caller wants sent; raise FetchRefused."""
         if not _METHOD.fullmatch(method):
             raise FetchRefused("The method is none that is sent; write it in capital letters.")
@@ -60,7 +60,7 @@ class Asked:
                 raise FetchRefused(f"The header `{name}` is not the caller's to set.")
         return cls(method, _read(url), {**_DEFAULTS, **named, "accept-encoding": "gzip"}, body)
 
-    def onward(self, status: int, location: str) -> "Asked":
+    def onward(self, status: int, location: str) -> "HostRequest":
         """Return the request that a redirect asks for; raise FetchRefused for one that is not followed."""
         url = _joined(self.url, location)
         if self.url.scheme == "https" and url.scheme != "https":
@@ -94,7 +94,7 @@ class Exchange:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
     ) -> Fetched:
         """Return the answer; with no *redirects* one that is a redirect is an answer like others."""
-        asked = Asked.of(method, url, headers, body)
+        asked = HostRequest.of(method, url, headers, body)
         try:
             async with within(self._clock, bounds.seconds):
                 return await self._follow(asked, redirects, bounds)
@@ -105,7 +105,7 @@ class Exchange:
         """Close every connection."""
         await self._transport.aclose()
 
-    async def _follow(self, asked: Asked, redirects: int, bounds: Bounds) -> Fetched:
+    async def _follow(self, asked: HostRequest, redirects: int, bounds: Bounds) -> Fetched:
         for left in range(redirects, -1, -1):
             response = await self._head(asked, bounds)
             try:
@@ -113,7 +113,7 @@ class Exchange:
                 location = response.headers.get("location")
                 if response.status_code not in _REDIRECTS or location is None or not redirects:
                     body = await _body(response, asked.target, bounds.size)
-                    return Fetched(response.status_code, dict(response.headers), body, _shown(asked.url))
+                    return Fetched(response.status_code, dict(response.headers), body, _without_fragment(asked.url))
             except (httpx2.HTTPError, zlib.error) as error:
                 raise _failure(asked.target, error) from None
             finally:
@@ -122,7 +122,7 @@ class Exchange:
                 asked = asked.onward(response.status_code, location)
         raise FetchRefused(f"`{asked.target}` sends the request on, and so did {redirects} before it; this is enough.")
 
-    async def _head(self, asked: Asked, bounds: Bounds) -> httpx2.Response:
+    async def _head(self, asked: HostRequest, bounds: Bounds) -> httpx2.Response:
         # The host is written here: for some names httpx2 would fail on the way to it.
         headers = {"host": asked.url.netloc.decode(), **asked.headers}
         request = httpx2.Request(asked.method, asked.url, headers=headers, content=asked.body or None)
@@ -205,5 +205,5 @@ def _joined(base: httpx2.URL, location: str) -> httpx2.URL:
         raise FetchRefused("A redirect leads to an address that cannot be read.") from None
 
 
-def _shown(url: httpx2.URL) -> str:
+def _without_fragment(url: httpx2.URL) -> str:
     return str(url.copy_with(fragment=None))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent_core.clock import Clock, SystemClock
 from agent_core.net.bounds import Bounds, Fetched
 from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
-from agent_core.net.targets import Guard, Resolve
+from agent_core.net.targets import Resolve, TargetGuard
 
 if TYPE_CHECKING:
     import httpcore2
@@ -41,7 +41,7 @@ class Fetch:
         dial: "httpcore2.AsyncNetworkBackend | None" = None,
         clock: Clock | None = None,
     ) -> None:
-        self._guard = Guard.of(allow)
+        self._guard = TargetGuard.of(allow)
         self._resolve, self._dial, self._clock = resolve, dial, clock or SystemClock()
         self._making: asyncio.Future[Exchange] | None = None
 

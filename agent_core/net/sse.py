@@ -15,7 +15,7 @@ class EventTooLarge(ValueError):
     """An event has more bytes than any answer should."""
 
 
-class Frames:
+class EventSplitter:
     """Cuts a stream of bytes into its events; an incomplete one is kept until the rest of it is read."""
 
     __slots__ = ("_rest",)
@@ -36,7 +36,7 @@ class Frames:
         whole = bytes(self._rest) + chunk if self._rest else chunk
         held = b""
         if b"\r" in whole:
-            whole, held = _plain(whole)
+            whole, held = _with_plain_ends(whole)
         events = whole.split(b"\n\n")
         rest = events.pop() + held
         if rest or self._rest:
@@ -61,7 +61,7 @@ class Frames:
         return []
 
 
-def _plain(text: bytes) -> tuple[bytes, bytes]:
+def _with_plain_ends(text: bytes) -> tuple[bytes, bytes]:
     """Return *text* with plain line ends, and a carriage return at its end, whose line feed may still come."""
     held = b"\r" if text.endswith(b"\r") else b""
     return text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n"), held

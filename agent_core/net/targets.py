@@ -67,13 +67,13 @@ def check_text(url: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class TargetGuard:
     """Decides what may be asked: public addresses, and of the others what *allow* names."""
 
     allow: frozenset[Target]
 
     @classmethod
-    def of(cls, entries: Iterable[str]) -> "Guard":
+    def of(cls, entries: Iterable[str]) -> "TargetGuard":
         """Read the operator's list; raise ValueError for an entry that is no `host:port`."""
         return cls(frozenset(map(read_target, entries)))
 

@@ -23,7 +23,7 @@ import httpx2
 
 from agent_core.clock import Clock
 from agent_core.net.errors import FetchRefused
-from agent_core.net.targets import Guard, Resolve, Target
+from agent_core.net.targets import Resolve, Target, TargetGuard
 
 _CONNECTIONS = 500
 _IDLE_CONNECTIONS = 20
@@ -69,7 +69,7 @@ class SystemResolver:
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
     """Connects to addresses that the guard lets through; what *dial* is given is never a name."""
 
-    def __init__(self, guard: Guard, resolve: Resolve, dial: httpcore2.AsyncNetworkBackend, clock: Clock) -> None:
+    def __init__(self, guard: TargetGuard, resolve: Resolve, dial: httpcore2.AsyncNetworkBackend, clock: Clock) -> None:
         self._guard, self._resolve, self._dial, self._clock = guard, resolve, dial, clock
 
     async def connect_tcp(
@@ -125,7 +125,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(
         self,
-        guard: Guard,
+        guard: TargetGuard,
         clock: Clock,
         *,
         resolve: Resolve | None = None,

@@ -2,7 +2,7 @@
 
 A provider's `stream` yields *batches*: all deltas that came in with one network read, in order. The loop shows
 what came in one read as one event, so a provider must not split a read into many batches, nor wait to fill one.
-Failure of a model call is data (`Failed`), never an exception; exceptions are programming errors.
+Failure of a model call is data (`CallFailed`), never an exception; exceptions are programming errors.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta:
+class ModelTextDelta:
     """More text of the part *slot*; slots are any hashable, unique per part of one answer."""
 
     slot: int
@@ -40,7 +40,7 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ModelReasoningDelta:
     """More of the model's thinking in *slot*."""
 
     slot: int
@@ -112,7 +112,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class CallFailed:
     """The call failed; *retry_after* is seconds, as the provider asked.
 
     *message* is for the operator: what the provider said, and what to do. It holds no secret.
@@ -124,10 +124,10 @@ class Failed:
     retry_after: float | None = None
 
 
-Delta = (
+ModelDelta = (
     Started
-    | TextDelta
-    | ReasoningDelta
+    | ModelTextDelta
+    | ModelReasoningDelta
     | NativeItem
     | ToolStart
     | ToolArgsDelta
@@ -135,11 +135,11 @@ Delta = (
     | Refusal
     | UsageReport
     | Finished
-    | Failed
+    | CallFailed
 )
 
 
-class Entry(Protocol):
+class RequestEntry(Protocol):
     """One message of the window and its ready request JSON, made once; it may be empty."""
 
     @property
@@ -159,7 +159,7 @@ class Request:
 
     model: str
     snapshot: Snapshot
-    messages: Sequence[Entry]
+    messages: Sequence[RequestEntry]
     controls: Controls
     session: str
 
@@ -184,7 +184,7 @@ class Provider(Protocol):
         """Return how a message becomes request JSON for *model*; the same function for the same model."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Yield batches of deltas, one per network read; closing it ends the model call at once."""
         ...
 

@@ -14,8 +14,8 @@ import aiohttp
 import httpx2
 import msgspec
 
-from agent_core.net.sse import EventTooLarge, Frames
-from agent_core.providers.base import Delta, Failed
+from agent_core.net.sse import EventSplitter, EventTooLarge
+from agent_core.providers.base import CallFailed, ModelDelta
 from agent_core.providers.failing import SECRET, failed, refused
 
 P = ParamSpec("P")
@@ -43,11 +43,11 @@ class Fold(Protocol):
         """Return whether the answer has ended, complete or not."""
         ...
 
-    def take(self, events: Sequence[bytes]) -> list[Delta]:
+    def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
         """Fold in the data of whole events; raises `msgspec.DecodeError` for anything else than JSON of this wire."""
         ...
 
-    def end(self) -> list[Delta]:
+    def end(self) -> list[ModelDelta]:
         """Return the remaining deltas at the end of the stream: none after a complete answer."""
         ...
 
@@ -97,8 +97,8 @@ class SdkClient:
         if self._making is not None and self._making.done() and self._making.exception() is None:
             await self._making.result().client.close()
 
-    async def stream(self, path: str, body: bytes, fold: Fold) -> AsyncGenerator[Sequence[Delta]]:
-        """Post *body* and yield what *fold* makes of each network read; every failure comes as `Failed`."""
+    async def stream(self, path: str, body: bytes, fold: Fold) -> AsyncGenerator[Sequence[ModelDelta]]:
+        """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`."""
         try:
             response = await self._post(path, body)
         except asyncio.CancelledError:
@@ -106,7 +106,7 @@ class SdkClient:
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
             yield [self._redacted(self._refusal, error)]
             return
-        if isinstance(response, Failed):
+        if isinstance(response, CallFailed):
             yield [response]
             return
         # The request holds the whole conversation; it is not needed while the answer streams.
@@ -115,7 +115,7 @@ class SdkClient:
         reading = _bytes(response)
         SECRET.set(self._key)  # for the rest of this task: once per answer, not per read
         try:
-            frames = Frames()
+            frames = EventSplitter()
             async for chunk in reading:
                 if (events := frames.feed(chunk)) and (batch := fold.take(events)):
                     yield batch
@@ -137,7 +137,7 @@ class SdkClient:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _post(self, path: str, body: bytes) -> httpx2.Response | Failed:
+    async def _post(self, path: str, body: bytes) -> httpx2.Response | CallFailed:
         response = await self._sent(path, body)
         if not response.headers.get("content-type", "").startswith("text/html"):
             return response
@@ -179,7 +179,7 @@ class SdkClient:
         )
         return getattr(given, "response", given)
 
-    def _refusal(self, error: Exception) -> Failed:
+    def _refusal(self, error: Exception) -> CallFailed:
         """Classify *error*, raised instead of an answer."""
         refusal = error.__cause__ if isinstance(error.__cause__, _Refused) else error
         if isinstance(refusal, _Refused):
@@ -201,7 +201,7 @@ class SdkClient:
         finally:
             SECRET.reset(before)
 
-    def _broken(self, error: BaseException) -> Failed:
+    def _broken(self, error: BaseException) -> CallFailed:
         """Classify how a connection ended by its root cause: the SDKs report many broken connections as timeouts."""
         root = error
         while root.__cause__ is not None:
@@ -236,7 +236,7 @@ async def _refuse(answer: httpx2.Response) -> None:
     raise _Refused(answer.status_code, answer.headers, body)
 
 
-def _ending(fold: Fold, rest: Sequence[bytes]) -> list[Delta]:
+def _ending(fold: Fold, rest: Sequence[bytes]) -> list[ModelDelta]:
     """Return the deltas at the end of a stream; *rest* is its last event, which may be cut."""
     try:
         said = fold.take(rest)

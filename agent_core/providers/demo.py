@@ -12,13 +12,13 @@ from agent_core.clock import Clock
 from agent_core.domain.controls import ABLE, Abilities, permitted
 from agent_core.domain.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
-    Delta,
     Encode,
-    Entry,
     Finished,
+    ModelDelta,
+    ModelTextDelta,
     Request,
+    RequestEntry,
     Started,
-    TextDelta,
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
@@ -100,20 +100,20 @@ class DemoProvider:
         """Return how a message becomes neutral JSON."""
         return neutral
 
-    async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta], None]:
         """Yield a batch per word of text or call; all that became due while the last one was read is one batch."""
         situation = read(request.messages)
-        wishes = [wish for wish in situation.open if _may_call(wish, request)]
+        wanted_calls = [wanted for wanted in situation.open if _may_call(wanted, request)]
         yield (Started(f"demo_{len(request.messages)}", request.model),)
         begin = self._clock.now()
-        batches = list(_calls(wishes, request) if wishes else _text(answer(situation, request)))
+        batches = list(_calls(wanted_calls, request) if wanted_calls else _text_deltas(answer(situation, request)))
         n = 0
         while n < len(batches):
             await self._pace(begin, n)
             end = self._due(begin, n)
             yield tuple(delta for batch in batches[n:end] for delta in batch)
             n = end
-        yield UsageReport(UNKNOWN_USAGE), Finished("tools" if wishes else "done")
+        yield UsageReport(UNKNOWN_USAGE), Finished("tools" if wanted_calls else "done")
 
     async def _pace(self, begin: int, n: int) -> None:
         """Wait for the moment of batch *n* of an answer that began at *begin* milliseconds."""
@@ -132,7 +132,7 @@ class DemoProvider:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WantedCall:
     """A tool that the message asks for."""
 
     tool: str
@@ -144,7 +144,7 @@ class Situation:
     """The state of the conversation: the last user message, the tools it still asks for, and the results so far."""
 
     text: str
-    open: tuple[Wish, ...]
+    open: tuple[WantedCall, ...]
     results: tuple[tuple[ToolCall, ToolResult], ...]
 
     @property
@@ -152,7 +152,7 @@ class Situation:
         return "at length" in self.text.lower()
 
 
-def read(messages: Sequence[Entry]) -> Situation:
+def read(messages: Sequence[RequestEntry]) -> Situation:
     """Read the window from its end: the results since the last answer, the tools the last user message wants."""
     text = ""
     called: set[str] = set()
@@ -169,19 +169,19 @@ def read(messages: Sequence[Entry]) -> Situation:
         results += [
             (calls[part.call], part) for part in message.parts if isinstance(part, ToolResult) and part.call in calls
         ]
-    return Situation(text, tuple(wish for wish in wishes(text) if wish.tool not in called), tuple(results))
+    return Situation(text, tuple(wanted for wanted in wanted_calls(text) if wanted.tool not in called), tuple(results))
 
 
-def wishes(text: str) -> Iterator[Wish]:
+def wanted_calls(text: str) -> Iterator[WantedCall]:
     """Yield the tools that *text* asks for, each at most once."""
     if found := SUM.search(text):
-        yield Wish("calculate", {"expression": tidy(found.group())})
+        yield WantedCall("calculate", {"expression": tidy(found.group())})
     if re.search(r"\btime\b", text, re.IGNORECASE):
         zone = ZONE.search(text)
-        yield Wish("current_time", {"timezone": zone.group() if zone else "UTC"})
+        yield WantedCall("current_time", {"timezone": zone.group() if zone else "UTC"})
     for phrase, (tool, arguments) in RENDERS.items():
         if phrase in text.lower():
-            yield Wish(tool, arguments)
+            yield WantedCall(tool, arguments)
 
 
 def tidy(found: str) -> str:
@@ -201,7 +201,7 @@ def tidy(found: str) -> str:
 def answer(situation: Situation, request: Request) -> str:
     """Return the whole answer, as markdown."""
     said = [_result(call, result) for call, result in situation.results]
-    said += [_excuse(wish, request) for wish in situation.open]
+    said += [_excuse(wanted, request) for wanted in situation.open]
     if situation.at_length:
         said.append(essay(situation.text))
     return "\n\n".join([*said, MARK]) if said else HELP
@@ -218,27 +218,27 @@ def words(text: str) -> list[str]:
     return re.findall(r"\s*\S+|\s+", text)
 
 
-def _may_call(wish: Wish, request: Request) -> bool:
-    return wish.tool in permitted(request.controls, [tool.name for tool in request.snapshot.tools])
+def _may_call(wanted: WantedCall, request: Request) -> bool:
+    return wanted.tool in permitted(request.controls, [tool.name for tool in request.snapshot.tools])
 
 
-def _is_there(wish: Wish, request: Request) -> bool:
-    return any(tool.name == wish.tool for tool in request.snapshot.tools)
+def _is_there(wanted: WantedCall, request: Request) -> bool:
+    return any(tool.name == wanted.tool for tool in request.snapshot.tools)
 
 
-def _calls(wishes: Sequence[Wish], request: Request) -> Iterator[tuple[Delta, ...]]:
-    for slot, wish in enumerate(wishes):
-        raw = json.dumps(wish.arguments)
+def _calls(wanted_calls: Sequence[WantedCall], request: Request) -> Iterator[tuple[ModelDelta, ...]]:
+    for slot, wanted in enumerate(wanted_calls):
+        raw = json.dumps(wanted.arguments)
         yield (
-            ToolStart(slot, f"demo_{len(request.messages)}_{slot}", wish.tool),
+            ToolStart(slot, f"demo_{len(request.messages)}_{slot}", wanted.tool),
             ToolArgsDelta(slot, raw),
-            ToolEnd(slot, raw, wish.arguments),
+            ToolEnd(slot, raw, wanted.arguments),
         )
 
 
-def _text(text: str) -> Iterator[tuple[Delta, ...]]:
+def _text_deltas(text: str) -> Iterator[tuple[ModelDelta, ...]]:
     for word in words(text):
-        yield (TextDelta(0, word),)
+        yield (ModelTextDelta(0, word),)
 
 
 def _result(call: ToolCall, result: ToolResult) -> str:
@@ -256,10 +256,10 @@ def _result(call: ToolCall, result: ToolResult) -> str:
             return f"The tool `{call.name}` answered: {text}"
 
 
-def _excuse(wish: Wish, request: Request) -> str:
-    if _is_there(wish, request):
-        return f"This needs the tool `{wish.tool}`, which I may not use in this step."
-    return f"This needs the tool `{wish.tool}`, which is not there yet."
+def _excuse(wanted: WantedCall, request: Request) -> str:
+    if _is_there(wanted, request):
+        return f"This needs the tool `{wanted.tool}`, which I may not use in this step."
+    return f"This needs the tool `{wanted.tool}`, which is not there yet."
 
 
 def _unbalanced(pieces: Sequence[str]) -> bool:

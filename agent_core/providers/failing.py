@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_core.domain.failures import FailureKind
-from agent_core.providers.base import Failed
+from agent_core.providers.base import CallFailed
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
@@ -158,13 +158,13 @@ def _phrase(text: str, kinds: Collection[FailureKind]) -> FailureKind | None:
     return None
 
 
-def failed(kind: FailureKind, said: str, *, retry_after: float | None = None, final: bool = False) -> Failed:
+def failed(kind: FailureKind, said: str, *, retry_after: float | None = None, final: bool = False) -> CallFailed:
     """Return a failure of *kind*; *said* is what happened, and what to do is added to it; a *final* one stays."""
     text = f"{shown(said).rstrip('. ')}. {_REMEDIES[kind]}"
-    return Failed(kind, text, kind in RETRYABLE and not final, retry_after)
+    return CallFailed(kind, text, kind in RETRYABLE and not final, retry_after)
 
 
-def refused(provider: str, status: int, body: object, headers: Mapping[str, str]) -> Failed:
+def refused(provider: str, status: int, body: object, headers: Mapping[str, str]) -> CallFailed:
     """Return the failure for an HTTP error answer of *provider*; *body* is its JSON, or its text."""
     type_, code, text = said_in(body)
     kind = classify(status, f"{type_ or ''} {code or ''}", text)
@@ -176,7 +176,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     return failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
 
 
-def in_stream(provider: str, body: object) -> Failed:
+def in_stream(provider: str, body: object) -> CallFailed:
     """Return the failure for an error event in a stream of *provider*."""
     type_, code, text = said_in(body)
     # Gateways pass the status as the code: that of the HTTP answer was sent before the error occurred.

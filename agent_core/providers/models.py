@@ -86,11 +86,11 @@ def holds(known: Model) -> bool:
     return known.structured or known is UNKNOWN
 
 
-def effort(model: Model, wish: str, order: tuple[str, ...]) -> str:
-    """Return the level of *model* nearest to *wish*, preferably not above it; *order* has all levels."""
-    if not model.efforts or wish in model.efforts:
-        return wish
-    below = [level for level in model.efforts if order.index(level) <= order.index(wish)]
+def effort(model: Model, wanted: str, order: tuple[str, ...]) -> str:
+    """Return the level of *model* nearest to *wanted*, preferably not above it; *order* has all levels."""
+    if not model.efforts or wanted in model.efforts:
+        return wanted
+    below = [level for level in model.efforts if order.index(level) <= order.index(wanted)]
     return below[-1] if below else model.efforts[0]
 
 

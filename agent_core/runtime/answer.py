@@ -59,17 +59,17 @@ class Answer:
         self._refused = False
         self._native: list[p.NativeItem] = []
         self._begun = False
-        self._end: p.Finished | p.Failed | None = None
+        self._end: p.Finished | p.CallFailed | None = None
 
     @property
     def ended(self) -> bool:
         return self._end is not None
 
-    def take(self, batch: Iterable[p.Delta]) -> list[e.Delta]:
+    def take(self, batch: Iterable[p.ModelDelta]) -> list[e.Delta]:
         """Fold one batch in and return its text as one delta per part; a part begins with what is not blank."""
         fresh: dict[int, _Block] = {}
         for delta in batch:
-            if isinstance(delta, (p.TextDelta, p.ReasoningDelta)):
+            if isinstance(delta, (p.ModelTextDelta, p.ModelReasoningDelta)):
                 self._begun = True
                 if delta.text:
                     fresh[delta.slot] = self._grown(delta)
@@ -87,7 +87,7 @@ class Answer:
         match self._end:
             case None:
                 return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
-            case p.Failed(kind, message, retryable, retry_after):
+            case p.CallFailed(kind, message, retryable, retry_after):
                 said = f"{message}{self._room()}" if kind == "context_overflow" else message
                 return [self._failed(kind, said, retryable=retryable, retry_after=retry_after)]
             case p.Finished("length" | "continue" as reason):
@@ -150,8 +150,8 @@ class Answer:
             for index, (call, block) in enumerate(zip(ids, calls, strict=True))
         ]
 
-    def _note(self, delta: p.Delta) -> None:
-        self._begun = self._begun or not isinstance(delta, p.Failed)
+    def _note(self, delta: p.ModelDelta) -> None:
+        self._begun = self._begun or not isinstance(delta, p.CallFailed)
         match delta:
             case p.ToolStart(slot, call, name):
                 self._blocks[slot] = _Block(None, len(self._placed()), name=clean(name), call=call)
@@ -167,15 +167,15 @@ class Answer:
                 self._refused = True
             case p.UsageReport(usage):
                 self._usage = usage
-            case p.Finished() | p.Failed():
+            case p.Finished() | p.CallFailed():
                 self._end = self._end or delta
-            case p.Started() | p.TextDelta() | p.ReasoningDelta():
+            case p.Started() | p.ModelTextDelta() | p.ModelReasoningDelta():
                 return
 
-    def _grown(self, delta: p.TextDelta | p.ReasoningDelta) -> _Block:
+    def _grown(self, delta: p.ModelTextDelta | p.ModelReasoningDelta) -> _Block:
         block = self._blocks.get(delta.slot)
         if block is None:
-            kind = e.TextDelta if isinstance(delta, p.TextDelta) else e.ReasoningDelta
+            kind = e.TextDelta if isinstance(delta, p.ModelTextDelta) else e.ReasoningDelta
             block = self._blocks[delta.slot] = _Block(kind)
         block.texts.append(clean(delta.text))
         if block.index is None and not delta.text.isspace():

@@ -15,7 +15,7 @@ from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditEntry, Page
 from agent_core.domain.schemas import problems
 from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover, NotFound
-from agent_core.hooks.chain import About
+from agent_core.hooks.chain import RunContext
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.roster import cursor_key
 from agent_core.store.log import RunRef
@@ -36,11 +36,11 @@ class RunDesk:
     def __init__(self, store: Store, run: RunRef) -> None:
         self._store, self._run = store, run
 
-    async def about(self) -> About:
+    async def about(self) -> RunContext:
         """Return the person who asked for the run and those who have joined it so far."""
         address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
         asker = speakers[-1] if speakers else None
-        return About(_channel(address, asker), asker, question, speakers)
+        return RunContext(_channel(address, asker), asker, question, speakers)
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
         """Return whether people who may decide now have allowed *tool* for the rest of the conversation."""

@@ -154,13 +154,13 @@ class Calls:
         if not work.done():
             await self._abandon(work)
             text = f"`{call.name}` did not answer within {spec.timeout:g} s."
-            return _ended(call, "unknown", f"{text} {UNKNOWN}") if spec.effect == "write" else t.Failed(text)
+            return _ended(call, "unknown", f"{text} {UNKNOWN}") if spec.effect == "write" else t.ToolError(text)
         try:
             return work.result()
         except asyncio.CancelledError:
-            return t.Failed(f"`{call.name}` failed: its own work was cancelled.")
+            return t.ToolError(f"`{call.name}` failed: its own work was cancelled.")
         except Exception as error:  # noqa: BLE001 - the boundary: the model reads what a tool raises
-            return t.Failed(f"`{call.name}` failed: {type(error).__name__}: {error}")
+            return t.ToolError(f"`{call.name}` failed: {type(error).__name__}: {error}")
 
     async def _abandon(self, work: "asyncio.Future[t.Outcome]") -> None:
         """Cancel *work*, and wait for its end a short time only: a Stop must not hang on a tool that does not stop."""
@@ -178,7 +178,7 @@ class Calls:
         match outcome:
             case t.Done(parts, renders):
                 return await self.result(spec, call, "done", parts, renders)
-            case t.Failed(message):
+            case t.ToolError(message):
                 return await self.result(spec, call, "failed", (Text(message),))
             case t.Pending(on):
                 return [e.ToolPending(call=call.call, on=on)]

@@ -19,8 +19,8 @@ from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask, CallTools, Compact, Finish, Move, Recall, Rule, Wait, message_id, react
-from agent_core.providers.base import Delta, Provider, Request, named
+from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, Move, Recall, Wait, message_id, react
+from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.pressure import Pressure
@@ -173,7 +173,7 @@ class Driver:
                 return self._ask(move)
             case CallTools():
                 return self._call(move)
-            case Rule():
+            case AskHooks():
                 return self._rule(move)
             case Recall():
                 return self._recall()
@@ -231,7 +231,7 @@ class Driver:
             found.append(fact)
         return found
 
-    async def _rule(self, move: Rule) -> AsyncGenerator[FactBody | LiveBody]:
+    async def _rule(self, move: AskHooks) -> AsyncGenerator[FactBody | LiveBody]:
         """Ask the hooks; a ruling that a cancel interrupts is not recorded."""
         try:
             if not move.calls:
@@ -269,7 +269,7 @@ class Driver:
     async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
         yield self._window.cut(move.keep, whole=move.whole)
 
-    async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[Delta]]:
+    async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask the model of this step: the window in its API's format, with the files that are not encoded yet."""
         provider, model = self._ports.provider_for(move.controls.model or ""), named(move.controls.model or "")
         self._window.recode(provider.encoder(model))

@@ -29,7 +29,7 @@ from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
 from agent_core.store.work.runs import Finish
-from agent_core.store.work.sessions import FIRST_SEQS, Opening, SessionRef, StaleAgent
+from agent_core.store.work.sessions import FIRST_SEQS, NewSession, SessionRef, StaleAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ class Openings:
             lambda connection: intake.seen(connection, inbound, catalog.key_of(connection, agent))
         )
 
-    def _opening(self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None) -> Opening:
-        return Opening(
+    def _opening(self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None) -> NewSession:
+        return NewSession(
             agent=found.key,
             agent_id=found.agent.id,
             agent_version=found.agent.version,

@@ -19,7 +19,7 @@ from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.store import log
-from agent_core.store.log import Place, RunRef
+from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
 from agent_core.store.work import runs
 
@@ -103,7 +103,7 @@ class Outputs:
 
 def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[CallState]]:
     ref, _ = runs.find(connection, run)
-    place = Place(ref.session, ref.session_id)
+    place = SessionKey(ref.session, ref.session_id)
     return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).waiting.calls
 
 

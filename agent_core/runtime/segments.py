@@ -19,7 +19,7 @@ from agent_core.hooks.chain import Hooks, Resolver
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Move
-from agent_core.providers.base import Delta, Encode, Failed, Provider, Request, neutral
+from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.dispatcher import Dispatcher
@@ -77,7 +77,7 @@ class Segments:
         self._providers, self._toolset, self._dispatcher = providers, toolset, dispatcher
         self._sources = Sources(store, context_sources)
         self._log = DriverLog(store, dispatcher)
-        self.pressure = Pressure(store.tally.late.observe)
+        self.pressure = Pressure(store.counters.late.observe)
 
     async def due(self, *, patience: int, most: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
@@ -111,7 +111,7 @@ class Segments:
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
                 tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
-                self._store.tally.resumed_run(run.id, state.step.model, tools)
+                self._store.counters.resumed_run(run.id, state.step.model, tools)
                 return await self.driver(run, agent, cached, state, interrupt).drive()
 
         return drive
@@ -132,7 +132,7 @@ class Segments:
         try:
             yield
         except LostRun:
-            self._store.tally.forget(run.id)
+            self._store.counters.forget(run.id)
             raise
         finally:
             self._store.release(run)
@@ -145,8 +145,8 @@ class Segments:
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
         """Return the hooks of *run*."""
-        desk = RunDesk(self._store, run)
-        return Hooks(agent, session=run.session_id, run=run.id, resolvers=self._resolvers, desk=desk)
+        run_info = RunDesk(self._store, run)
+        return Hooks(agent, session=run.session_id, run=run.id, resolvers=self._resolvers, run_info=run_info)
 
     def driver(self, run: RunRef, agent: Agent, cached: CachedSession, state: RunState, interrupt: Interrupt) -> Driver:
         calls = self.calls(run, agent)
@@ -199,6 +199,6 @@ class _Missing:
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - as above
         return neutral
 
-    async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:  # noqa: ARG002 - the port has it
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:  # noqa: ARG002 - the port has it
         text = f"The provider `{self.name}` of this conversation's model is not configured here: set its key again."
-        yield [Failed("misconfigured", text, retryable=False)]
+        yield [CallFailed("misconfigured", text, retryable=False)]

@@ -10,7 +10,7 @@ from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay
 from agent_core.runtime.roster import Roster
 from agent_core.store import log
-from agent_core.store.log import Place, RunRef
+from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.reading import loading
 from agent_core.store.reading.loading import Loaded
 from agent_core.store.store import Store
@@ -70,7 +70,7 @@ class SessionCache:
 
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
-        place, seen = Place(run.session, run.session_id), cached.window.seq
+        place, seen = SessionKey(run.session, run.session_id), cached.window.seq
         own, missed = await self._store.read(
             lambda connection: (
                 log.facts_of_run(connection, place, run.id, run.first_seq, None),

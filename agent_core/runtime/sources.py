@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.context.source import ContextSource, ContextText, Opening
+from agent_core.context.source import ContextSource, ContextText, RunOpening
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Message, clean
 from agent_core.store import log
-from agent_core.store.log import Place, RunRef
+from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
 
 TIMEOUT = 2.0
@@ -28,7 +28,7 @@ class Sources:
 
     async def ask(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
         """Return what the sources give to *run*, which answers the messages with the seqs *questions*."""
-        place = Place(run.session, run.session_id)
+        place = SessionKey(run.session, run.session_id)
         facts = await self._store.read(lambda connection: log.facts_at(connection, place, questions))
         opening = _opening(run, agent, facts)
         if opening is None:
@@ -43,7 +43,7 @@ class Sources:
                 answer.cancel()
 
 
-def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> Opening | None:
+def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> RunOpening | None:
     """Return *run* as the sources receive it; None when no message is left, such as after a deletion."""
     bodies = [fact.body for fact in facts]
     received = [body for body in bodies if isinstance(body, e.MessageReceived)]
@@ -51,10 +51,10 @@ def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> Opening | None
         return None
     spoken = (body for body in bodies if isinstance(body, e.MessageReceived | e.MessageCorrected))
     said = tuple(Message("user", body.parts) for body in spoken)
-    return Opening(run.session_id, run.id, agent.id, received[-1].actor, said)
+    return RunOpening(run.session_id, run.id, agent.id, received[-1].actor, said)
 
 
-async def _ask(source: ContextSource, opening: Opening) -> Sequence[ContextText]:
+async def _ask(source: ContextSource, opening: RunOpening) -> Sequence[ContextText]:
     return await source.context(opening)
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from agent_core.counters import Histogram
 from agent_core.domain.events import Fact, Live
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
-from agent_core.tally import Histogram
 
 
 class Bus(Protocol):

@@ -12,7 +12,7 @@ from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.errors import LostRun
 from agent_core.store.codes import CODES, TYPES
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import EventRow, RunRow, SessionRow
 
 
@@ -41,7 +41,7 @@ class RunRef(msgspec.Struct, frozen=True, kw_only=True):
     options: bytes | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class SessionKey(msgspec.Struct, frozen=True):
     """A session as the log knows it: key and public id."""
 
     key: int
@@ -74,7 +74,7 @@ _TAKE_SEQS = Statement(
     .values(next_seq=SESSION.c.next_seq + bindparam("b_n"))
     .returning(SESSION.c.next_seq)
 )
-_FENCE = (RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == word("running"))
+_FENCE = (RUN.c.key == bindparam("b_run"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == literal("running"))
 
 
 def _claimed(fence: ColumnElement[bool]) -> ReturningUpdate[tuple[int]]:
@@ -85,8 +85,8 @@ def _claimed(fence: ColumnElement[bool]) -> ReturningUpdate[tuple[int]]:
 
 def _claimed_beside_others() -> ReturningUpdate[tuple[int]]:
     """Lock the session's row, then the run's: the fence reads the run as the last commit left it, not the snapshot."""
-    place = select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update().cte("place")
-    held = select(RUN.c.key).join(place, place.c.key == RUN.c.session).where(*_FENCE)
+    session = select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).with_for_update().cte("place")
+    held = select(RUN.c.key).join(session, session.c.key == RUN.c.session).where(*_FENCE)
     return _claimed(exists(select(held.with_for_update(of=RUN).cte("held").c.key)))
 
 
@@ -117,7 +117,7 @@ _OF_TYPE = (
     _read_facts()
     .where(
         EVENT.c.seq > bindparam("b_after"),
-        EVENT.c.type.in_(words(CODES["message.received"], CODES["message.completed"])),
+        EVENT.c.type.in_(literals(CODES["message.received"], CODES["message.completed"])),
     )
     .limit(bindparam("b_limit"))
 )
@@ -157,19 +157,21 @@ def append(
     if claimed is None:
         raise LostRun(f"Run `{run.id}` has another owner now.")
     first = claimed[0] - count
-    missed = facts_between(connection, Place(run.session, run.session_id), after, first) if first > after + 1 else []
+    missed = (
+        facts_between(connection, SessionKey(run.session, run.session_id), after, first) if first > after + 1 else []
+    )
     whole = is_whole(missed, after, first)
     news = not whole or any(fact.run == run.id for fact in missed)
     if news and announcement:
         take_seqs(connection, run.session, -len(announcement))
     bodies = list(record) if news else [*record, *announcement]
-    facts = write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
+    facts = write(connection, SessionKey(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
     return Appended([*missed, *facts], len(missed), said=not news, whole=whole)
 
 
 def write(
     connection: Connection,
-    place: Place,
+    session: SessionKey,
     first: int,
     drafts: Sequence[tuple[RunRef | None, FactBody]],
     *,
@@ -183,11 +185,13 @@ def write(
         raw = msgspec.json.encode(body)
         run_id, parent = (run.id, run.parent) if run else (None, None)
         facts.append(
-            Fact(seq=seq, type=body.type, session=place.id, run=run_id, parent_run=parent, time=now, raw=raw, body=body)
+            Fact(
+                seq=seq, type=body.type, session=session.id, run=run_id, parent_run=parent, time=now, raw=raw, body=body
+            )
         )
         rows.append(
             {
-                "session": place.key,
+                "session": session.key,
                 "seq": seq,
                 "run": run.key if run else None,
                 "type": CODES[body.type],
@@ -196,7 +200,7 @@ def write(
             }
         )
         if isinstance(body, e.ContextCompacted) and parent is None:
-            connection.execute(_SET_WINDOW, {"b_session": place.key, "b_seq": body.from_seq})
+            connection.execute(_SET_WINDOW, {"b_session": session.key, "b_seq": body.from_seq})
     if len(rows) == 1:
         _INSERT.run(connection, **rows[0])
     elif rows:
@@ -204,11 +208,11 @@ def write(
     return facts
 
 
-def facts_between(connection: Connection, place: Place, after: int, before: int = MAX_SEQ) -> list[Fact]:
+def facts_between(connection: Connection, session: SessionKey, after: int, before: int = MAX_SEQ) -> list[Fact]:
     """Return the facts of a session with `after < seq < before`, oldest first."""
     if before <= after + 1:
         return []
-    return _facts(place, _BETWEEN.run(connection, b_session=place.key, b_after=after, b_before=before))
+    return _facts(session, _BETWEEN.run(connection, b_session=session.key, b_after=after, b_before=before))
 
 
 def is_whole(facts: Sequence[Fact], after: int, before: int) -> bool:
@@ -221,35 +225,36 @@ def known(facts: Sequence[Fact], after: int) -> list[Fact]:
     return [fact for seq, fact in enumerate(facts, after + 1) if fact.seq == seq]
 
 
-def facts_page(connection: Connection, place: Place, after: int, limit: int) -> tuple[list[Fact], int]:
+def facts_page(connection: Connection, session: SessionKey, after: int, limit: int) -> tuple[list[Fact], int]:
     """Return up to *limit* facts of a session with `seq > after`, oldest first, and the seq that they reach to."""
-    rows = _PAGE.run(connection, b_session=place.key, b_after=after, b_limit=limit)
-    return _facts(place, rows), rows[-1][0] if rows else after
+    rows = _PAGE.run(connection, b_session=session.key, b_after=after, b_limit=limit)
+    return _facts(session, rows), rows[-1][0] if rows else after
 
 
-def facts_of_run(connection: Connection, place: Place, run: str, first: int, last: int | None) -> list[Fact]:
+def facts_of_run(connection: Connection, session: SessionKey, run: str, first: int, last: int | None) -> list[Fact]:
     """Return a run's own facts; it lies between *first* and *last* (None: open end) of its session's log."""
     before = MAX_SEQ if last is None else last
     return _facts(
-        place, connection.execute(_OF_RUN, {"b_session": place.key, "b_after": first, "b_before": before, "b_run": run})
+        session,
+        connection.execute(_OF_RUN, {"b_session": session.key, "b_after": first, "b_before": before, "b_run": run}),
     )
 
 
-def message_facts(connection: Connection, place: Place, after: int, limit: int) -> list[Fact]:
+def message_facts(connection: Connection, session: SessionKey, after: int, limit: int) -> list[Fact]:
     """Return up to *limit* facts that hold a message, oldest first."""
-    return _facts(place, connection.execute(_OF_TYPE, {"b_session": place.key, "b_after": after, "b_limit": limit}))
+    return _facts(session, connection.execute(_OF_TYPE, {"b_session": session.key, "b_after": after, "b_limit": limit}))
 
 
-def facts_at(connection: Connection, place: Place, seqs: Sequence[int]) -> list[Fact]:
+def facts_at(connection: Connection, session: SessionKey, seqs: Sequence[int]) -> list[Fact]:
     """Return the facts with these *seqs*, oldest first."""
-    found = [facts_between(connection, place, seq - 1, seq + 1) for seq in sorted(set(seqs))]
+    found = [facts_between(connection, session, seq - 1, seq + 1) for seq in sorted(set(seqs))]
     return [fact for facts in found for fact in facts]
 
 
-def _facts(place: Place, rows: Any) -> list[Fact]:
+def _facts(session: SessionKey, rows: Any) -> list[Fact]:
     """Return *rows* as facts, without those of a newer version that works beside this one: they mean nothing here."""
     return [
-        Fact(seq=seq, type=TYPES[code], session=place.id, run=run, parent_run=parent, time=time, raw=bytes(data))
+        Fact(seq=seq, type=TYPES[code], session=session.id, run=run, parent_run=parent, time=time, raw=bytes(data))
         for seq, code, time, data, run, parent in rows
         if code in TYPES
     ]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
-from agent_core.store.statements import bare
+from agent_core.store.statements import execute_raw
 
 T = TypeVar("T")
 _BATCH = 64
@@ -112,38 +112,38 @@ def _look(connection: Connection, job: _Job) -> None:
 
 def _within(connection: Connection, work: Callable[[Connection], T]) -> T:
     """Run *work* in a transaction and roll it back."""
-    bare(connection, "BEGIN")
+    execute_raw(connection, "BEGIN")
     try:
         return work(connection)
     finally:
-        bare(connection, "ROLLBACK")
+        execute_raw(connection, "ROLLBACK")
 
 
 def _commit(connection: Connection, jobs: list[_Job]) -> None:
     """Run *jobs* in one transaction, each under its own savepoint when there are several."""
     try:
-        bare(connection, "BEGIN IMMEDIATE")
+        execute_raw(connection, "BEGIN IMMEDIATE")
         for job in jobs:
             _run(connection, job, alone=len(jobs) == 1)
-        bare(connection, "ROLLBACK" if len(jobs) == 1 and jobs[0].error else "COMMIT")
+        execute_raw(connection, "ROLLBACK" if len(jobs) == 1 and jobs[0].error else "COMMIT")
     except BaseException as error:  # noqa: BLE001 - raised in the waiting tasks, whatever it is
         if connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
-            bare(connection, "ROLLBACK")
+            execute_raw(connection, "ROLLBACK")
         for job in jobs:
             job.error = job.error or error
 
 
 def _run(connection: Connection, job: _Job, *, alone: bool) -> None:
     if not alone:
-        bare(connection, "SAVEPOINT job")
+        execute_raw(connection, "SAVEPOINT job")
     try:
         job.result = job.work(connection)
     except BaseException as error:  # noqa: BLE001 - handed to the task that asked
         job.error = error
         if not alone:
-            bare(connection, "ROLLBACK TO job")
+            execute_raw(connection, "ROLLBACK TO job")
     if not alone:
-        bare(connection, "RELEASE job")
+        execute_raw(connection, "RELEASE job")
 
 
 def _deliver(jobs: list[_Job]) -> None:

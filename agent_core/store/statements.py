@@ -22,7 +22,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.sql import ClauseElement
 
 
-def word(value: str | int) -> ColumnElement[Any]:
+def literal(value: str | int) -> ColumnElement[Any]:
     """Return *value*, a constant of ours, as an SQL literal: a partial index serves only conditions without binds."""
     if isinstance(value, int):
         return literal_column(str(value))
@@ -30,9 +30,9 @@ def word(value: str | int) -> ColumnElement[Any]:
     return literal_column(f"'{value}'")
 
 
-def words(*values: str | int) -> list[ColumnElement[Any]]:
+def literals(*values: str | int) -> list[ColumnElement[Any]]:
     """Return each of *values* as an SQL literal."""
-    return [word(value) for value in values]
+    return [literal(value) for value in values]
 
 
 class Rows(list[Row[Any]]):
@@ -102,7 +102,7 @@ class Statement:
         return self._compiled[dialect.driver]
 
 
-def bare(connection: Connection, sql: str) -> None:
+def execute_raw(connection: Connection, sql: str) -> None:
     """Run *sql*, which takes and returns nothing, without what SQLAlchemy adds: more than a `BEGIN` takes."""
     _cursor(connection, sql, (), many=False).execute(sql)
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from agent_core.clock import Clock
+from agent_core.counters import Counters
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.approvals import Decision
 from agent_core.domain.events import Fact, FactBody, Live, LiveBody, RunCancelling
@@ -23,9 +24,8 @@ from agent_core.store.work.changes import Changed
 from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
 from agent_core.store.work.runs import Cancelled, Ended, Finish
-from agent_core.store.work.sessions import OpenedSession, Opening
-from agent_core.store.work.stopping import Stopped
-from agent_core.tally import Tally
+from agent_core.store.work.sessions import NewSession, OpenedSession
+from agent_core.store.work.stopping import StopResult
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Committed")
@@ -47,10 +47,10 @@ class Store:
     """
 
     def __init__(
-        self, database: Database, hub: Hub, clock: Clock, bus: Bus | None = None, tally: Tally | None = None
+        self, database: Database, hub: Hub, clock: Clock, bus: Bus | None = None, counters: Counters | None = None
     ) -> None:
         self.database, self.hub, self.clock, self.bus = database, hub, clock, bus
-        self.tally = tally or Tally(clock)
+        self.counters = counters or Counters(clock)
         self._listeners: dict[str, list[Listener]] = {}
 
     def subscribe(self, types: Iterable[type[FactBody]], callback: Listener) -> None:
@@ -85,7 +85,7 @@ class Store:
 
         began = perf_counter()
         appended = await self.database.write(work, lambda done: self.publish(done.fresh))
-        self.tally.appends.observe(perf_counter() - began)
+        self.counters.appends.observe(perf_counter() - began)
         if not appended.whole:
             raise NewerRun(run.id)
         return appended
@@ -109,7 +109,7 @@ class Store:
                 callback(fact)
         if self.bus is not None and facts:
             self.bus.facts(facts)
-        self.tally.facts(facts)
+        self.counters.facts(facts)
 
     def add_reader(self, session: str) -> Subscriber:
         """Return a reader of the events of *session*, of all processes; end it with `remove_reader`."""
@@ -127,7 +127,7 @@ class Store:
         if self.bus is not None:
             await self.bus.reach(session, seq)
 
-    async def open_session(self, opening: Opening, snapshot: Snapshot) -> OpenedSession:
+    async def open_session(self, opening: NewSession, snapshot: Snapshot) -> OpenedSession:
         """Open a session, or find the one at its address (no facts then); raises `StaleAgent`."""
         return await self._write(lambda connection: sessions.open_or_find(connection, opening, snapshot))
 
@@ -135,7 +135,7 @@ class Store:
         """Take a message in, see `intake.receive`; the caller drives the run that it started."""
         return await self._write(lambda connection: intake.receive(connection, session, wanted, finish))
 
-    async def receive_first(self, opening: Opening, snapshot: Snapshot, wanted: Intake) -> Received:
+    async def receive_first(self, opening: NewSession, snapshot: Snapshot, wanted: Intake) -> Received:
         """Open a session with its first message, see `intake.receive_first`; the caller drives its run."""
         return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted))
 
@@ -152,15 +152,15 @@ class Store:
         self, run: str, *, by: Actor, reason: str | None, finish: Finish, owner: str | None = None
     ) -> Cancelled:
         """Cancel a run, see `runs.cancel`; raises `NotFound`."""
-        now, wish = self.clock.now(), RunCancelling(by=by, reason=reason)
+        now, request = self.clock.now(), RunCancelling(by=by, reason=reason)
 
         def work(connection: Connection) -> Cancelled:
             held, status = runs.hold(connection, run)
-            return runs.cancel(connection, held, status, wish, finish=finish, owner=owner, now=now)
+            return runs.cancel(connection, held, status, request, finish=finish, owner=owner, now=now)
 
         return await self._write(work)
 
-    async def stop(self, session: str, *, by: Actor, reason: str | None, finish: Finish) -> Stopped:
+    async def stop(self, session: str, *, by: Actor, reason: str | None, finish: Finish) -> StopResult:
         """Cancel the active run of a session and all queued ones, see `stopping.stop`; raises `NotFound`."""
         now = self.clock.now()
         return await self._write(

@@ -34,13 +34,13 @@ from typing import Any, cast
 
 from agent_core.domain.messages import Usage
 from agent_core.providers.base import (
-    Delta,
-    Failed,
+    CallFailed,
     FailureKind,
     Finished,
     FinishReason,
+    ModelDelta,
+    ModelTextDelta,
     Refusal,
-    TextDelta,
     UsageReport,
 )
 
@@ -62,7 +62,7 @@ class Think:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ScriptedCall:
     """A tool call; *pieces* joined are its raw arguments, *arguments* is None when they are no JSON object."""
 
     name: str
@@ -95,7 +95,7 @@ class Sleep:
 class Flat:
     """Ready batches, passed on as they are; *rate* batches per second, 0 is flat out."""
 
-    batches: tuple[tuple[Delta, ...], ...]
+    batches: tuple[tuple[ModelDelta, ...], ...]
     rate: float
 
 
@@ -111,7 +111,7 @@ class Bug:
     error: Exception
 
 
-Spoken = Say | Think | Call | Refusal | UsageReport | Finished | Failed
+Spoken = Say | Think | ScriptedCall | Refusal | UsageReport | Finished | CallFailed
 Item = Spoken | Together | Pause | Sleep | Flat | Cut | Bug
 Answer = Sequence[Item]
 
@@ -126,17 +126,17 @@ def think(*text: str, cut: int = 1) -> Think:
     return Think(_cut(text, cut))
 
 
-def call(name: str, /, **arguments: Any) -> Call:
+def call(name: str, /, **arguments: Any) -> ScriptedCall:
     """Call the tool *name* with *arguments*."""
     return raw_call(name, json.dumps(arguments, ensure_ascii=False))
 
 
-def raw_call(name: str, raw: str, *, cut: int = 1) -> Call:
+def raw_call(name: str, raw: str, *, cut: int = 1) -> ScriptedCall:
     """Call the tool *name* with *raw* as its arguments, in *cut* pieces.
 
     As real providers do, an empty *raw* and `null` count as no arguments.
     """
-    return Call(name, _cut((raw,), cut), _parse(raw))
+    return ScriptedCall(name, _cut((raw,), cut), _parse(raw))
 
 
 def refuse(text: str = "I cannot help with that.") -> Refusal:
@@ -183,9 +183,9 @@ def fail(
     retryable: bool = True,
     retry_after: float | None = None,
     message: str = "The scripted model is overloaded.",
-) -> Failed:
+) -> CallFailed:
     """Fail the model call; *retry_after* is seconds."""
-    return Failed(kind, message, retryable, retry_after)
+    return CallFailed(kind, message, retryable, retry_after)
 
 
 def cut() -> Cut:
@@ -203,7 +203,7 @@ def flat(deltas: int, *, text: str = "word ", per_batch: int = 1, rate: float = 
 
     Everything is built here, once, so that playing it costs next to nothing: keep the answer and use it again.
     """
-    delta = TextDelta(FLAT_SLOT, text)
+    delta = ModelTextDelta(FLAT_SLOT, text)
     full, rest = divmod(deltas, per_batch)
     batches = [(delta,) * per_batch] * full + ([(delta,) * rest] if rest else [])
     return Flat(tuple(batches), rate / per_batch)

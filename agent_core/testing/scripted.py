@@ -10,22 +10,22 @@ import msgspec
 from agent_core.clock import Clock, SystemClock
 from agent_core.domain.controls import ABLE, Abilities
 from agent_core.providers.base import (
-    Delta,
+    CallFailed,
     Encode,
-    Failed,
     Finished,
-    ReasoningDelta,
+    ModelDelta,
+    ModelReasoningDelta,
+    ModelTextDelta,
     Refusal,
     Request,
     Started,
-    TextDelta,
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
     neutral,
 )
 from agent_core.testing.level import Level
-from agent_core.testing.script import Answer, Bug, Call, Cut, Flat, Pause, Say, Sleep, Spoken, Think, Together
+from agent_core.testing.script import Answer, Bug, Cut, Flat, Pause, Say, ScriptedCall, Sleep, Spoken, Think, Together
 
 Script = Sequence[Answer] | Callable[[Request], Answer]
 
@@ -84,7 +84,7 @@ class ScriptedProvider:
         """Return how a message becomes neutral JSON."""
         return neutral
 
-    async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta], None]:
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta], None]:
         """Play the next answer; a batch per delta, and control to the event loop after each."""
         answer = self._answer(request)
         self.open += 1
@@ -113,7 +113,7 @@ class ScriptedProvider:
         return self._script[n]
 
 
-def _moves(answer: Answer, take: "_Take", clock: Clock) -> Iterator[tuple[Delta, ...] | Awaitable[object]]:
+def _moves(answer: Answer, take: "_Take", clock: Clock) -> Iterator[tuple[ModelDelta, ...] | Awaitable[object]]:
     """Give what *answer* does, in order: a batch to pass on, or something to await."""
     for item in answer:
         match item:
@@ -135,14 +135,14 @@ def _moves(answer: Answer, take: "_Take", clock: Clock) -> Iterator[tuple[Delta,
     yield from _spread(take.ending())
 
 
-def _spread(batches: Sequence[tuple[Delta, ...]]) -> Iterator[tuple[Delta, ...] | Awaitable[object]]:
+def _spread(batches: Sequence[tuple[ModelDelta, ...]]) -> Iterator[tuple[ModelDelta, ...] | Awaitable[object]]:
     """Give the event loop a round after each batch, as a network read does."""
     for batch in batches:
         yield batch
         yield asyncio.sleep(0)
 
 
-def _flow(item: Flat, clock: Clock) -> Iterator[tuple[Delta, ...] | Awaitable[object]]:
+def _flow(item: Flat, clock: Clock) -> Iterator[tuple[ModelDelta, ...] | Awaitable[object]]:
     """Pass on ready batches, against a fixed timetable so that a late one makes none of the next late."""
     if not item.rate:
         yield from _spread(item.batches)
@@ -164,36 +164,36 @@ class _Take:
         self._last: tuple[type[Say | Think], int] | None = None
         self._called = self._refused = False
 
-    def start(self) -> tuple[Delta, ...]:
+    def start(self) -> tuple[ModelDelta, ...]:
         """Return `Started` the first time, then nothing."""
         started, self._started = self._started, None
         return (started,) if started else ()
 
-    def batches(self, item: Spoken | Together) -> list[tuple[Delta, ...]]:
+    def batches(self, item: Spoken | Together) -> list[tuple[ModelDelta, ...]]:
         """Return what *item* says, a batch per delta; a failure before the first token comes unannounced."""
         spoken = item.items if isinstance(item, Together) else (item,)
         deltas = [delta for each in spoken for delta in self._deltas(each)]
-        if not isinstance(deltas[0] if deltas else None, Failed):
+        if not isinstance(deltas[0] if deltas else None, CallFailed):
             deltas = [*self.start(), *deltas]
         return [tuple(deltas)] if isinstance(item, Together) else [(delta,) for delta in deltas]
 
-    def ending(self) -> list[tuple[Delta, ...]]:
+    def ending(self) -> list[tuple[ModelDelta, ...]]:
         return self.batches(Finished("refused" if self._refused else "tools" if self._called else "done"))
 
-    def _deltas(self, item: Spoken) -> list[Delta]:
+    def _deltas(self, item: Spoken) -> list[ModelDelta]:
         match item:
             case Say():
                 slot = self._slot(Say)
-                return [TextDelta(slot, piece) for piece in item.pieces]
+                return [ModelTextDelta(slot, piece) for piece in item.pieces]
             case Think():
                 slot = self._slot(Think)
-                return [ReasoningDelta(slot, piece) for piece in item.pieces]
-            case Call():
+                return [ModelReasoningDelta(slot, piece) for piece in item.pieces]
+            case ScriptedCall():
                 return self._call(item)
             case Refusal():
                 self._refused = True
                 return [item]
-            case Finished() | Failed():
+            case Finished() | CallFailed():
                 self.over = True
                 return [item]
             case _:
@@ -205,11 +205,11 @@ class _Take:
             self._last = (kind, next(self._slots))
         return self._last[1]
 
-    def _call(self, item: Call) -> list[Delta]:
+    def _call(self, item: ScriptedCall) -> list[ModelDelta]:
         self._called, self._last = True, None
         slot = next(self._slots)
         raw = "".join(item.pieces)
-        deltas: list[Delta] = [ToolStart(slot, f"{self._id}_{slot}", item.name)]
+        deltas: list[ModelDelta] = [ToolStart(slot, f"{self._id}_{slot}", item.name)]
         deltas += [ToolArgsDelta(slot, piece) for piece in item.pieces if piece]
         return [*deltas, ToolEnd(slot, raw, item.arguments)]
 

@@ -51,7 +51,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ToolError:
     """The tool could not; the model reads *message*."""
 
     message: str
@@ -64,7 +64,7 @@ class Pending:
     on: Literal["approval", "client", "run"]
 
 
-Outcome = Done | Failed | Pending
+Outcome = Done | ToolError | Pending
 
 
 class Tool(Protocol):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
 from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, Failed, NewRender, Outcome, Pending
+from agent_core.tools.base import CallContext, Done, NewRender, Outcome, Pending, ToolError
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
 
@@ -44,7 +44,7 @@ class FunctionTool(Generic[P, R]):
         try:
             values = self.signature.read(arguments)
         except ValidationError as error:
-            return Failed(f"The arguments do not fit `{self.spec.name}`: {_problems(error)}")
+            return ToolError(f"The arguments do not fit `{self.spec.name}`: {_problems(error)}")
         run = cast("Callable[..., object]", self.function)
         if inspect.iscoroutinefunction(run):
             return outcome(await run(**values, **self.signature.given(context)))
@@ -98,7 +98,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
 def outcome(result: object) -> Outcome:
     """Return *result* of a function as the outcome of its call."""
     match result:
-        case Done() | Failed() | Pending():
+        case Done() | ToolError() | Pending():
             return result
         case NewRender():
             return Done((), (result,))
@@ -109,10 +109,10 @@ def outcome(result: object) -> Outcome:
         case tuple() | list() if result and all(isinstance(each, Part) for each in cast("list[object]", result)):
             return Done(tuple(cast("list[Part]", result)))
         case _:
-            return Done((Text(pydantic_core.to_json(result, fallback=_plain).decode()),))
+            return Done((Text(pydantic_core.to_json(result, fallback=_builtins).decode()),))
 
 
-def _plain(value: object) -> object:
+def _builtins(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
     raise TypeError(f"a `{type(value).__name__}` cannot be shown to a model; return text, or what JSON can hold.")

@@ -13,7 +13,7 @@ from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKE
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.hooks.check import MAX_HOOKS
 from app.api.agent_fields import AgentFields
-from app.api.derived import OBJECT, TEXT, Body, body_of, by_kind, one_of
+from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
 from channels.slack.settings import Slack
 
@@ -168,7 +168,7 @@ class AgentChanges(body_of(AgentFields, AGENT, partial=True)):
     """What a new version of an agent changes; a field that is absent stays."""
 
 
-class SessionBody(Body):
+class SessionBody(RequestBody):
     """A new session; a visitor's agent and actor come from the token."""
 
     agent: Id | None = None
@@ -183,13 +183,13 @@ class SessionBody(Body):
         return metadata
 
 
-class ForkBody(Body):
+class ForkBody(RequestBody):
     """Where a fork ends; the end of the log when absent."""
 
     at: int | None = Field(None, ge=1, le=2**63 - 1)
 
 
-class WorkBody(Body):
+class WorkBody(RequestBody):
     """A request that may be repeated under its idempotency key."""
 
     def digest(self) -> bytes:
@@ -207,7 +207,7 @@ class PostBody(WorkBody):
     controls: ControlsBody | None = None
 
 
-class FeedbackBody(Body):
+class FeedbackBody(RequestBody):
     """A person's rating of a run; a visitor's is that of the token's actor."""
 
     rating: Literal["up", "down"]
@@ -215,14 +215,14 @@ class FeedbackBody(Body):
     actor: AnyActor | None = None
 
 
-class TextPartBody(Body):
+class TextPartBody(RequestBody):
     """A text part."""
 
     type: Literal["text"]
     text: Words
 
 
-class MessageBody(Body):
+class MessageBody(RequestBody):
     """One message of a run's input."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["parts"]}]})

@@ -12,7 +12,7 @@ from pydantic import WithJsonSchema
 
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
 from app.serving.readers import Readers
-from channels.web.identity import Principal, Tokens
+from channels.web.identity import Principal, TokenSigner
 from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
 
@@ -28,7 +28,7 @@ class Services:
     """What the application was composed of."""
 
     core: Core
-    tokens: Tokens
+    tokens: TokenSigner
     readers: Readers
 
 

@@ -14,13 +14,13 @@ KINDS: Mapping[type, Tag] = {str: TEXT, dict: OBJECT, list: Tag("a list"), bool:
 """The kinds of JSON values by which the branch of a union is chosen."""
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """A request body: nothing unknown, nothing converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Derived(Body):
+class Derived(RequestBody):
     """A request body with the fields of *struct*."""
 
     struct: ClassVar[type[msgspec.Struct]]

@@ -18,11 +18,11 @@ SIGNED = "/slack/"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The caller disconnected before the whole body had arrived."""
 
 
-class Guard:
+class RequestGuard:
     """Refuse unidentified callers under `/v1/` and at `/metrics`, and bodies that no route could read.
 
     *identify* returns the principal of a bearer token. It is left in the scope; the body is read here once.
@@ -48,7 +48,7 @@ class Guard:
         if scope["method"] in WITH_BODY:
             try:
                 body = await self._read(headers, receive)
-            except Gone:
+            except ClientDisconnected:
                 return
             signed = scope["path"].startswith(SIGNED)
             fault = too_large(self._max) if body is None else None if signed else unreadable(body, headers)
@@ -63,7 +63,7 @@ class Guard:
         return self._identify(text.strip()) if scheme.lower() == "bearer" else None
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
-        """Return the whole body, or None when there is more of it than allowed; raise `Gone` when it is cut off."""
+        """Return the whole body, or None when there is more of it than allowed; raise `ClientDisconnected` when it is cut off."""
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._max:
             return None
@@ -72,7 +72,7 @@ class Guard:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._max:

@@ -11,7 +11,7 @@ from agent_core.domain.control_checks import MAX_STEPS
 from agent_core.runtime.approvals import MAX_REASON
 from agent_core.runtime.outputs import MAX_OUTPUTS
 from app.api.bodies import AnyActor, DefaultsBody, Id, OverrideBody, StepRuleBody, Words
-from app.api.derived import Body
+from app.api.derived import RequestBody
 from app.api.problems import NOT_BLANK
 
 MAX_ARGUMENTS = 100_000
@@ -24,7 +24,7 @@ def _small(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-class DecisionBody(Body):
+class DecisionBody(RequestBody):
     """A vote on an approval; an operator whose key has the scope `approvals:as` may give it for another person.
 
     *surface* is where the operator's own tool got it.
@@ -38,7 +38,7 @@ class DecisionBody(Body):
     surface: Literal["api", "terminal"] = "api"
 
 
-class OutputBody(Body):
+class OutputBody(RequestBody):
     """The output of a call that the client executed, or its error."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["output"]}, {"required": ["error"]}]})

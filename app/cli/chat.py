@@ -38,7 +38,7 @@ STOPPING = 5.0
 """Seconds that an interrupted command gives a run to end and to show what it said."""
 
 
-class Desk(Protocol):
+class ApprovalsPort(Protocol):
     """Where approvals are decided."""
 
     async def decide(self, decision: Decision, /) -> object: ...
@@ -48,7 +48,7 @@ class Port(EventSource, Protocol):
     """What a conversation needs of the core, in this process or over HTTP."""
 
     @property
-    def approvals(self) -> Desk: ...
+    def approvals(self) -> ApprovalsPort: ...
 
     async def open_session(self, *, agent: str, actor: Actor) -> SessionObject: ...
     async def session(self, id: str) -> SessionObject: ...

@@ -8,18 +8,18 @@ from typing import Any
 import httpx
 
 from agent_core import ConfigError, ParleyError
-from app.cli.frames import Frame, Frames
+from app.cli.frames import Frame, FrameReader
 from app.settings import SERVER_FILE, SQLITE, Settings
 from app.storage.keys import SECRET_FILE, load_keys
 from app.storage.lock import is_owned
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 
 TIMEOUT = httpx.Timeout(30.0, read=60.0)
 """Seconds; a silent stream sends a comment every 15 s, so that 60 s of nothing is a lost connection."""
 _UNAVAILABLE = frozenset({502, 503, 504})
 
 
-class Refused(ParleyError):
+class ServerRefused(ParleyError):
     """The server refused a request; the message is the problem's `detail`."""
 
     code = "refused"
@@ -29,7 +29,7 @@ class Refused(ParleyError):
         self.status = status
 
 
-class ServerUnavailable(Refused):
+class ServerUnavailable(ServerRefused):
     """The server, or a proxy before it, cannot answer now; the same request may succeed later."""
 
     code = "server_unavailable"
@@ -44,7 +44,7 @@ class Unreachable(ParleyError):
 class Client:
     """One connection to a server; *http* knows its address and the key.
 
-    Every method raises `Refused` with the server's own words, and `Unreachable` when no answer comes.
+    Every method raises `ServerRefused` with the server's own words, and `Unreachable` when no answer comes.
     """
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -96,7 +96,7 @@ class Client:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
         async with self._stream(path, headers=headers) as answer:
             yield []
-            frames = Frames()
+            frames = FrameReader()
             async for chunk in answer.aiter_bytes():
                 yield frames.feed(chunk)
 
@@ -154,7 +154,7 @@ def credential(settings: Settings) -> str:
     if settings.api_key is not None:
         return settings.api_key.get_secret_value()
     if settings.secret_key is not None or (settings.data / SECRET_FILE).exists():
-        return Tokens(load_keys(settings).derive).operator().text
+        return TokenSigner(load_keys(settings).derive).operator().text
     if settings.url is not None:
         raise ConfigError(f"PARLEY_API_KEY: set the key of the server at {settings.url}, as it was printed there.")
     raise no_server(settings)
@@ -181,9 +181,9 @@ def _given(query: dict[str, str | int | None]) -> dict[str, str | int]:
 
 
 def _check(answer: httpx.Response) -> None:
-    """Raise `Refused` or `ServerUnavailable` unless *answer*, read whole, is a success; redirects are not followed."""
+    """Raise `ServerRefused` or `ServerUnavailable` unless *answer*, read whole, is a success; redirects are not followed."""
     if not answer.is_success:
-        error = ServerUnavailable if answer.status_code in _UNAVAILABLE else Refused
+        error = ServerUnavailable if answer.status_code in _UNAVAILABLE else ServerRefused
         raise error(answer.status_code, _detail(answer))
 
 

@@ -255,11 +255,11 @@ async def _apply_all(definitions: list[dict[str, Any]]) -> None:
 
 
 async def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]:
-    from app.cli.client import Refused
+    from app.cli.client import ServerRefused
 
     try:
         return await client.call("PATCH", f"/v1/agents/{definition['name']}", body=definition)
-    except Refused as refused:
+    except ServerRefused as refused:
         if refused.status != 404:  # noqa: PLR2004 - HTTP's own number
             raise
     return await client.call("POST", "/v1/agents", body=definition)

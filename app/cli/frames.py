@@ -14,11 +14,11 @@ class Frame:
     data: bytes
 
 
-class Frames:
+class FrameReader:
     """Cuts a stream into frames."""
 
     def __init__(self) -> None:
-        self._stream = sse.Frames()
+        self._stream = sse.EventSplitter()
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that *chunk* completes, without comments; raises `EventTooLarge`."""

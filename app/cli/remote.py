@@ -26,7 +26,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.domain.events import LIVE, TERMINAL, RunWaiting
-from app.cli.client import Client, Refused, ServerUnavailable, Unreachable, client_of, no_server
+from app.cli.client import Client, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server
 from app.cli.frames import Frame
 from app.settings import Settings
 
@@ -41,7 +41,7 @@ class Remote:
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self.approvals = Desk(self.call)
+        self.approvals = RemoteApprovals(self.call)
 
     async def open_session(self, *, agent: str, actor: Actor) -> SessionObject:
         """Open a session with *agent* (id or name)."""
@@ -77,7 +77,7 @@ class Remote:
         return self._follow(f"/v1/runs/{_path(run)}/events", after, run)
 
     async def call(self, method: str, path: str, body: Any = None, *, pauses: Sequence[float] = PAUSES) -> Any:
-        """Return the answer's JSON, retrying after each of *pauses*; raise `Refused` or `Unreachable`."""
+        """Return the answer's JSON, retrying after each of *pauses*; raise `ServerRefused` or `Unreachable`."""
         for pause in (*pauses, None):
             with suppress(Unreachable, ServerUnavailable):
                 return await self._client.call(method, path, body=body)
@@ -115,7 +115,7 @@ class _Asked(msgspec.Struct):
     speakers: tuple[Actor, ...]
 
 
-class Desk:
+class RemoteApprovals:
     """Where approvals are decided, over HTTP by *call*."""
 
     def __init__(self, call: Callable[[str, str, Any], Awaitable[Any]]) -> None:
@@ -152,7 +152,7 @@ async def running_server(settings: Settings) -> Client | None:
         return None
     try:
         await client.call("GET", "/healthz")
-    except (Unreachable, Refused, ValueError):  # a ValueError: what answers does not speak JSON
+    except (Unreachable, ServerRefused, ValueError):  # a ValueError: what answers does not speak JSON
         await client.aclose()
         if settings.url is not None:
             raise no_server(settings) from None

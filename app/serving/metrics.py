@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, Pro
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from agent_core import Core, Unavailable
+from agent_core.counters import Counters, histogram
 from agent_core.store.work.figures import Figures
 from agent_core.store.work.workers import Kind
-from agent_core.tally import Tally, histogram
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TIMEOUT = 3.0
@@ -54,10 +54,10 @@ class Metrics:
         return generate_latest(registry)
 
     def _own(self) -> Iterator[Any]:
-        tally = self._core.tally
-        yield from _work(tally)
-        yield from _models(tally)
-        yield from collected(tally.first_text, tally.seconds, tally.appends, tally.late)
+        counters = self._core.counters
+        yield from _work(counters)
+        yield from _models(counters)
+        yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
         if (pool := self._core.pool) is not None:
@@ -83,20 +83,20 @@ class Metrics:
         )
 
 
-def _work(tally: Tally) -> Iterator[Any]:
-    yield _counter("parley_messages", "Messages taken in.", (), {(): tally.messages})
-    yield _counter("parley_runs_started", "Runs that were begun.", (), {(): tally.started})
-    yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), tally.ended)
-    yield _counter("parley_runs_resumed", "Runs that were resumed.", ("cause",), _keys(tally.resumed))
-    yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), tally.calls)
+def _work(counters: Counters) -> Iterator[Any]:
+    yield _counter("parley_messages", "Messages taken in.", (), {(): counters.messages})
+    yield _counter("parley_runs_started", "Runs that were begun.", (), {(): counters.started})
+    yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), counters.ended)
+    yield _counter("parley_runs_resumed", "Runs that were resumed.", ("cause",), _keys(counters.resumed))
+    yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), counters.calls)
 
 
-def _models(tally: Tally) -> Iterator[Any]:
-    yield _counter("parley_steps", "Model calls that were completed.", ("model",), _keys(tally.steps))
-    yield _counter("parley_model_retries", "Model calls after a failed one.", ("model",), _keys(tally.retries))
-    yield _counter("parley_model_failures", "Model calls that failed.", ("kind",), _keys(tally.failures))
-    yield _counter("parley_tokens", "Tokens, as providers bill them.", ("model", "kind"), tally.tokens)
-    cost = {(model,): float(usd) for model, usd in tally.cost.items()}
+def _models(counters: Counters) -> Iterator[Any]:
+    yield _counter("parley_steps", "Model calls that were completed.", ("model",), _keys(counters.steps))
+    yield _counter("parley_model_retries", "Model calls after a failed one.", ("model",), _keys(counters.retries))
+    yield _counter("parley_model_failures", "Model calls that failed.", ("kind",), _keys(counters.failures))
+    yield _counter("parley_tokens", "Tokens, as providers bill them.", ("model", "kind"), counters.tokens)
+    cost = {(model,): float(usd) for model, usd in counters.cost.items()}
     yield _counter("parley_cost_usd", "What models cost in US dollars, where a price is known.", ("model",), cost)
 
 

@@ -19,13 +19,13 @@ ENGINE_SCHEMA = "dbos"
 
 def migrate(settings: Settings) -> str:
     """Upgrade the database that *settings* name, unless it is up to date or a later version's; return what was done."""
-    before = _found(settings)
+    before = _current_revision(settings)
     _migrate(settings)
     after = revision(settings)
     return "up to date" if before == after else f"revision {before or 'none'} -> {after}"
 
 
-def _found(settings: Settings) -> str | None:
+def _current_revision(settings: Settings) -> str | None:
     return revision(settings) if settings.postgres is not None or settings.database.exists() else None
 
 

@@ -77,42 +77,44 @@ async def running_slack(
     clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())
-        api = SlackApi(_text(settings.slack_bot_token) or "", session=session, base_url=url)
+        api = SlackApi(_secret_value(settings.slack_bot_token) or "", session=session, base_url=url)
         pacer = Pacer(clock)
         workspaces = Workspaces([api], pacer)
         ledger, news = Ledger(database, clock, "slack"), asyncio.Event()
         threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set)
         cards = Cards(core, CardRows(database, clock), workspaces, clock, news=news, resumed=threads.resumed)
         receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
-        listener = Listener(receiver, workspaces, signing_secret=_text(settings.slack_signing_secret), api_url=url)
+        listener = Listener(
+            receiver, workspaces, signing_secret=_secret_value(settings.slack_signing_secret), api_url=url
+        )
         await threads.start(alone=settings.postgres is None)
         stack.push_async_callback(threads.stop)
         await cards.start(alone=settings.postgres is None)
         stack.push_async_callback(cards.stop)
         stack.push_async_callback(receiver.close)
-        await stack.enter_async_context(_meeting(workspaces, clock))
-        if socket and (token := _text(settings.slack_app_token)):
+        await stack.enter_async_context(_identifying(workspaces, clock))
+        if socket and (token := _secret_value(settings.slack_app_token)):
             await stack.enter_async_context(listener.socket(token))
         yield listener.router()
 
 
 @asynccontextmanager
-async def _meeting(workspaces: Workspaces, clock: Clock) -> AsyncGenerator[None]:
+async def _identifying(workspaces: Workspaces, clock: Clock) -> AsyncGenerator[None]:
     """Ask Slack for our own identity, so that a wrong token is logged at the start and not with the first message."""
-    meeting = asyncio.create_task(_meet(workspaces, clock))
+    identifying = asyncio.create_task(_identify(workspaces, clock))
     try:
         yield
     finally:
-        meeting.cancel()
-        await asyncio.wait((meeting,))
+        identifying.cancel()
+        await asyncio.wait((identifying,))
 
 
-async def _meet(workspaces: Workspaces, clock: Clock) -> None:
+async def _identify(workspaces: Workspaces, clock: Clock) -> None:
     """Retry until Slack answers; handling a message could not wait that long."""
     logged: str | None = None
     while True:
         try:
-            await workspaces.meet()
+            await workspaces.identify()
         except SlackFailure as error:
             if str(error) != logged:
                 logged = str(error)
@@ -122,5 +124,5 @@ async def _meet(workspaces: Workspaces, clock: Clock) -> None:
             return
 
 
-def _text(secret: SecretStr | None) -> str | None:
+def _secret_value(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from agent_core import Clash, Definition, InvalidInput
+from agent_core import ChannelConflict, Definition, InvalidInput
 from channels.spec import AgentSettings
 
 NAME = "slack"
@@ -50,12 +50,12 @@ def route(agents: Iterable[Definition], team: str, channel: str) -> str | None:
     return default
 
 
-def clashes(agents: Sequence[tuple[str, Slack]]) -> list[Clash]:
+def conflicts(agents: Sequence[tuple[str, Slack]]) -> list[ChannelConflict]:
     """Return which agents claim one channel, or are both the default of one workspace.
 
     A channel claimed in one workspace and in all is claimed twice, and so is a default.
     """
-    found: list[Clash] = []
+    found: list[ChannelConflict] = []
     held: dict[tuple[str, str], dict[str, str]] = {}
     for name, slack in agents:
         for path, team, channel in _claims(slack):
@@ -63,7 +63,7 @@ def clashes(agents: Sequence[tuple[str, Slack]]) -> list[Clash]:
             for other, first in known.items():
                 if first != name and (team == other or EVERYWHERE in (team, other)):
                     claim = f"the channel `{channel}`" if channel else _default(other if team == EVERYWHERE else team)
-                    found.append(Clash(first, name, path, claim))
+                    found.append(ChannelConflict(first, name, path, claim))
             known[team] = name
     return found
 
@@ -104,4 +104,4 @@ def _claims(slack: Slack) -> Iterator[tuple[str, str, str]]:
             yield "default", team, ""
 
 
-SETTINGS = AgentSettings(Slack, check, claims=lambda slack: bool(slack.channels or slack.default), clashes=clashes)
+SETTINGS = AgentSettings(Slack, check, claims=lambda slack: bool(slack.channels or slack.default), conflicts=conflicts)

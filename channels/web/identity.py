@@ -47,7 +47,7 @@ class Token:
     expires: int
 
 
-class Tokens:
+class TokenSigner:
     """Sign and read short-lived tokens; *derive* gives the key of a purpose, *now* seconds since the epoch.
 
     Each audience has its own key, so that no token of one kind can ever pass for another.

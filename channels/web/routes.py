@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
 from agent_core import Actor, Core, Forbidden, new_id
-from channels.web.identity import COOKIE_SECONDS, Principal, Token, Tokens
+from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
@@ -68,7 +68,7 @@ class Answers:
     demo: dict[int | str, dict[str, Any]]
 
 
-def token_router(core: Core, tokens: Tokens, *, operator: Callable[..., Any], described: Answers) -> APIRouter:
+def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any], described: Answers) -> APIRouter:
     """Return the route by which an embedding site gets a visitor's token; *operator* lets only operators by."""
     router = APIRouter(tags=["web"])
 
@@ -100,7 +100,7 @@ def script_router() -> APIRouter:
     return router
 
 
-def demo_router(core: Core, tokens: Tokens, demo: Demo, *, described: Answers) -> APIRouter:
+def demo_router(core: Core, tokens: TokenSigner, demo: Demo, *, described: Answers) -> APIRouter:
     """Return the open demo page and its token; both answer only to this machine's own names."""
     router = APIRouter(tags=["web"], dependencies=[Depends(local_only)])
 

@@ -22,7 +22,7 @@ from agent_core import (
     StepStarted,
     Text,
 )
-from agent_core.context.window import Entry, Window
+from agent_core.context.window import Window, WindowEntry
 from agent_core.domain.agents import Agent
 from agent_core.domain.messages import Role
 from agent_core.providers.base import Request
@@ -116,7 +116,7 @@ class Asked:
     """One model call: the request, its bytes, and the seq of the step that announced it."""
 
     request: Request
-    entries: tuple[Entry, ...]
+    entries: tuple[WindowEntry, ...]
     prefix: bytes
     step: int
 
@@ -226,7 +226,7 @@ class RandomSession:
         """Note what was asked, and give the next answer of the plan; after its end, a plain one."""
         step = next(fact for fact in reversed(self._facts.events) if fact.type == StepStarted.type)
         assert isinstance(step, Fact)
-        entries = tuple(entry for entry in request.messages if isinstance(entry, Entry))
+        entries = tuple(entry for entry in request.messages if isinstance(entry, WindowEntry))
         self.asked.append(Asked(request, entries, prefix_of(request), step.seq))
         n, self._next = self._next, self._next + 1
         return self._said(n) if n < len(self.plan.steps) else (say("The end."),)
@@ -265,14 +265,14 @@ class RandomSession:
         loaded = await store.read(lambda connection: loading.load(connection, self._session))
         rebuilt = (await homes._built(loaded)).window
         seq = min(grown.seq, rebuilt.seq)
-        facts = await store.read(lambda connection: log.facts_between(connection, loaded.session.place, seq))
+        facts = await store.read(lambda connection: log.facts_between(connection, loaded.session.session_key, seq))
         grown.apply(facts)
         rebuilt.apply(facts)
         self.windows.append((grown, rebuilt))
 
     async def _read(self) -> None:
         store = self._core._store
-        place = (await store.read(lambda connection: sessions.find(connection, self._session))).place
+        place = (await store.read(lambda connection: sessions.find(connection, self._session))).session_key
         self.facts = await store.read(lambda connection: log.facts_between(connection, place, 0))
         home = await self._core._cache.get(self._session)
         for run in dict.fromkeys(fact.run for fact in self.facts if fact.run):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_core.context.source import ContextText, Opening
+from agent_core.context.source import ContextText, RunOpening
 
 
 @dataclass
@@ -12,8 +12,8 @@ class Remembering:
 
     kept: Mapping[str, Sequence[str]]
     name: str = "memories"
-    asked: list[Opening] = field(default_factory=list[Opening])
+    asked: list[RunOpening] = field(default_factory=list[RunOpening])
 
-    async def context(self, opening: Opening, /) -> Sequence[ContextText]:
+    async def context(self, opening: RunOpening, /) -> Sequence[ContextText]:
         self.asked.append(opening)
         return [ContextText("memory", text) for text in self.kept.get(opening.actor.id, ())]

@@ -48,7 +48,7 @@ async def say_and_wait(core: Core, session: str, text: str, **options: Any) -> R
 async def log_of(core: Core, session: str, *, after: int = 0) -> list[Fact]:
     """Return the facts that are in the log now."""
     return await core._store.read(
-        lambda connection: log.facts_between(connection, sessions.find(connection, session).place, after)
+        lambda connection: log.facts_between(connection, sessions.find(connection, session).session_key, after)
     )
 
 

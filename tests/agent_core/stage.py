@@ -91,7 +91,7 @@ class Stage:
     async def log(self) -> list[Fact]:
         """Return the session's facts so far."""
         return await self.core._store.read(
-            lambda connection: log.facts_between(connection, sessions.find(connection, self.session).place, 0)
+            lambda connection: log.facts_between(connection, sessions.find(connection, self.session).session_key, 0)
         )
 
     async def said(self, kind: type[B], run: str | None = None) -> list[B]:

@@ -23,7 +23,7 @@ from agent_core import (
     Text,
     text_of,
 )
-from agent_core.context.source import ContextText, Opening
+from agent_core.context.source import ContextText, RunOpening
 from agent_core.runtime import sources
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.function import tool
@@ -52,7 +52,7 @@ class Failing:
 
     name = "failing"
 
-    async def context(self, _opening: Opening, /) -> Sequence[ContextText]:
+    async def context(self, _opening: RunOpening, /) -> Sequence[ContextText]:
         raise ConnectionError("password=secret")
 
 
@@ -64,7 +64,7 @@ class Slow:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    async def context(self, _opening: Opening, /) -> Sequence[ContextText]:
+    async def context(self, _opening: RunOpening, /) -> Sequence[ContextText]:
         self.asked.set()
         return await asyncio.Future[Sequence[ContextText]]()
 

@@ -71,7 +71,7 @@ async def checked(stage: Stage) -> None:
     store, homes = stage.core._store, stage.core._cache
     loaded = await store.read(lambda connection: loading.load(connection, stage.session))
     grown, rebuilt = (await homes.get(stage.session)).window.preview([]), (await homes._built(loaded)).window
-    grown.apply(await store.read(lambda connection: log.facts_between(connection, loaded.session.place, 0)))
+    grown.apply(await store.read(lambda connection: log.facts_between(connection, loaded.session.session_key, 0)))
     assert [entry.message for entry in grown.entries] == [entry.message for entry in rebuilt.entries]
 
 

@@ -17,7 +17,7 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
-from agent_core.domain.hooks import HookEvent, Named
+from agent_core.domain.hooks import HookEvent, NamedHook
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
@@ -35,7 +35,7 @@ class Ruler:
         self.asked: list[Occasion] = []
         self.called = asyncio.Event()
 
-    async def ask(self, named: Named, occasion: Occasion) -> Answer | None:
+    async def ask(self, named: NamedHook, occasion: Occasion) -> Answer | None:
         self.asked.append(occasion)
         self.called.set()
         return self.answer(occasion)

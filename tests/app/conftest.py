@@ -16,7 +16,7 @@ from app.compose import create_app
 from app.serving.readers import Readers
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.app.processes import Serving, Shell, start
 
 KEY = "the-operators-own-key"
@@ -84,8 +84,8 @@ def taken(core: Core, monkeypatch) -> list[Inbound]:
 
 
 @pytest.fixture
-def tokens() -> Tokens:
-    return Tokens(Keys(SECRET).derive)
+def tokens() -> TokenSigner:
+    return TokenSigner(Keys(SECRET).derive)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def settings(tmp_path) -> Settings:
 
 
 @pytest.fixture
-def app(core: Core, tokens: Tokens, readers: Readers, settings: Settings) -> FastAPI:
+def app(core: Core, tokens: TokenSigner, readers: Readers, settings: Settings) -> FastAPI:
     key = ApiKey(hashlib.sha256(KEY.encode()).digest())
     return create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
 
@@ -120,7 +120,7 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def visitor(app: FastAPI, core: Core, tokens: Tokens) -> AsyncIterator[httpx.AsyncClient]:
+async def visitor(app: FastAPI, core: Core, tokens: TokenSigner) -> AsyncIterator[httpx.AsyncClient]:
     """A visitor called Ada, who may talk to the assistant."""
     agent = await core.agents.get("assistant")
     async with caller(app, tokens.visitor(Actor(id="ada", kind="visitor"), agent=agent.id).text) as client:

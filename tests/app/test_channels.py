@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core, Definition, Hook
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 from tests.app.processes import Shell, start
 
@@ -63,7 +63,7 @@ async def test_an_operators_sessions_come_from_the_api(core: Core, client: httpx
     assert run["output"]["text"] == "Not from api."
 
 
-async def test_an_address_says_where_a_session_is(core: Core, tokens: Tokens, app: FastAPI, placed: str) -> None:
+async def test_an_address_says_where_a_session_is(core: Core, tokens: TokenSigner, app: FastAPI, placed: str) -> None:
     """A channel that gives its sessions an address is known by it, for every asker."""
     actor = Actor("ada", "user")
     session = await core.open_session(agent=placed, actor=actor, address="slack:T1:C1:1.0")

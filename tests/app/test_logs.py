@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from agent_core import Core, Definition, Inbound, SqliteDatabase, SystemClock, Text
-from agent_core.providers.base import Delta, Request
+from agent_core.providers.base import ModelDelta, Request
 from agent_core.testing import ScriptedProvider, bug
 from app.compose import running_core
 from app.logs import configure
@@ -72,7 +72,7 @@ async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured
     """A provider's bug is a line and a plain trace on standard error, without one variable or word that was said."""
 
     class Careless(ScriptedProvider):
-        async def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+        async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
             secret = MARKER
             async for batch in super().stream(request):
                 yield batch

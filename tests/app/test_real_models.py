@@ -14,7 +14,7 @@ import pytest
 from agent_core.domain.failures import explanation
 from agent_core.providers.models import table
 from agent_core.testing import call, fail, pause, say
-from agent_core.testing.models import Asked, FakeModels, status
+from agent_core.testing.models import FakeModels, ModelCall, status
 from tests.app.frames import frames
 from tests.app.processes import Serving, Shell, start
 
@@ -34,7 +34,7 @@ ECHOES = [echo for key in KEYS for echo in (key, key[:-4])]
 ANSWERS = {f"fail {n}-{m}": answer for n, echo in enumerate(ECHOES) for m, answer in enumerate(refusals(echo))}
 
 
-def play(read: asyncio.Event, asked: Asked) -> list[Any]:
+def play(read: asyncio.Event, asked: ModelCall) -> list[Any]:
     """Use a tool and answer once the asker reads, or fail as the message asks."""
     if asked.text in ANSWERS:
         return ANSWERS[asked.text]

@@ -9,7 +9,7 @@ from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
 from channels.web import routes
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 
 
@@ -33,7 +33,7 @@ async def test_the_page_says_that_it_is_a_demonstration(anyone: httpx.AsyncClien
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-async def test_a_reload_is_the_same_visitor(anyone: httpx.AsyncClient, core: Core, tokens: Tokens):
+async def test_a_reload_is_the_same_visitor(anyone: httpx.AsyncClient, core: Core, tokens: TokenSigner):
     """The token lasts 15 minutes; the cookie that no script can read keeps the visitor."""
     first = await anyone.get("/widget-demo/token")
     second = await anyone.get("/widget-demo/token")
@@ -83,7 +83,7 @@ async def test_other_sites_get_no_demo_token(anyone: httpx.AsyncClient):
     assert answer.status_code == 403
 
 
-async def test_the_demo_is_gone_when_it_is_off(core: Core, tokens: Tokens, tmp_path):
+async def test_the_demo_is_gone_when_it_is_off(core: Core, tokens: TokenSigner, tmp_path):
     """With PARLEY_DEMO off neither page nor token exist."""
     settings = Settings(_env_file=None, data=tmp_path, demo_page=False)  # type: ignore[call-arg]
     app = create_app(core, settings, tokens=tokens, api_key=ApiKey(b""))
@@ -102,7 +102,7 @@ async def test_the_script_is_asked_for_again_and_sent_once(anyone: httpx.AsyncCl
     assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_a_site_gets_tokens_for_its_visitors(client: httpx.AsyncClient, tokens: Tokens, core: Core):
+async def test_a_site_gets_tokens_for_its_visitors(client: httpx.AsyncClient, tokens: TokenSigner, core: Core):
     """An operator's key buys a token that names actor and agent and ends after `ttl` seconds."""
     body = {"actor": {"id": "u1", "name": "Ada"}, "agent": "assistant", "ttl": 60}
     answer = await client.post("/v1/web/visitor-tokens", json=body)

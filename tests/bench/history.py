@@ -34,7 +34,7 @@ class History:
         def work(connection: Connection) -> int:
             ref = sessions.find(connection, session)
             window = Window(neutral)
-            window.apply(log.facts_between(connection, ref.place, 0))
+            window.apply(log.facts_between(connection, ref.session_key, 0))
             for _ in range(messages // 2):
                 _exchange(connection, ref, window, limit, now)
             return window.seq
@@ -69,7 +69,7 @@ def _exchange(connection: Connection, ref: SessionRef, window: Window, limit: in
         end,
     ]
     assert log.take_seqs(connection, ref.key, len(bodies)) == first
-    window.apply(log.write(connection, ref.place, first, [(run, body) for body in bodies], now=now))
+    window.apply(log.write(connection, ref.session_key, first, [(run, body) for body in bodies], now=now))
     runs.settle(connection, run, end, window.seq, left=NO_CARRY_OVER, owner=None, now=now)
 
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 
-from agent_core.providers.base import TextDelta
+from agent_core.providers.base import ModelTextDelta
 from agent_core.testing import Answer, call, sleep, usage
-from agent_core.testing.models import Asked, FakeModels
+from agent_core.testing.models import FakeModels, ModelCall
 from agent_core.testing.models.score import Take
 from agent_core.testing.script import FLAT_SLOT, Flat
 from tests.bench.exchange import STAMP, Exchange
@@ -18,7 +18,7 @@ UNSTAMPED = STAMP.encode()
 CALL: Answer = (call("calculate", expression="12 * 7"), USAGE)
 
 
-def script(asked: Asked) -> Answer:
+def script(asked: ModelCall) -> Answer:
     """Do what the newest question says."""
     exchange = Exchange.read(asked.text)
     return CALL if exchange.tool and asked.step == 0 else answer(exchange)
@@ -27,7 +27,7 @@ def script(asked: Asked) -> Answer:
 @cache
 def answer(exchange: Exchange) -> Answer:
     """Return the text of *exchange*, made once."""
-    batches = tuple((TextDelta(FLAT_SLOT, text),) for text in exchange.answer)
+    batches = tuple((ModelTextDelta(FLAT_SLOT, text),) for text in exchange.answer)
     text = Flat(batches, exchange.rate)
     return (sleep(exchange.delay), text, USAGE) if exchange.delay else (text, USAGE)
 

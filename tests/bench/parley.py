@@ -15,7 +15,7 @@ from agent_core.tools.builtin import calculate
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.bench.client import KEY
 from tests.bench.history import History
 from tests.bench.serving import Orders, listening, serve
@@ -68,7 +68,7 @@ async def running(database: Path, url: str, wires: Sequence[Wire]) -> AsyncItera
         await core.agents.create(UNBOUNDED)
         settings = Settings(_env_file=None, data=database.parent, agents=database.parent)  # type: ignore[call-arg]
         api_key = ApiKey(hashlib.sha256(KEY.encode()).digest())
-        app = create_app(core, settings, tokens=Tokens(Keys(SECRET).derive), api_key=api_key)
+        app = create_app(core, settings, tokens=TokenSigner(Keys(SECRET).derive), api_key=api_key)
         history = History(core)
         port = await stack.enter_async_context(listening(app))
         yield port, {"build": history.build, "forget": history.forget}

@@ -10,7 +10,7 @@ import msgspec
 
 from agent_core import Event, Fact, Live
 from agent_core.domain.events import LIVE
-from channels.base import Body
+from channels.base import ConversationView
 from channels.view import EMPTY, view
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -36,7 +36,7 @@ def event(frame: dict[str, Any]) -> Event:
     return Live(body=msgspec.convert(frame["data"], LIVE[frame["type"]]), **place)
 
 
-def fold(events: Sequence[Event], body: Body = EMPTY) -> Body:
+def fold(events: Sequence[Event], body: ConversationView = EMPTY) -> ConversationView:
     """Return *body* with *events* folded in."""
     for each in events:
         body = view(body, each)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_core import Actor, Decider, Decision, Fact, NotFound, Text, TextDelta
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
-from channels.base import Limits, NotShown, Stop
+from channels.base import MessageLimits, NotShown, Stop
 from channels.delivery import Deferred, Delivery, NullOutbox
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY
@@ -24,7 +24,7 @@ USAGE = e.Usage(None, None, None, None, None, None)
 class Stage:
     """A delivery between a feed and a toy channel, on a clock moved by hand."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: MessageLimits | None = None) -> None:
         self.feed, self.toy, self.clock, self.emit = Feed(), Toy(limits), FakeClock(), Emitter()
         outbox = NullOutbox(self.toy, "toy:1")
         self.delivery = Delivery(self.feed, outbox, self.clock, session="ses_1")
@@ -65,7 +65,7 @@ async def stage() -> AsyncIterator[Open]:
     """Open a stage with a running delivery; it is cancelled with the test."""
     tasks: list[asyncio.Task[None]] = []
 
-    async def make(limits: Limits | None = None) -> Stage:
+    async def make(limits: MessageLimits | None = None) -> Stage:
         made = Stage(limits)
         tasks.append(asyncio.create_task(made.delivery.run()))
         return made
@@ -200,7 +200,7 @@ async def test_a_failure_without_text_is_shown():
 
 async def test_a_long_text_rolls_over_at_a_good_place():
     """Past the length limit a message ends with a paragraph, a line or a word, and the next one continues there."""
-    made = Stage(Limits(edit_every=1.0, text=20))
+    made = Stage(MessageLimits(edit_every=1.0, text=20))
     made.start()
     made.ask(made.said("One two three.\n\nFour five six seven eight nine ten"), made.completed())
     await whole(made)
@@ -209,7 +209,7 @@ async def test_a_long_text_rolls_over_at_a_good_place():
 
 async def test_a_border_once_shown_stays(stage: Open):
     """A newer try that says something else changes the text of each message and not where they part."""
-    made = await stage(Limits(edit_every=1.0, text=10))
+    made = await stage(MessageLimits(edit_every=1.0, text=10))
     made.start()
     made.say("0123456789abc")
     await made.toy.times(2)
@@ -263,7 +263,7 @@ async def test_a_delivery_raises_the_error_of_its_source():
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_golden_log_is_shown_whole_after_a_restart(name):
     """A delivery that starts after the end posts each message once, and together they are the transcript."""
-    made = Stage(Limits(edit_every=1.0, text=20))
+    made = Stage(MessageLimits(edit_every=1.0, text=20))
     made.feed.push(*golden(name))
     await whole(made)
     said = [each["text"] for each in expected(name)["transcript"] if each["role"] == "assistant"]
@@ -274,7 +274,7 @@ async def test_a_golden_log_is_shown_whole_after_a_restart(name):
 @given(data=st.data(), text=st.text(alphabet="ab \n", max_size=60), limit=st.integers(1, 15))
 def test_segments_give_the_text_without_loss(data, text, limit):
     """However a text grows, its segments fit the limit, keep their borders, and joined are the text."""
-    emit, limits, body, segments = Emitter(), Limits(1.0, limit), EMPTY, [Segment()]
+    emit, limits, body, segments = Emitter(), MessageLimits(1.0, limit), EMPTY, [Segment()]
     shown = 0
     while shown < len(text):
         size = data.draw(st.integers(1, len(text)))

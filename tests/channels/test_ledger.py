@@ -7,7 +7,7 @@ import pytest
 from agent_core import Actor, Core, Definition
 from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider
-from channels.base import Entry
+from channels.base import LedgerEntry
 from channels.ledger import LEASE, Ledger, LostPlace
 from tests.conftest import Fresh
 
@@ -56,14 +56,14 @@ async def test_only_one_process_owns_a_place(database: Database, clock: FakeCloc
     assert await other.claim() == []
     assert (await ledger.processes(), await other.processes()) == (1, 2)
     clock.advance(LEASE / 1000 - 1)
-    await ledger.put(mine, Entry("dlv_1", 0))  # renews the lease
+    await ledger.put(mine, LedgerEntry("dlv_1", 0))  # renews the lease
     clock.advance(LEASE / 1000 - 1)
     assert await other.claim() == []
     clock.advance(2)
     (theirs,) = await other.claim()
     assert theirs.epoch == mine.epoch + 1
     with pytest.raises(LostPlace):
-        await ledger.put(mine, Entry("dlv_1", 0, state="sent"))
+        await ledger.put(mine, LedgerEntry("dlv_1", 0, state="sent"))
     with pytest.raises(LostPlace):
         await ledger.renew(mine)
     assert [entry.state for entry in await other.entries(theirs)] == ["planned"]
@@ -73,17 +73,17 @@ async def test_entries_are_read_as_they_were_written(ledger: Ledger, session: st
     """An entry comes back with all of its fields, those of a place in order."""
     await ledger.want(session, "slack:1", {})
     (place,) = await ledger.claim()
-    second = Entry("dlv_2", 1, "msg_1 12", None, "uncertain", "stream", "17.1", 9, 7, 123)
+    second = LedgerEntry("dlv_2", 1, "msg_1 12", None, "uncertain", "stream", "17.1", 9, 7, 123)
     await ledger.put(place, second)
-    await ledger.put(place, Entry("dlv_1", 0, ends="msg_1 12", state="closed"))
-    assert await ledger.entries(place) == [Entry("dlv_1", 0, ends="msg_1 12", state="closed"), second]
+    await ledger.put(place, LedgerEntry("dlv_1", 0, ends="msg_1 12", state="closed"))
+    assert await ledger.entries(place) == [LedgerEntry("dlv_1", 0, ends="msg_1 12", state="closed"), second]
 
 
 async def test_a_place_rests_unless_it_was_requested_meanwhile(clock: FakeClock, ledger: Ledger, session: str):
     """A request that comes while a place is shown keeps it claimed, with its finished messages removed."""
     await ledger.want(session, "slack:1", {"n": 1})
     (place,) = await ledger.claim()
-    await ledger.put(place, Entry("dlv_1", 0, state="closed"))
+    await ledger.put(place, LedgerEntry("dlv_1", 0, state="closed"))
     clock.advance(1)
     await ledger.want(session, "slack:1", {"n": 2})
     again = await ledger.rest(place, 17)
@@ -101,7 +101,7 @@ async def test_a_waiting_place_keeps_its_messages(ledger: Ledger, session: str):
     """A place that rests while a run waits is resumed where it was: its message will change once more."""
     await ledger.want(session, "slack:1", {})
     (place,) = await ledger.claim()
-    await ledger.put(place, Entry("dlv_1", 0, state="acknowledged", ref="17.1"))
+    await ledger.put(place, LedgerEntry("dlv_1", 0, state="acknowledged", ref="17.1"))
     assert await ledger.rest(place, None) is None
     woken = await ledger.claim_session(session)
     assert woken is not None
@@ -139,7 +139,7 @@ async def test_a_postponed_place_cannot_be_claimed_before_its_time(
     (place,) = await ledger.claim()
     await ledger.postpone(place, 60)
     with pytest.raises(LostPlace):
-        await ledger.put(place, Entry("dlv_1", 0))
+        await ledger.put(place, LedgerEntry("dlv_1", 0))
     clock.advance(59)
     assert await other.claim() == []
     clock.advance(1)

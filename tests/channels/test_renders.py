@@ -4,7 +4,7 @@ import pytest
 
 from agent_core import Event
 from channels import plain
-from channels.base import Body, ShownRender
+from channels.base import ConversationView, ShownRender
 from channels.segments import Segment, cut
 from channels.slack.outbound import renders
 from channels.slack.outbound.picture import Words, picture, tail
@@ -25,7 +25,7 @@ def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(surface, "RENDERERS", {"tally_marks": total})
 
 
-def shown_of(events: list[Event]) -> Body:
+def shown_of(events: list[Event]) -> ConversationView:
     """Return what a message of a channel shows of *events*."""
     return cut(fold(events), Segment())
 
@@ -75,7 +75,7 @@ def test_a_renderer_is_one_function():
 def test_no_text_breaks_out_of_its_place():
     """Escape sequences and fences in a render's text are shown as signs."""
     evil = ShownRender("ren_1", "odd", {}, "\x1b[2J```\n<!channel> *bold*")
-    assert "\x1b" not in plain.drawn(plain.Call("c", "t", "done", renders=(evil,)))
+    assert "\x1b" not in plain.drawn(plain.CallView("c", "t", "done", renders=(evil,)))
     markdown = renders.markdown_of(evil)
     assert markdown.count("```") == 2
     words = picture(shown_of(golden("rendered"))).items

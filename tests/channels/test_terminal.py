@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 import channels.terminal
 from agent_core import Actor, Decision, Event, Inbound, InvalidInput, Text
 from agent_core.testing import FakeClock
-from channels.base import Body, Call, CallStatus, GrowingText, Piece, Question, Run, ShownMessage, Stop
+from channels.base import (
+    CallStatus,
+    CallView,
+    ConversationView,
+    GrowingText,
+    Piece,
+    Question,
+    RunView,
+    ShownMessage,
+    Stop,
+)
 from channels.delivery import Delivery, NullOutbox
 from channels.plain import asked, end_of, exact, harmless
 from channels.terminal import ADDRESS, Terminal
@@ -46,7 +56,7 @@ class Paper:
         await Delivery(feed, NullOutbox(self.terminal, ADDRESS), FakeClock(), session="ses_1").run()
         return self
 
-    async def pictures(self, *bodies: Body) -> str:
+    async def pictures(self, *bodies: ConversationView) -> str:
         """Print pictures of one message, one after the other."""
         ref = await self.terminal.post(ADDRESS, bodies[0])
         for body in bodies[1:]:
@@ -54,12 +64,14 @@ class Paper:
         return self.out
 
 
-def picture(text: str, *calls: Call, closed: bool = False, run: Run | None = None, **fields) -> Body:
+def picture(
+    text: str, *calls: CallView, closed: bool = False, run: RunView | None = None, **fields
+) -> ConversationView:
     """Return the picture of one answer."""
     said = ShownMessage(
         "msg_2", "assistant", "run_1", parts=(Piece("text", GrowingText.of(text)),), calls=calls, **fields
     )
-    return Body(recent=(said,), closed=closed, runs=(run or Run("run_1", "running"),))
+    return ConversationView(recent=(said,), closed=closed, runs=(run or RunView("run_1", "running"),))
 
 
 def test_a_line_is_a_message_a_stop_or_nothing():
@@ -114,7 +126,7 @@ async def test_text_grows_on_the_screen_by_its_tail():
 
 async def test_a_call_is_finished_on_its_own_line():
     """A call's outcome is added where its line ends; what is below waits for it."""
-    one, two = Call("c1", "buy", "running"), Call("c2", "sell", "done")
+    one, two = CallView("c1", "buy", "running"), CallView("c2", "sell", "done")
     failed = replace(one, status="failed")
     assert await Paper(live=True).pictures(picture("", one, two)) == "· buy … "
     assert await Paper(live=True).pictures(picture("", one, two), picture("", failed, two)) == (
@@ -124,7 +136,7 @@ async def test_a_call_is_finished_on_its_own_line():
 
 async def test_a_waiting_call_says_so():
     """A message that was closed by a wait shows the call that waits; its outcome is printed again."""
-    call, run = Call("c1", "buy", "waiting"), Run("run_1", "waiting")
+    call, run = CallView("c1", "buy", "waiting"), RunView("run_1", "waiting")
     paper = Paper(live=True)
     waits = picture("", call, closed=True, run=run)
     bought = picture("", replace(call, status="done"), closed=True)
@@ -144,12 +156,12 @@ ASKED = Question(
     edit=True,
     remember=True,
 )
-WAITS = Run("run_1", "waiting")
+WAITS = RunView("run_1", "waiting")
 
 
-def asking(question: Question = ASKED, status: CallStatus = "waiting", **fields) -> Body:
+def asking(question: Question = ASKED, status: CallStatus = "waiting", **fields) -> ConversationView:
     """Return the picture of an answer whose call is asked about."""
-    return picture("Paying.", Call("c1", "pay", status, question=question), run=WAITS, closed=True, **fields)
+    return picture("Paying.", CallView("c1", "pay", status, question=question), run=WAITS, closed=True, **fields)
 
 
 async def test_a_question_is_shown_whole():
@@ -252,7 +264,7 @@ async def test_of_several_questions_the_first_is_answered():
     """Two open questions are both shown, the keys belong to the first; once it is decided, to the second."""
     paper = Paper(live=True)
     two = replace(ASKED, id="apr_2", title="May it pay more?")
-    calls = (Call("c1", "pay", "waiting", question=ASKED), Call("c2", "pay", "waiting", question=two))
+    calls = (CallView("c1", "pay", "waiting", question=ASKED), CallView("c2", "pay", "waiting", question=two))
     shown = await paper.pictures(picture("", *calls, run=WAITS, closed=True))
     assert shown.count("y allows it") == 1
     assert shown.index("May it pay?") < shown.index("y allows it") < shown.index("May it pay more?")
@@ -270,7 +282,7 @@ async def test_of_several_questions_the_first_is_answered():
 async def test_a_question_that_is_not_on_the_screen_is_not_answered():
     """After a call that still works a question is not shown yet, and `y` is a word."""
     paper = Paper(live=True)
-    calls = (Call("c0", "look", "running"), Call("c1", "pay", "waiting", question=ASKED))
+    calls = (CallView("c0", "look", "running"), CallView("c1", "pay", "waiting", question=ASKED))
     assert await paper.pictures(picture("", *calls)) == "· look … "
     assert isinstance(paper.terminal.parse("y"), Inbound)
 
@@ -282,7 +294,7 @@ async def test_a_decision_is_asked_for_and_then_the_next_line():
     await paper.pictures(asking())
     assert paper.out.endswith("\n\n> ")
     paper.terminal.typed("y")
-    await paper.pictures(picture("Done.", closed=True, run=Run("run_1", "completed")))
+    await paper.pictures(picture("Done.", closed=True, run=RunView("run_1", "completed")))
     assert paper.out.endswith("> \nDone.\n\n> ")
 
 
@@ -315,13 +327,15 @@ async def test_an_end_is_shown_in_words(name, words):
 
 def test_an_answer_at_its_length_limit_says_so():
     """The stop reason `max_tokens` is shown as a sentence."""
-    assert end_of(Run("run_1", "completed", reason="max_tokens")) == "(ended: the answer was cut at its length limit)"
+    assert (
+        end_of(RunView("run_1", "completed", reason="max_tokens")) == "(ended: the answer was cut at its length limit)"
+    )
 
 
 def test_a_good_end_needs_no_words():
     """Neither a run that works nor one that ended well is spoken of."""
-    assert end_of(Run("run_1", "running")) is None
-    assert end_of(Run("run_1", "completed", reason="end_turn")) is None
+    assert end_of(RunView("run_1", "running")) is None
+    assert end_of(RunView("run_1", "completed", reason="end_turn")) is None
 
 
 async def test_an_edit_of_an_older_message_is_not_printed():
@@ -346,7 +360,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\rrm -rf /\x08\x7f\u202etxt.exe\u2066\u
 
 async def test_no_words_of_a_model_command_the_terminal():
     """Escape, control and direction signs in text, tool names and errors never reach the terminal."""
-    call, run = Call("c1", f"calc{HOSTILE}\nulate", "done"), Run("run_1", "failed", error=f"a\n{HOSTILE}")
+    call, run = CallView("c1", f"calc{HOSTILE}\nulate", "done"), RunView("run_1", "failed", error=f"a\n{HOSTILE}")
     asked = ShownMessage("msg_1", "user", "run_1", parts=(Piece("text", GrowingText.of(HOSTILE)),))
     body = picture(f"Hi {HOSTILE}", call, closed=True, run=run)
     for live in (True, False):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta
 from agent_core.domain import events as e
-from channels.base import Body, Call, Limits, ShownMessage
+from channels.base import CallView, ConversationView, MessageLimits, ShownMessage
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY, view
 from tests.channels.logs import NAMES, Emitter, event, expected, fold, golden
@@ -17,7 +17,7 @@ from tests.channels.logs import NAMES, Emitter, event, expected, fold, golden
 ANN = Actor("ann", "user")
 
 
-def summary(body: Body) -> dict[str, Any]:
+def summary(body: ConversationView) -> dict[str, Any]:
     """Return what the golden expectations speak of."""
     transcript = [
         {"role": said.role, "text": said.text, **({"partial": True} if said.partial else {})} for said in body.messages
@@ -36,13 +36,13 @@ def summary(body: Body) -> dict[str, Any]:
     }
 
 
-def settled(body: Body) -> Body:
+def settled(body: ConversationView) -> ConversationView:
     """Return *body* without what depends on the path to it: the last attempt that wrote, and where *past* ends."""
     plain = tuple(replace(said, epoch=0, attempt=0) for said in body.past + body.recent)
     return replace(body, past=plain, recent=())
 
 
-def joined(events: list[Event], at: int, body: Body) -> list[Event]:
+def joined(events: list[Event], at: int, body: ConversationView) -> list[Event]:
     """Return the events that a reader with *body* receives when it joins after event *at*.
 
     These are the facts that it lacks, each part of the open message as one delta from offset 0, then the rest.
@@ -71,7 +71,7 @@ def received(text: str, message: str = "msg_1"):
     return e.MessageReceived(message=message, actor=ANN, parts=(Text(text),))
 
 
-def last(body: Body) -> ShownMessage:
+def last(body: ConversationView) -> ShownMessage:
     return body.messages[-1]
 
 
@@ -111,7 +111,7 @@ def test_overlapping_reads_are_harmless(data, name):
 def test_text_is_what_was_shown_up_to_the_offset_and_the_new_text(pieces):
     """A delta keeps `shown[:offset]`, counted in code points, and adds its text; older Bodies stay as they are."""
     emit, shown, body = Emitter(), "", EMPTY
-    seen: list[tuple[Body, str]] = []
+    seen: list[tuple[ConversationView, str]] = []
     for text, offset in pieces:
         shown = shown[:offset] + text
         body = view(body, emit(delta(text, offset)))
@@ -147,10 +147,10 @@ def test_activity_has_a_line_with_its_status():
         for said in body.recent:
             seen += [call for call in said.calls if call.id == "call_1" and call not in seen]
     assert seen == [
-        Call("call_1", "calculate", "requested"),
-        Call("call_1", "calculate", "running"),
-        Call("call_1", "calculate", "running", "multiplying"),
-        Call("call_1", "calculate", "done"),
+        CallView("call_1", "calculate", "requested"),
+        CallView("call_1", "calculate", "running"),
+        CallView("call_1", "calculate", "running", "multiplying"),
+        CallView("call_1", "calculate", "done"),
     ]
 
 
@@ -159,7 +159,7 @@ def test_a_call_of_a_message_without_calls_is_shown_below_it():
     emit = Emitter()
     asked = e.ToolRequested(call="call_1", name="calculate", arguments={}, index=0, step=1)
     body = fold([emit(started()), emit(asked), emit(e.ToolPending(call="call_1", on="approval"))])
-    assert last(body).calls == (Call("call_1", "calculate", "waiting"),)
+    assert last(body).calls == (CallView("call_1", "calculate", "waiting"),)
 
 
 def test_a_message_waits_until_a_step_takes_it():
@@ -200,7 +200,7 @@ def test_what_is_cancelled_in_the_queue_ends_no_message_of_the_run_at_work():
     body = fold(events[:at])
     assert [said.text for said in body.messages] == ["one", "Half", "two", "four", "three"]
     assert [said.text for said in body.waiting] == ["three"]
-    assert border(body, Segment(), Limits(1.0)) is None
+    assert border(body, Segment(), MessageLimits(1.0)) is None
     assert [run.id for run in cut(body, Segment()).runs] == ["run_1"]
 
 
@@ -287,9 +287,9 @@ def test_what_is_unknown_is_passed_over():
     emit = Emitter()
     frame = {"session": "ses_1", "run": "run_1", "parent_run": None, "time": "2026-01-05T09:00:00.001Z"}
     later = event({**frame, "seq": 7, "type": "poem.recited", "data": {"lines": 3}})
-    assert view(EMPTY, later) == Body(seq=7)
+    assert view(EMPTY, later) == ConversationView(seq=7)
     child = Emitter()(received("task"), "run_2", parent="run_1")
-    assert view(EMPTY, child) == Body(seq=1)
+    assert view(EMPTY, child) == ConversationView(seq=1)
     assert view(EMPTY, emit(delta("x", 0), "run_2", parent="run_1")) == EMPTY
     assert view(EMPTY, emit(e.ToolProgress(call="call_9", text="…"))) == EMPTY
     assert view(EMPTY, emit(e.Heartbeat())) == EMPTY
@@ -298,7 +298,7 @@ def test_what_is_unknown_is_passed_over():
 def test_a_fact_without_a_run_changes_no_run():
     """Facts of the session itself show nothing."""
     body = fold(golden("plain")[:2])
-    assert body == Body(seq=2)
+    assert body == ConversationView(seq=2)
 
 
 def test_a_late_event_changes_an_old_message():

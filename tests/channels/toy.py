@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_core import Actor, Decider, Decision, Event, Inbound, Text
 from agent_core.testing import Level
-from channels.base import Body, Limits, NotShown, Ref, Stop
+from channels.base import ConversationView, MessageLimits, NotShown, Ref, Stop
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class Shown:
     ref: Ref
     text: str
     closed: bool
-    body: Body
+    body: ConversationView
 
 
 class Toy:
     """A place whose payloads are dictionaries and whose messages are numbered."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits(edit_every=1.0)
+    def __init__(self, limits: MessageLimits | None = None) -> None:
+        self.limits = limits or MessageLimits(edit_every=1.0)
         self.shown: list[Shown] = []
         self.refusals: deque[NotShown] = deque()
         self.address: str | None = None
@@ -54,13 +54,13 @@ class Toy:
             case _:
                 return None
 
-    async def post(self, address: str, body: Body) -> Ref:
+    async def post(self, address: str, body: ConversationView) -> Ref:
         self.address = address
         self._maybe_refuse()
         self._posts += 1
         return self._note("post", Ref(f"m{self._posts}"), body)
 
-    async def edit(self, ref: Ref, body: Body) -> None:
+    async def edit(self, ref: Ref, body: ConversationView) -> None:
         self._maybe_refuse()
         self._note("edit", ref, body)
 
@@ -69,7 +69,7 @@ class Toy:
             self._level.set(self._level.value + 1)
             raise self.refusals.popleft()
 
-    def _note(self, verb: str, ref: Ref, body: Body) -> Ref:
+    def _note(self, verb: str, ref: Ref, body: ConversationView) -> Ref:
         lines = [said.text for said in body.recent if said.role == "assistant"]
         self.shown.append(Shown(verb, ref, "\n".join(lines), body.closed, body))
         self._level.set(self._level.value + 1)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agent_core.testing import Answer, call, fail, say
-from agent_core.testing.models import Asked, FakeModels
+from agent_core.testing.models import FakeModels, ModelCall
 from tests.bench.serving import Orders, serve
 from tests.chaos.plan import Question
 
@@ -17,7 +17,7 @@ class Script:
     def __init__(self) -> None:
         self._tripped: set[str] = set()
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: ModelCall) -> Answer:
         question = Question.read(asked.text)
         if asked.step < len(question.steps):
             return self._step(question, asked.step)

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from channels.slack.testing import SlackStandIn, Team, Workspace
+from channels.slack.testing import SimulatedWorkspace, SlackStandIn, Team
 from tests.e2e.browser import Visit, chromium
 from tests.e2e.server import Server, on_postgres, prepare, serving
 from tests.postgres import Server as Postgres
@@ -61,7 +61,7 @@ def server(start_server: StartServer) -> Server:
 @pytest.fixture
 async def stand_in() -> AsyncIterator[SlackStandIn]:
     """Slack, with a workspace, no limits, and patience for a server on a busy machine."""
-    made = SlackStandIn(workspaces=[Workspace.example()], rates=None, ack_within=20.0)
+    made = SlackStandIn(workspaces=[SimulatedWorkspace.example()], rates=None, ack_within=20.0)
     async with made.serving():
         yield made
 

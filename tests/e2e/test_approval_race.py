@@ -23,15 +23,15 @@ from agent_core import Actor, ApprovalDecided, ApprovalObject, Core, RunCancelle
 from agent_core.testing import FakeClock
 from app.cli import approvals as cli_approvals
 from app.cli import printing
-from app.cli.client import Refused, connected
+from app.cli.client import ServerRefused, connected
 from app.compose import create_app
 from app.serving.readers import Readers
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
 from channels.slack.cards.blocks import APPROVE, DENY, EDIT
 from channels.slack.inbound.clicks import LATE, NOT_YOURS
-from channels.slack.testing import NotPossible, Shown, Team
-from channels.web.identity import Tokens
+from channels.slack.testing import NotPossible, Team, VisibleMessage
+from channels.web.identity import TokenSigner
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import Stage
 from tests.app.served import served
@@ -92,7 +92,7 @@ class Ground:
     def team(self) -> Team:
         return self.desk.team
 
-    def cards(self) -> list[Shown]:
+    def cards(self) -> list[VisibleMessage]:
         return [each for place in PLACES for each in self.desk.elsewhere(place)]
 
     def whispers(self, user: str) -> list[str]:
@@ -144,14 +144,14 @@ class Ground:
         options = {"reason": None, "arguments": None, "remember": False, "actor": None}
         try:
             await asyncio.to_thread(cli_approvals.decide, approval, approve=approved, deny=not approved, **options)
-        except Refused as refused:
+        except ServerRefused as refused:
             words = f"{refused.status}: {refused}"
         else:
             return Said("terminal", WON)
         (status,) = [each for each in SAYS if words.startswith(f"409: This was {each} already")]
         return Said("terminal", status)
 
-    async def presses(self, user: str, card: Shown, place: str) -> Said:
+    async def presses(self, user: str, card: VisibleMessage, place: str) -> Said:
         """Press on a card's yes; its result is in the ephemeral messages to *user*."""
         try:
             dispatched = await self.team.presses(user, place, card.ts, APPROVE)
@@ -266,7 +266,7 @@ async def behind(beats: int, act: Coroutine[Any, Any, Any]) -> Any:
 @asynccontextmanager
 async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
     """Serve the whole application, Slack and all, around a core whose clock does not advance."""
-    clock, readers, tokens = FakeClock(), Readers(), Tokens(Keys(b"a secret of no less than 32 characters").derive)
+    clock, readers, tokens = FakeClock(), Readers(), TokenSigner(Keys(b"a secret of no less than 32 characters").derive)
     async with asking(make_core, clock=clock, **POLICY) as desk, AsyncExitStack() as stack:
         given = Settings(_env_file=None, data=folder, agents=folder)  # type: ignore[call-arg]
         key, routes = ApiKey(sha256(KEY.encode()).digest()), desk.rig.listener.router()

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core import Actor
 from app.storage.keys import Keys
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.e2e.conftest import StartServer
 from tests.e2e.problems import refused
 from tests.e2e.raw import exchange, get
@@ -36,8 +36,8 @@ def forgeries(genuine: str, agent: str) -> dict[str, str]:
     """Return tokens that the holder of a genuine one could forge without the key."""
     head, claims, signature = genuine.split(".")
     said = json.loads(base64.urlsafe_b64decode(f"{claims}=="))
-    other = Tokens(Keys(b"another secret of another installation").derive).visitor(ADA, agent=agent).text
-    late = Tokens(Keys(SECRET.encode()).derive, now=lambda: time.time() - AGES).visitor(ADA, agent=agent).text
+    other = TokenSigner(Keys(b"another secret of another installation").derive).visitor(ADA, agent=agent).text
+    late = TokenSigner(Keys(SECRET.encode()).derive, now=lambda: time.time() - AGES).visitor(ADA, agent=agent).text
     none = encoded({"alg": "none", "typ": "JWT"})
     return {
         "another actor": f"{head}.{encoded({**said, 'sub': 'bob'})}.{signature}",
@@ -51,7 +51,7 @@ def forgeries(genuine: str, agent: str) -> dict[str, str]:
         "operator by name": f"{head}.{encoded({**said, 'aud': 'operator', 'sub': 'operator'})}.{signature}",
         "another secret": other,
         "expired": late,
-        "a cookie": Tokens(Keys(SECRET.encode()).derive).cookie("ada").text,
+        "a cookie": TokenSigner(Keys(SECRET.encode()).derive).cookie("ada").text,
         "two tokens": f"{genuine} {genuine}",
         "no token": "Bearer",
         "nothing": "",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.slack.testing import Shown, SlackStandIn, Team
+from channels.slack.testing import SlackStandIn, Team, VisibleMessage
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server, prepare, serving
 from tests.e2e.test_slack import LONG, done, in_slack, words
@@ -43,7 +43,7 @@ async def decide(server: Server) -> None:
         assert said.status_code == 200, said.text
 
 
-def cards(team: Team, root: str) -> list[Shown]:
+def cards(team: Team, root: str) -> list[VisibleMessage]:
     """Return the cards that have buttons."""
     found = [*team.answers("CGENERAL", root), *team.top("CDATA")]
     return [each for each in found if any(button.action_id == "approval_approve" for button in each.buttons)]

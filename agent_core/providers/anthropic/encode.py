@@ -65,7 +65,7 @@ def _answer(message: Message) -> list[Block]:
                 }
             )
         elif isinstance(part, File):  # the API refuses documents in an answer
-            blocks.append(_text(note(part, "an answer holds text alone")))
+            blocks.append(_text_block(note(part, "an answer holds text alone")))
         else:
             blocks += _blocks((part,), {})
     return blocks
@@ -84,7 +84,7 @@ def _result(call: str, result: ToolResult, files: Files) -> Block:
     if result.outcome != "done":
         block["is_error"] = True
         # An error without content is refused; a success may be empty.
-        content = content or [_text(f"The call ended as {result.outcome}, without a word.")]
+        content = content or [_text_block(f"The call ended as {result.outcome}, without a word.")]
     if content:
         block["content"] = content
     return block
@@ -97,7 +97,7 @@ def _blocks(parts: Sequence[Part], files: Files) -> list[Block]:
 def _block(content: Readable | str) -> Block:
     match content:
         case str(text):
-            return _text(text)
+            return _text_block(text)
         case Readable("image", mime, image):
             return {"type": "image", "source": _source(mime, image)}
         case Readable(_, mime, document, name):
@@ -108,5 +108,5 @@ def _source(mime: str, data: bytes) -> Block:
     return {"type": "base64", "media_type": mime, "data": data}  # msgspec writes bytes as base64
 
 
-def _text(text: str) -> Block:
+def _text_block(text: str) -> Block:
     return {"type": "text", "text": text}

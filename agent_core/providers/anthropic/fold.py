@@ -8,14 +8,14 @@ import msgspec
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.ids import new_id
 from agent_core.providers.base import (
-    Delta,
     Finished,
     FinishReason,
+    ModelDelta,
+    ModelReasoningDelta,
+    ModelTextDelta,
     NativeItem,
-    ReasoningDelta,
     Refusal,
     Started,
-    TextDelta,
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
@@ -59,7 +59,7 @@ class _StopDetails(msgspec.Struct):
     explanation: str | None = None
 
 
-class _Written(msgspec.Struct):
+class _CacheCreation(msgspec.Struct):
     ephemeral_1h_input_tokens: int | None = None
     ephemeral_5m_input_tokens: int | None = None
 
@@ -68,19 +68,19 @@ class _OutputDetails(msgspec.Struct):
     thinking_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _MessageUsage(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
-    cache_creation: _Written | None = None
+    cache_creation: _CacheCreation | None = None
     output_tokens_details: _OutputDetails | None = None
 
 
-class _Message(msgspec.Struct):
+class _MessageStart(msgspec.Struct):
     id: str | None = None
     model: str | None = None
-    usage: _Usage | None = None
+    usage: _MessageUsage | None = None
     content: list[dict[str, msgspec.Raw]] | None = None
     stop_reason: str | None = None
 
@@ -90,14 +90,14 @@ class _Event(msgspec.Struct):
     index: int | None = None
     delta: _Change | None = None
     content_block: dict[str, msgspec.Raw] | None = None
-    message: _Message | None = None
-    usage: _Usage | None = None
+    message: _MessageStart | None = None
+    usage: _MessageUsage | None = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-class _Block:
+class _ContentBlock:
     """One content block: its members as JSON text in the order they came, and what grows in it."""
 
     __slots__ = ("citations", "kind", "members", "slot", "texts")
@@ -155,18 +155,18 @@ class AnthropicFold:
 
     def __init__(self) -> None:
         self.over = False
-        self._blocks: list[_Block] = []
-        self._open: dict[int | None, _Block] = {}
-        self._growing: _Block | None = None
+        self._blocks: list[_ContentBlock] = []
+        self._open: dict[int | None, _ContentBlock] = {}
+        self._growing: _ContentBlock | None = None
         self._fresh: list[str] = []
-        self._usage = _Usage()
+        self._usage = _MessageUsage()
         self._stop_reason = ""
         self._refusal = ""
         self._is_begun = False
 
-    def take(self, events: Sequence[bytes]) -> list[Delta]:
+    def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
         """Fold in the data of whole events; text of one block that came together is one delta."""
-        out: list[Delta] = []
+        out: list[ModelDelta] = []
         for data in events:
             event = _EVENT.decode(data)
             if event.type == "content_block_delta":
@@ -179,11 +179,11 @@ class AnthropicFold:
         self._say(out)
         return out
 
-    def end(self) -> list[Delta]:
+    def end(self) -> list[ModelDelta]:
         """Return the failure for a stream without its last event."""
         return [] if self.over else [failed("network", "`anthropic` broke off its answer before `message_stop`")]
 
-    def _grow(self, event: _Event, out: list[Delta]) -> None:
+    def _grow(self, event: _Event, out: list[ModelDelta]) -> None:
         block, change = self._open.get(event.index), event.delta
         if block is None or change is None:
             return
@@ -200,30 +200,30 @@ class AnthropicFold:
             case "signature_delta" if change.signature:
                 block.members["signature"] = _json(change.signature)
             case "citations_delta" if change.citation != _NOTHING:
-                block.citations.append(_text(change.citation))
+                block.citations.append(_raw_text(change.citation))
             case "compaction_delta":
                 given = {"content": change.content, "encrypted_content": change.encrypted_content}
-                block.members |= {name: _text(raw) for name, raw in given.items() if raw != _NOTHING}
+                block.members |= {name: _raw_text(raw) for name, raw in given.items() if raw != _NOTHING}
             case _:
                 return
 
-    def _hear(self, block: _Block, text: str | None, out: list[Delta]) -> None:
+    def _hear(self, block: _ContentBlock, text: str | None, out: list[ModelDelta]) -> None:
         if block is not self._growing:
             self._say(out)
             self._growing = block
         if text:
             self._fresh.append(text)
 
-    def _say(self, out: list[Delta]) -> None:
+    def _say(self, out: list[ModelDelta]) -> None:
         """Emit the text that came since the last delta."""
         if self._growing is None or not self._fresh:
             return
         text, block = "".join(self._fresh), self._growing
         self._fresh.clear()
         block.texts.append(text)
-        out.append(TextDelta(block.slot, text) if block.kind == "text" else ReasoningDelta(block.slot, text))
+        out.append(ModelTextDelta(block.slot, text) if block.kind == "text" else ModelReasoningDelta(block.slot, text))
 
-    def _note(self, event: _Event, data: bytes, out: list[Delta]) -> None:
+    def _note(self, event: _Event, data: bytes, out: list[ModelDelta]) -> None:
         match event.type:
             case "message_start" if event.message and not self._is_begun:
                 self._start(event.message, out)
@@ -246,7 +246,7 @@ class AnthropicFold:
             case _:
                 return
 
-    def _start(self, message: _Message, out: list[Delta]) -> None:
+    def _start(self, message: _MessageStart, out: list[ModelDelta]) -> None:
         """Fold the first event in; it may hold whole blocks, the remaining ones of a paused answer."""
         self._is_begun, self._stop_reason = True, message.stop_reason or ""
         out.append(Started(message.id or "", message.model or ""))
@@ -257,9 +257,9 @@ class AnthropicFold:
             self._begin(None, block, out)
         self._close(None, out)
 
-    def _begin(self, index: int | None, given: dict[str, msgspec.Raw], out: list[Delta]) -> None:
+    def _begin(self, index: int | None, given: dict[str, msgspec.Raw], out: list[ModelDelta]) -> None:
         self._close(index, out)  # for servers that number every block alike
-        block = _Block(len(self._blocks), {name: _text(raw) for name, raw in given.items()})
+        block = _ContentBlock(len(self._blocks), {name: _raw_text(raw) for name, raw in given.items()})
         self._blocks.append(block)
         self._open[index] = block
         if block.kind in ("text", "thinking"):
@@ -269,19 +269,19 @@ class AnthropicFold:
             block.members["id"] = _json(call)
             out.append(ToolStart(block.slot, call, block.word("name")))
 
-    def _close(self, index: int | None, out: list[Delta]) -> None:
+    def _close(self, index: int | None, out: list[ModelDelta]) -> None:
         block = self._open.pop(index, None)
         if block is not None and block.kind == "tool_use":
             out.append(ToolEnd(block.slot, block.raw, _arguments(block.raw)))
 
-    def _count(self, usage: _Usage, out: list[Delta]) -> None:
+    def _count(self, usage: _MessageUsage, out: list[ModelDelta]) -> None:
         """Merge *usage*: its counts are totals, and absent ones stay as they were."""
         for name in usage.__struct_fields__:
             if (count := getattr(usage, name)) is not None:
                 setattr(self._usage, name, count)
         out.append(UsageReport(_neutral(self._usage)))
 
-    def _finish(self, out: list[Delta]) -> None:
+    def _finish(self, out: list[ModelDelta]) -> None:
         for index in list(self._open):
             self._close(index, out)
         self.over = True
@@ -325,9 +325,9 @@ class AnthropicFold:
                 held = []
 
 
-def _neutral(usage: _Usage) -> Usage:
+def _neutral(usage: _MessageUsage) -> Usage:
     """Return *usage* in our terms; a cache write without a time to live counts as a short one."""
-    written, split = usage.cache_creation_input_tokens, usage.cache_creation or _Written()
+    written, split = usage.cache_creation_input_tokens, usage.cache_creation or _CacheCreation()
     long = split.ephemeral_1h_input_tokens
     if long is None and written is not None:
         long = 0
@@ -354,7 +354,7 @@ def _arguments(raw: str) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def _text(raw: msgspec.Raw) -> str:
+def _raw_text(raw: msgspec.Raw) -> str:
     return bytes(raw).decode()
 
 

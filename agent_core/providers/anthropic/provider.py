@@ -10,7 +10,7 @@ from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, i
 from agent_core.providers import models
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.anthropic.fold import AnthropicFold
-from agent_core.providers.base import Delta, Encode, Entry, Request
+from agent_core.providers.base import Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.wording import Starts
 
@@ -65,7 +65,7 @@ class AnthropicProvider:
         """Return how a message becomes Messages JSON for *model*."""
         return encoder_of(f"{self.name}:{model}")
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
         body = body_of(request, self._starts.of(request.snapshot))
         return self._client.stream(PATH, body, AnthropicFold())
@@ -135,17 +135,17 @@ def _output(controls: Controls, known: models.Model) -> dict[str, Any]:
 
 def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any] | None:
     """Return how *request* asks for thinking; None leaves it to the model."""
-    wish = request.controls.effort
+    wanted = request.controls.effort
     match known.thinking:
-        case "adaptive" if wish == "none":
+        case "adaptive" if wanted == "none":
             return {"type": "disabled"}
-        case "between_tools" if wish == "none":
+        case "between_tools" if wanted == "none":
             return {"type": "between_tools"}
         case "adaptive" | "between_tools" | "always":
             return {"type": "adaptive", "display": "summarized"}
         # A forced call and thinking exclude each other.
-        case "budget" if wish and wish != "none" and not is_forced(request.controls.tool_choice):
-            budget = min(_BUDGETS[wish], room // 2)
+        case "budget" if wanted and wanted != "none" and not is_forced(request.controls.tool_choice):
+            budget = min(_BUDGETS[wanted], room // 2)
             if budget >= _LEAST_BUDGET and _may_begin_to_think(request.messages):
                 return {"type": "enabled", "budget_tokens": budget}
         case _:
@@ -153,7 +153,7 @@ def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any
     return None
 
 
-def _may_begin_to_think(messages: Sequence[Entry]) -> bool:
+def _may_begin_to_think(messages: Sequence[RequestEntry]) -> bool:
     """Return whether no tool loop is open, or its first answer begins with thinking.
 
     With a budget the API answers 400 to a loop that does not: thinking was dropped, or another model began it.

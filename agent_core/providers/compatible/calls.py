@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.providers.base import Delta, ToolArgsDelta, ToolEnd, ToolStart
+from agent_core.providers.base import ModelDelta, ToolArgsDelta, ToolEnd, ToolStart
 from agent_core.providers.openai.items import arguments, raw_of
 
 _PLACEHOLDER = "{}"
@@ -35,7 +35,7 @@ class CallDelta(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartialCall:
     """A call as it grows; *index* and *id* are the server's own, *shown* is the id in our deltas.
 
     *size* and *depth* are the characters of its arguments and their open braces, those within texts too.
@@ -72,17 +72,17 @@ class _Call:
         return more.lstrip().startswith("{") and self.whole
 
 
-class Calls:
+class CallFold:
     """Collects the calls of one answer; their slots begin at *first*."""
 
     def __init__(self, first: int) -> None:
         self._first = first
-        self._calls: list[_Call] = []
+        self._calls: list[_PartialCall] = []
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def take(self, delta: CallDelta) -> Iterator[Delta]:
+    def take(self, delta: CallDelta) -> Iterator[ModelDelta]:
         """Fold one delta in."""
         function = delta.function or Function()
         index = delta.index if isinstance(delta.index, int) else None
@@ -97,14 +97,14 @@ class Calls:
         call.id, call.name = call.id or id_, call.name or name
         yield from _grow(call, more)
 
-    def end(self) -> Iterator[Delta]:
+    def end(self) -> Iterator[ModelDelta]:
         """Close all calls, in their order."""
         for call in self._calls:
             if not call.started:
                 yield from _start(call)
             yield ToolEnd(call.slot, call.raw, arguments(call.raw))
 
-    def _place(self, index: int | None, id_: str) -> _Call | None:
+    def _place(self, index: int | None, id_: str) -> _PartialCall | None:
         """Return the call that a delta with *index* and *id_* would continue."""
         newest = self._calls[::-1]
         if index is not None:
@@ -112,15 +112,15 @@ class Calls:
             return found or next((call for call in newest[:1] if call.index is None and not id_), None)
         return next((call for call in newest if id_ and call.id == id_), None) or next(iter(newest), None)
 
-    def _new(self, index: int | None, id_: str, name: str) -> _Call:
+    def _new(self, index: int | None, id_: str, name: str) -> _PartialCall:
         slot = self._first + len(self._calls)
         taken = any(call.shown == id_ for call in self._calls)
-        call = _Call(slot, index, id_, id_ if id_ and not taken else f"call_{slot}", name)
+        call = _PartialCall(slot, index, id_, id_ if id_ and not taken else f"call_{slot}", name)
         self._calls.append(call)
         return call
 
 
-def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
+def _is_another(call: _PartialCall, id_: str, name: str, more: str) -> bool:
     """Return whether a delta begins a new call rather than continuing *call*."""
     if name and call.name and name != call.name:
         return True
@@ -132,7 +132,7 @@ def _is_another(call: _Call, id_: str, name: str, more: str) -> bool:
     return bool(id_ or name) or call.raw.strip() != _PLACEHOLDER
 
 
-def _grow(call: _Call, more: str) -> Iterator[Delta]:
+def _grow(call: _PartialCall, more: str) -> Iterator[ModelDelta]:
     """Add *more* arguments, unless they repeat complete ones; those after a placeholder replace it."""
     if not call.started and call.name:
         yield from _start(call)
@@ -145,7 +145,7 @@ def _grow(call: _Call, more: str) -> Iterator[Delta]:
         yield ToolArgsDelta(call.slot, more)
 
 
-def _start(call: _Call) -> Iterator[Delta]:
+def _start(call: _PartialCall) -> Iterator[ModelDelta]:
     """Announce *call*, with what came before its name."""
     call.started = True
     yield ToolStart(call.slot, call.shown, call.name)

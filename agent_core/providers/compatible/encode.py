@@ -65,7 +65,7 @@ def _results(message: Message, files: Files) -> Iterator[Json]:
         if isinstance(result, ToolResult):
             yield {"role": "tool", "tool_call_id": result.call, "content": _output(result, files, shown)}
     if shown:
-        yield {"role": "user", "content": [_text("[Files that the tools returned]"), *shown]}
+        yield {"role": "user", "content": [_text_block("[Files that the tools returned]"), *shown]}
 
 
 def _output(result: ToolResult, files: Files, shown: list[Json]) -> str:
@@ -89,18 +89,18 @@ def _content(contents: Sequence[Json]) -> str | Sequence[Json]:
 
 
 def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
-    return map(_shown, readable(parts, files))
+    return map(_content_block, readable(parts, files))
 
 
-def _shown(content: Readable | str) -> Json:
+def _content_block(content: Readable | str) -> Json:
     match content:
         case str(text):
-            return _text(text)
+            return _text_block(text)
         case Readable("image") as image:
             return {"type": "image_url", "image_url": {"url": image.url}}
         case document:
             return {"type": "file", "file": {"filename": document.name, "file_data": document.url}}
 
 
-def _text(text: str) -> Json:
+def _text_block(text: str) -> Json:
     return {"type": "text", "text": text}

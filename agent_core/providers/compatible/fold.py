@@ -11,17 +11,17 @@ import msgspec
 
 from agent_core.domain.messages import Usage
 from agent_core.providers.base import (
-    Delta,
-    Failed,
+    CallFailed,
     Finished,
     FinishReason,
-    ReasoningDelta,
+    ModelDelta,
+    ModelReasoningDelta,
+    ModelTextDelta,
     Refusal,
     Started,
-    TextDelta,
     UsageReport,
 )
-from agent_core.providers.compatible.calls import CallDelta, Calls
+from agent_core.providers.compatible.calls import CallDelta, CallFold
 from agent_core.providers.failing import failed, in_stream
 
 _THOUGHT, _TEXT, _CALLS = 0, 1, 2
@@ -32,7 +32,7 @@ _BROKEN = ("error", "abort", "insufficient_system_resource")
 _NULL = msgspec.Raw(b"null")
 
 
-class _Said(msgspec.Struct):
+class _ChatDelta(msgspec.Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
@@ -41,8 +41,8 @@ class _Said(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
-    delta: _Said | None = None
-    message: _Said | None = None
+    delta: _ChatDelta | None = None
+    message: _ChatDelta | None = None
     finish_reason: str | None = None
     error: Any = None
 
@@ -64,7 +64,7 @@ class _Completion(msgspec.Struct):
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _ChunkUsage(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Prompt | None = None
@@ -72,7 +72,7 @@ class _Usage(msgspec.Struct):
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk | None)
-_USAGE = msgspec.json.Decoder(_Usage | None)
+_USAGE = msgspec.json.Decoder(_ChunkUsage | None)
 _NO_CHOICE = _Choice()
 
 
@@ -82,24 +82,24 @@ class _Batch:
     __slots__ = ("_kind", "_texts", "deltas")
 
     def __init__(self) -> None:
-        self.deltas: list[Delta] = []
-        self._kind: type[TextDelta | ReasoningDelta] | None = None
+        self.deltas: list[ModelDelta] = []
+        self._kind: type[ModelTextDelta | ModelReasoningDelta] | None = None
         self._texts: list[str] = []
 
-    def say(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
+    def say(self, kind: type[ModelTextDelta | ModelReasoningDelta], text: str) -> None:
         if kind is not self._kind:
             self.flush()
             self._kind = kind
         self._texts.append(text)
 
-    def add(self, deltas: Iterator[Delta]) -> None:
+    def add(self, deltas: Iterator[ModelDelta]) -> None:
         for delta in deltas:
             self.flush()
             self.deltas.append(delta)
 
-    def flush(self) -> list[Delta]:
+    def flush(self) -> list[ModelDelta]:
         if self._kind is not None:
-            slot = _TEXT if self._kind is TextDelta else _THOUGHT
+            slot = _TEXT if self._kind is ModelTextDelta else _THOUGHT
             self.deltas.append(self._kind(slot, "".join(self._texts)))
             self._kind = None
             self._texts.clear()
@@ -112,11 +112,11 @@ class ChatFold:
     def __init__(self, provider: str, model: str) -> None:
         self.over = False
         self._provider, self._model = provider, model
-        self._calls = Calls(_CALLS)
+        self._calls = CallFold(_CALLS)
         self._started = self._spoken = self._refused = False
         self._reason: str | None = None
 
-    def take(self, events: Sequence[bytes]) -> list[Delta]:
+    def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
         batch = _Batch()
         for data in events:
             if data.startswith(b"[") and data.strip(b"[] ") == b"DONE":
@@ -127,7 +127,7 @@ class ChatFold:
                 break
         return batch.flush()
 
-    def end(self) -> list[Delta]:
+    def end(self) -> list[ModelDelta]:
         if self.over:
             return []
         if self._reason is not None:
@@ -151,13 +151,13 @@ class ChatFold:
         if chunk.usage != _NULL:
             batch.add(_usage(chunk.usage))
 
-    def _say(self, said: _Said, batch: _Batch) -> None:
+    def _say(self, said: _ChatDelta, batch: _Batch) -> None:
         if thought := said.reasoning_content or said.reasoning:
             self._spoken = True
-            batch.say(ReasoningDelta, _plain(thought))
+            batch.say(ModelReasoningDelta, _content_text(thought))
         if text := said.content:
             self._spoken = True
-            batch.say(TextDelta, text if isinstance(text, str) else _plain(text))
+            batch.say(ModelTextDelta, text if isinstance(text, str) else _content_text(text))
         if said.tool_calls:
             self._spoken = True
             for call in said.tool_calls:
@@ -167,7 +167,7 @@ class ChatFold:
             self._refused = True
             batch.add(iter((Refusal(said.refusal),)))
 
-    def _odd(self, chunk: _Chunk, choice: _Choice, data: bytes) -> Iterator[Delta]:
+    def _odd(self, chunk: _Chunk, choice: _Choice, data: bytes) -> Iterator[ModelDelta]:
         """Fail when the chunk holds an error, in any of its shapes."""
         if error := chunk.error or choice.error:
             yield self._fail(in_stream(self._provider, {"error": error}))
@@ -179,17 +179,17 @@ class ChatFold:
             if "error" in (body.get("object"), body.get("type")) or body.get("message") or body.get("detail"):
                 yield self._fail(in_stream(self._provider, body))
 
-    def _start(self, chunk: _Chunk) -> Iterator[Delta]:
+    def _start(self, chunk: _Chunk) -> Iterator[ModelDelta]:
         self._started = True
         yield Started(str(chunk.id or ""), str(chunk.model or self._model))
 
-    def _done(self) -> Iterator[Delta]:
+    def _done(self) -> Iterator[ModelDelta]:
         if self._started:
             yield from self._finish()
         else:
             yield self._fail(failed("network", f"`{self._provider}` ended its stream without an answer"))
 
-    def _finish(self) -> Iterator[Delta]:
+    def _finish(self) -> Iterator[ModelDelta]:
         self.over = True
         reason = self._neutral()
         if reason != "length":  # the last call was cut there
@@ -203,12 +203,12 @@ class ChatFold:
             return "length"
         return "tools" if self._calls else "done"
 
-    def _fail(self, failure: Failed) -> Failed:
+    def _fail(self, failure: CallFailed) -> CallFailed:
         self.over = True
         return failure
 
 
-def _plain(text: object) -> str:
+def _content_text(text: object) -> str:
     """Return the text of content that came as a string, or as a list of parts."""
     if isinstance(text, str):
         return text
@@ -217,7 +217,7 @@ def _plain(text: object) -> str:
     return "".join(each for each in found if isinstance(each, str))
 
 
-def _usage(raw: msgspec.Raw) -> Iterator[Delta]:
+def _usage(raw: msgspec.Raw) -> Iterator[ModelDelta]:
     """Report the usage; the prompt's total is split into tokens read from a cache, written to it, and uncached."""
     try:
         usage = _USAGE.decode(raw)

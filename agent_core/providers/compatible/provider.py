@@ -10,7 +10,7 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import Delta, Encode, Request
+from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import encode
 from agent_core.providers.compatible.fold import ChatFold
@@ -61,7 +61,7 @@ class CompatibleProvider:
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the wire is the same for every model
         return encode
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         return self._client.stream("/chat/completions", self._body(request), ChatFold(NAME, request.model))
 
     async def prepare(self) -> None:
@@ -105,8 +105,8 @@ def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, An
     level = None
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
         # Of OpenAI's wires Responses alone has `max`.
-        wish = "xhigh" if official and controls.effort == "max" else controls.effort
-        level = settings["reasoning_effort"] = models.effort(known, wish, EFFORTS)
+        wanted = "xhigh" if official and controls.effort == "max" else controls.effort
+        level = settings["reasoning_effort"] = models.effort(known, wanted, EFFORTS)
     if controls.temperature is not None and models.tempered(known, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:

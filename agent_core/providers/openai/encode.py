@@ -71,25 +71,25 @@ def _results(reader: str, message: Message, files: Files) -> list[Json]:
 def _output(result: ToolResult, files: Files) -> str | list[Json]:
     contents = list(_contents(result.parts, files))
     if result.outcome != "done":
-        contents.insert(0, _text(f"[This call did not succeed: {result.outcome}]"))
+        contents.insert(0, _text_block(f"[This call did not succeed: {result.outcome}]"))
     if all(each["type"] == "input_text" for each in contents):
         return "\n\n".join(each["text"] for each in contents) or _EMPTY
     return contents
 
 
 def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
-    return map(_shown, readable(parts, files))
+    return map(_content_block, readable(parts, files))
 
 
-def _shown(content: Readable | str) -> Json:
+def _content_block(content: Readable | str) -> Json:
     match content:
         case str(text):
-            return _text(text)
+            return _text_block(text)
         case Readable("image") as image:
             return {"type": "input_image", "detail": "auto", "image_url": image.url}
         case document:
             return {"type": "input_file", "filename": document.name, "file_data": document.url}
 
 
-def _text(text: str) -> Json:
+def _text_block(text: str) -> Json:
     return {"type": "input_text", "text": text}

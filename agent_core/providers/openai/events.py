@@ -20,16 +20,16 @@ class Event(msgspec.Struct, gc=False):
 class _Details(msgspec.Struct):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
-    cache_write_tokens_details: "_Written | None" = None
+    cache_write_tokens_details: "_CacheWrites | None" = None
     reasoning_tokens: int | None = None
 
 
-class _Written(msgspec.Struct):
+class _CacheWrites(msgspec.Struct):
     ttl_30m_tokens: int | None = None
     ttl_12h_tokens: int | None = None
 
 
-class Tokens(msgspec.Struct):
+class TokenCounts(msgspec.Struct):
     """The usage of a response; *input_tokens* is the total."""
 
     input_tokens: int | None = None
@@ -50,7 +50,7 @@ class Response(msgspec.Struct):
     status: str | None = None
     error: Any = None
     incomplete_details: _Why | None = None
-    usage: Tokens | None = None
+    usage: TokenCounts | None = None
     output: list[msgspec.Raw] | None = None
 
 
@@ -69,10 +69,10 @@ EVENT = msgspec.json.Decoder(Event)
 WHOLE = msgspec.json.Decoder(Whole)
 
 
-def usage_of(usage: Tokens) -> Usage:
+def usage_of(usage: TokenCounts) -> Usage:
     """Return *usage* with the cached tokens taken out of the total."""
     given = usage.input_tokens_details or _Details()
-    written = given.cache_write_tokens_details or _Written(given.cache_write_tokens)
+    written = given.cache_write_tokens_details or _CacheWrites(given.cache_write_tokens)
     known = (given.cached_tokens, written.ttl_30m_tokens, written.ttl_12h_tokens)
     plain = None if usage.input_tokens is None else max(0, usage.input_tokens - sum(n or 0 for n in known))
     details = usage.output_tokens_details

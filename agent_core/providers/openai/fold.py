@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from agent_core.providers.base import (
-    Delta,
-    Failed,
+    CallFailed,
     Finished,
     FinishReason,
+    ModelDelta,
+    ModelReasoningDelta,
+    ModelTextDelta,
     NativeItem,
-    ReasoningDelta,
     Refusal,
     Started,
-    TextDelta,
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
@@ -32,11 +32,11 @@ from agent_core.providers.openai import items
 from agent_core.providers.openai.events import EVENT, WHOLE, Event, Response, usage_of
 from agent_core.providers.openai.items import Place, Slots
 
-_Kind = type[TextDelta | ReasoningDelta]
+_Kind = type[ModelTextDelta | ModelReasoningDelta]
 _TEXTS: dict[str, tuple[str, _Kind]] = {
-    "response.output_text": ("content", TextDelta),
-    "response.reasoning_text": ("content", ReasoningDelta),
-    "response.reasoning_summary_text": ("summary", ReasoningDelta),
+    "response.output_text": ("content", ModelTextDelta),
+    "response.reasoning_text": ("content", ModelReasoningDelta),
+    "response.reasoning_summary_text": ("summary", ModelReasoningDelta),
 }
 _DELTAS: dict[str | None, tuple[str, _Kind]] = {f"{event}.delta": found for event, found in _TEXTS.items()}
 _DONES = {f"{event}.done": found for event, found in _TEXTS.items()}
@@ -54,13 +54,13 @@ class _Text:
     said: list[str] = field(default_factory=list[str])
     fresh: list[str] = field(default_factory=list[str])
 
-    def flush(self) -> Delta:
+    def flush(self) -> ModelDelta:
         text = self.fresh[0] if len(self.fresh) == 1 else "".join(self.fresh)
         self.said.append(text)
         self.fresh.clear()
         return self.kind(self.slot, text)
 
-    def rest(self, final: str | None) -> list[Delta]:
+    def rest(self, final: str | None) -> list[ModelDelta]:
         """Return what *final*, the whole text, adds to the text so far."""
         said = "".join(self.said)
         if not final or len(final) <= len(said) or not final.startswith(said):
@@ -70,7 +70,7 @@ class _Text:
 
 
 @dataclass(slots=True)
-class _Call:
+class _FunctionCall:
     """A call as it grows; *arguments* is its raw text once that is final."""
 
     slot: int
@@ -87,7 +87,7 @@ class _Item:
 
     index: int
     texts: dict[Place, _Text] = field(default_factory=dict[Place, _Text])
-    call: _Call | None = None
+    call: _FunctionCall | None = None
     reasoning: bool = False
     done: bool = False
     plain: bool = True
@@ -109,8 +109,8 @@ class ResponsesFold:
         self._items: list[_Item] = []
         self._at: dict[int, _Item] = {}
 
-    def take(self, events: Sequence[bytes]) -> list[Delta]:
-        out: list[Delta] = []
+    def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
+        out: list[ModelDelta] = []
         growing: _Text | None = None
         for data in events:
             if self.over or data == b"[DONE]":
@@ -126,11 +126,11 @@ class ResponsesFold:
                 text.fresh.append(event.delta)
         if growing is not None:
             out.append(growing.flush())
-        if out and not self._started and not isinstance(out[0], Failed):
+        if out and not self._started and not isinstance(out[0], CallFailed):
             out.insert(0, self._start(None))
         return out
 
-    def end(self) -> list[Delta]:
+    def end(self) -> list[ModelDelta]:
         if self.over:
             return []
         self.over = True
@@ -164,7 +164,7 @@ class ResponsesFold:
         self._items.append(item)
         return item
 
-    def _rare(self, event: Event, data: bytes) -> list[Delta]:
+    def _rare(self, event: Event, data: bytes) -> list[ModelDelta]:
         match event.type:
             case "response.created":
                 return [] if self._started else [self._start(WHOLE.decode(data).response)]
@@ -198,7 +198,7 @@ class ResponsesFold:
         self._id = (response and response.id) or ""
         return Started(self._id, (response and response.model) or self._model)
 
-    def _added(self, index: int, raw: msgspec.Raw) -> list[Delta]:
+    def _added(self, index: int, raw: msgspec.Raw) -> list[ModelDelta]:
         """Begin an item; what it holds already is not final."""
         item = self._at.get(index)
         if item is None or item.done:
@@ -207,32 +207,32 @@ class ResponsesFold:
         item.reasoning = data.type == "reasoning"
         return self._called(item, data) if data.type in items.CALLS and data.call_id and data.name else []
 
-    def _called(self, item: _Item, data: items.Item) -> list[Delta]:
+    def _called(self, item: _Item, data: items.Item) -> list[ModelDelta]:
         """Begin the call of *item*, once; an id that the server left out is made up."""
         if item.call is not None:
             return []
         made_up = f"call_{self._id.removeprefix('resp_')}_{len(self._items)}"
-        call = _Call(
+        call = _FunctionCall(
             next(self._slots), data.call_id or data.id or made_up, data.name or "", data.type == "custom_tool_call"
         )
         item.call = call
         return [ToolStart(call.slot, call.id, call.name)]
 
-    def _arguments(self, event: Event) -> list[Delta]:
+    def _arguments(self, event: Event) -> list[ModelDelta]:
         item = self._item(event.output_index)
         if item.call is None or item.done or not event.delta or not isinstance(event.delta, str):
             return []
         item.call.said.append(event.delta)
         return [ToolArgsDelta(item.call.slot, event.delta)]
 
-    def _refuse(self, text: object, *, again: bool = False) -> list[Delta]:
+    def _refuse(self, text: object, *, again: bool = False) -> list[ModelDelta]:
         """Report a refusal; its whole text only when it did not come in deltas."""
         if self._refused and not again:
             return []
         self._refused = True
         return [Refusal(text if isinstance(text, str) else "")]
 
-    def _done(self, index: int, raw: msgspec.Raw) -> Iterator[Delta]:
+    def _done(self, index: int, raw: msgspec.Raw) -> Iterator[ModelDelta]:
         """Close an item with its final form: emit what is missing, and keep the native form for the end."""
         item = self._item(index)
         data = items.read(raw)
@@ -240,7 +240,7 @@ class ResponsesFold:
             return
         item.done, item.reasoning, item.plain = True, data.type == "reasoning", items.is_plain(data, raw)
         for place, final in items.texts(data, raw):
-            kind = TextDelta if data.type == "message" else ReasoningDelta
+            kind = ModelTextDelta if data.type == "message" else ModelReasoningDelta
             yield from self._text_at(item, place, kind).rest(final)
         for refusal in items.refusals(data, raw):
             yield from self._refuse(refusal)
@@ -252,7 +252,7 @@ class ResponsesFold:
         if item.call is None or (not item.call.custom and item.call.id == data.call_id):
             item.pieces = items.pieces(data, raw, item.slots())
 
-    def _ended(self, item: _Item, call: _Call, final: object, *, whole: bool) -> ToolEnd:
+    def _ended(self, item: _Item, call: _FunctionCall, final: object, *, whole: bool) -> ToolEnd:
         """End *call*; a custom one becomes a function's, so that its result can be sent like any other."""
         raw = items.raw_of(final) or call.arguments or "".join(call.said)
         if call.custom:
@@ -260,13 +260,13 @@ class ResponsesFold:
         item.pieces = (items.function_call(call.id, call.name, raw),)
         return ToolEnd(call.slot, raw, items.arguments(raw) if whole else None)
 
-    def _error(self, event: Event, data: bytes) -> list[Delta]:
+    def _error(self, event: Event, data: bytes) -> list[ModelDelta]:
         """Fail for an `error` event, flat or nested; an event without a type is one when it has an `error`."""
         body = msgspec.json.decode(data, type=dict[str, Any])
         error: Any = body.get("error")
         return list(self._failed(error or body)) if error or event.type == "error" else []
 
-    def _end(self, kind: str, response: Response) -> Iterator[Delta]:
+    def _end(self, kind: str, response: Response) -> Iterator[ModelDelta]:
         if not self._started and kind != "response.failed":
             yield self._start(response)
         ending = kind.removeprefix("response.")
@@ -284,14 +284,14 @@ class ResponsesFold:
         why = response.incomplete_details.reason if response.incomplete_details else None
         yield Finished(self._reason(ending, why), why or ending)
 
-    def _filled(self, response: Response) -> Iterator[Delta]:
+    def _filled(self, response: Response) -> Iterator[ModelDelta]:
         """Take from the last event the items that had no `output_item.done`."""
         has_items = bool(self._items)
         for index, raw in enumerate(response.output or ()):
             if not has_items or (index in self._at and not self._at[index].done):
                 yield from self._done(index, raw)
 
-    def _rest(self, *, whole: bool) -> Iterator[Delta]:
+    def _rest(self, *, whole: bool) -> Iterator[ModelDelta]:
         """Close the items that nothing closed: a text is kept as said, a call only of a *whole* response."""
         for item in self._items:
             if item.done:
@@ -299,7 +299,7 @@ class ResponsesFold:
             if item.call is not None and whole:
                 yield self._ended(item, item.call, None, whole=True)
             else:
-                shown = [text for text in item.texts.values() if text.kind is TextDelta]
+                shown = [text for text in item.texts.values() if text.kind is ModelTextDelta]
                 item.pieces = items.native_text((text.slot, "".join(text.said)) for text in shown)
 
     def _native(self) -> Iterator[NativeItem]:
@@ -327,7 +327,7 @@ class ResponsesFold:
             return "length"
         return "tools" if any(item.call is not None for item in self._items) else "done"
 
-    def _failed(self, error: object) -> Iterator[Delta]:
+    def _failed(self, error: object) -> Iterator[ModelDelta]:
         self.over = True
         _, code, text = said_in(error)
         if code in _POLICIES:

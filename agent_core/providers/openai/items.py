@@ -79,7 +79,7 @@ def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
     its id and refuses the request.
     """
     if item.type not in ("message", "reasoning"):
-        return (_text(raw),)
+        return (_raw_text(raw),)
     found: list[str | int] = []
     held = bool(item.encrypted_content)
     for name, value in _FIELDS.decode(raw).items():
@@ -89,7 +89,7 @@ def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
             held = held or (name == "content" and bool(listed))
             found += ["[", *listed, "]"]
         else:
-            found.append(_text(value))
+            found.append(_raw_text(value))
     return (*found, "}") if held else ()
 
 
@@ -136,7 +136,7 @@ def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, 
         found.append(",{" if found else "{")
         for place, (name, value) in enumerate(fields.items()):
             found.append(f"{',' if place else ''}{_json(name)}:")
-            found.append(slot if kept and slot is not None and name == "text" else _text(value))
+            found.append(slot if kept and slot is not None and name == "text" else _raw_text(value))
         found.append("}")
     return found
 
@@ -145,5 +145,5 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _text(raw: msgspec.Raw) -> str:
+def _raw_text(raw: msgspec.Raw) -> str:
     return bytes(raw).decode()

@@ -10,7 +10,7 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import Delta, Encode, Request
+from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
@@ -53,7 +53,7 @@ class OpenAIProvider:
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[Delta]]:
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         return self._client.stream("/responses", self._body(request), ResponsesFold(NAME, request.model))
 
     async def prepare(self) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 from sqlalchemy import Connection, TextClause, text
 
+from agent_core.counters import histogram
 from agent_core.domain.events import Fact, Live
 from agent_core.errors import ParleyError, Unavailable
 from agent_core.ids import new_id
@@ -20,7 +21,6 @@ from agent_core.store.log import RunRef
 from agent_core.store.postgres.dsn import for_asyncpg
 from agent_core.store.postgres.incoming import Incoming
 from agent_core.store.postgres.outgoing import Batch, Outgoing
-from agent_core.tally import histogram
 
 CHANNEL = "parley"
 NAMES = {"read": "parley-bus", "write": "parley-bus-write"}

@@ -18,7 +18,7 @@ _ROW = msgspec.json.Decoder(tuple[int, list[tuple[str, int, msgspec.Raw]]])
 _BODIES: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(cls) for name, cls in e.LIVE.items()}
 
 
-class _Run:
+class _RemoteRun:
     """A run that another process drives, and how far its rows were read: to *n* of *epoch*.
 
     *step* is the seq of the fact that opened *message* (empty between steps), *lengths* what was shown of its parts.
@@ -45,7 +45,7 @@ class _Run:
     def close(self) -> None:
         self.message, self.lengths, self.has_gap = "", {}, False
 
-    def beyond(self, body: e.Delta) -> e.Delta | None:
+    def unshown_part(self, body: e.Delta) -> e.Delta | None:
         """Return what of *body* was not shown; a hole heals when the rows are read once more."""
         shown, end = self.lengths.get(body.part, 0), body.offset + len(body.text)
         if body.offset > shown:
@@ -67,7 +67,7 @@ class _Watch:
         self.seq = seq
         self.ahead: set[int] = set()
         self.readers, self.gone = 0, False
-        self.runs: dict[int, _Run] = {}
+        self.runs: dict[int, _RemoteRun] = {}
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def has(self, seq: int) -> bool:
@@ -92,7 +92,7 @@ class Incoming:
     def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
         self._watches: dict[str, _Watch] = {}
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, _RemoteRun] = {}
         self._new: set[str] = set()
         self._stale: set[str] = set()
         self._shown: set[int] = set()
@@ -212,7 +212,7 @@ class Incoming:
         if seq is None or self._outgoing.drives_run(name):
             return
         fact = _fact(session, seq, kind, time, data, name, parent)
-        run = self._add(watch, _Run(key, place, fact))
+        run = self._add(watch, _RemoteRun(key, place, fact))
         run.is_new = True
         if fact.type == e.StepStarted.type:
             run.open(fact)
@@ -254,10 +254,10 @@ class Incoming:
                 self._runs[key].is_new = False
         self._shown |= waiting
 
-    def _show(self, run: _Run, step: int, time: int, body: LiveBody) -> None:
+    def _show(self, run: _RemoteRun, step: int, time: int, body: LiveBody) -> None:
         """Show *body* if it is news: text of the open message, and other live events while there is a reader."""
         if isinstance(body, TEXTS):
-            shown = run.beyond(body) if run.message and step == run.step else None
+            shown = run.unshown_part(body) if run.message and step == run.step else None
         else:
             shown = None if run.is_new else body
         if shown is not None:
@@ -275,7 +275,7 @@ class Incoming:
         elif fact.type == e.StepStarted.type and key is not None:
             if self._outgoing.drives_run(fact.run or ""):
                 return  # our own, read before its commit was reported: the store passes it on
-            (run or self._add(watch, _Run(key, place, fact))).open(fact)
+            (run or self._add(watch, _RemoteRun(key, place, fact))).open(fact)
         elif fact.type == e.MessageCompleted.type and run is not None:
             self._say_rest(run, fact)
             run.close()
@@ -283,7 +283,7 @@ class Incoming:
             self._drop(watch, run)
         self.hub.publish((fact,))
 
-    def _say_rest(self, run: _Run, end: Fact) -> None:
+    def _say_rest(self, run: _RemoteRun, end: Fact) -> None:
         """Show the rest of a completed message, if its parts continue what was shown."""
         body = end.body
         assert isinstance(body, e.MessageCompleted)
@@ -300,12 +300,12 @@ class Incoming:
             )
             self._show(run, run.step, end.time, whole)
 
-    def _add(self, watch: _Watch, run: _Run) -> _Run:
+    def _add(self, watch: _Watch, run: _RemoteRun) -> _RemoteRun:
         watch.runs[run.key] = self._runs[run.key] = run
         self._shown.add(run.key)
         return run
 
-    def _drop(self, watch: _Watch, run: _Run) -> None:
+    def _drop(self, watch: _Watch, run: _RemoteRun) -> None:
         watch.runs.pop(run.key, None)
         self._runs.pop(run.key, None)
         self._shown.discard(run.key)

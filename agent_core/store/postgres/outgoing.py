@@ -71,7 +71,7 @@ class _Piece:
         return first.type, first.time, body
 
 
-class Driven:
+class LocalRun:
     """A run in the hands of this process.
 
     *seq* is its newest fact and *step* the one that opened *message* (empty between steps). *n* is its newest row. When
@@ -121,8 +121,8 @@ class Outgoing:
 
     def __init__(self) -> None:
         self.has_listeners = False
-        self._driven: dict[str, Driven] = {}
-        self._fresh: dict[str, Driven] = {}
+        self._driven: dict[str, LocalRun] = {}
+        self._fresh: dict[str, LocalRun] = {}
         self._facts: dict[str, int] = {}
         self._asked: dict[Entry, None] = {}
         self._over: list[Over] = []
@@ -136,7 +136,7 @@ class Outgoing:
             if fact.run is not None and fact.type in TAKEN:
                 body = fact.body
                 assert isinstance(body, (e.RunStarted, e.RunResumed))
-                self._driven[fact.run] = Driven(fact.session, body.epoch)
+                self._driven[fact.run] = LocalRun(fact.session, body.epoch)
             driven = self._driven.get(fact.run or "")
             if driven is not None:
                 self._follow(driven, fact)
@@ -204,7 +204,7 @@ class Outgoing:
         self._fresh.pop(run, None)
         return True
 
-    def _follow(self, driven: Driven, fact: Fact) -> None:
+    def _follow(self, driven: LocalRun, fact: Fact) -> None:
         driven.seq = fact.seq
         if fact.type == e.StepStarted.type:
             body = fact.body
@@ -217,7 +217,7 @@ class Outgoing:
             self._driven.pop(fact.run or "", None)
             self._fresh.pop(fact.run or "", None)
 
-    def _close(self, driven: Driven) -> None:
+    def _close(self, driven: LocalRun) -> None:
         """Delete the rows of a completed message; what was not published of it need not be."""
         driven.message, driven.whole, driven.pieces = "", False, []
         if driven.n and driven.run is not None:

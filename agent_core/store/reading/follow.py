@@ -110,7 +110,7 @@ class WatchRun:
 
 
 async def follow(
-    store: Store, session: str, *, after: int, watch: Watch, near: bool = False
+    store: Store, session: str, *, after: int, watch: Watch, is_short: bool = False
 ) -> AsyncGenerator[list[Event]]:
     """Yield batches of events for *watch*, beginning after the seq *after*.
 
@@ -120,7 +120,7 @@ async def follow(
     """
     subscriber = store.add_reader(session)
     try:
-        reader = _Reader(store, session, after, store.peek if near else store.read)
+        reader = _Reader(store, session, after, store.peek if is_short else store.read)
         while not watch.done:
             subscriber.begin()
             await store.reach(session, 0)
@@ -131,7 +131,7 @@ async def follow(
             if subscriber.behind:
                 continue
             # From here to the first `wait` nothing is awaited, so that no event is lost between the log and the hub.
-            news = reader.beyond(subscriber.take())
+            news = reader.unread(subscriber.take())
             if news is None:
                 continue
             held = [*news, *reader.still_open(store.hub.open_messages(session))]
@@ -152,8 +152,8 @@ async def follow(
 
 def follow_answer(store: Store, receipt: Receipt) -> AsyncGenerator[list[Event]]:
     """Yield batches of the events of the run that takes a received message, as `follow_run` does."""
-    watch, near = WatchRun(receipt.run), not receipt.repeated
-    return follow(store, receipt.session, after=receipt.before, watch=watch, near=near)
+    watch, is_short = WatchRun(receipt.run), not receipt.repeated
+    return follow(store, receipt.session, after=receipt.before, watch=watch, is_short=is_short)
 
 
 async def follow_run(store: Store, run: str, *, after: int) -> AsyncGenerator[list[Event]]:
@@ -189,7 +189,7 @@ class _Reader:
     def seq(self) -> int:
         return self._seq
 
-    def beyond(self, events: Sequence[Event]) -> Sequence[Event] | None:
+    def unread(self, events: Sequence[Event]) -> Sequence[Event] | None:
         """Return the facts of *events* beyond the cursor, and move it; live events are outdated and left out.
 
         None when a fact is missing between them, which can happen with several processes: the log has it.
@@ -237,7 +237,7 @@ class _Reader:
         ref = sessions.find(connection, self._session)
         if self._seq > ref.newest:
             raise UnknownCursor("after", f"the newest seq of session `{ref.id}` is {ref.newest}, not {self._seq}.")
-        facts, reached = log.facts_page(connection, ref.place, self._seq, _PAGE)
+        facts, reached = log.facts_page(connection, ref.session_key, self._seq, _PAGE)
         if reached < ref.newest:
             return facts, reached, None
         return facts, reached, {row.id: row.status for row in _OPEN.run(connection, b_session=ref.key)}
@@ -245,7 +245,7 @@ class _Reader:
     def _gap(self, before: int) -> Callable[[Connection], list[Fact]]:
         after = self._seq
         return lambda connection: log.facts_between(
-            connection, sessions.find(connection, self._session).place, after, before
+            connection, sessions.find(connection, self._session).session_key, after, before
         )
 
 

@@ -33,7 +33,7 @@ def load(connection: Connection, session: str) -> Loaded:
     ref = sessions.find(connection, session)
     first_open = _FIRST_OPEN.run(connection, b_session=ref.key).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq)
-    facts = log.known(log.facts_between(connection, ref.place, start - 1), start - 1)
+    facts = log.known(log.facts_between(connection, ref.session_key, start - 1), start - 1)
     named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
     return Loaded(
@@ -43,7 +43,7 @@ def load(connection: Connection, session: str) -> Loaded:
         definition,
         catalog.snapshot(connection, ref.snapshot),
         facts,
-        log.facts_at(connection, ref.place, [seq for seq in named if seq < start]),
+        log.facts_at(connection, ref.session_key, [seq for seq in named if seq < start]),
     )
 
 

@@ -14,7 +14,7 @@ from agent_core.domain.objects import MessageObject, Page, PendingCall, RunError
 from agent_core.errors import NotFound
 from agent_core.loop.state import RunState, replay
 from agent_core.store import log
-from agent_core.store.log import EVENT, PARENT, RUN, SESSION, Place, RunRef
+from agent_core.store.log import EVENT, PARENT, RUN, SESSION, RunRef, SessionKey
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import feedback, sessions
 from agent_core.store.work.catalog import AGENT
@@ -77,8 +77,8 @@ def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
 
 def transcript(connection: Connection, session: str, *, after: int, limit: int) -> Page[MessageObject]:
     """Return up to *limit* messages after seq *after*, oldest first; raises `NotFound`."""
-    place = sessions.find(connection, session).place
-    facts = log.message_facts(connection, place, after, limit + 1)
+    session_key = sessions.find(connection, session).session_key
+    facts = log.message_facts(connection, session_key, after, limit + 1)
     moved = _adopted(connection, facts) if facts else {}
     cursor = str(facts[limit - 1].seq) if len(facts) > limit else None
     return Page(tuple(_message(fact, moved) for fact in facts[:limit]), cursor)
@@ -126,8 +126,8 @@ def _message(fact: Fact, moved: dict[int, str]) -> MessageObject:
 
 
 def _object(connection: Connection, row: Any) -> RunObject:
-    place = Place(row.session, row.session_id)
-    facts = log.facts_of_run(connection, place, row.id, row.first_seq, row.last_seq)
+    session_key = SessionKey(row.session, row.session_id)
+    facts = log.facts_of_run(connection, session_key, row.id, row.first_seq, row.last_seq)
     state = replay(row.id, facts)
     end = _last(facts, *e.TERMINAL)
     text, parts = _output(facts)
@@ -148,7 +148,7 @@ def _object(connection: Connection, row: Any) -> RunObject:
         cost=state.cost,
         steps=state.step.n,
         pending=_pending(state),
-        started_by=_asker(connection, place, facts),
+        started_by=_asker(connection, session_key, facts),
         created_at=facts[0].time,
         started_at=_time(next((f for f in facts if f.type == e.RunStarted.type), None)),
         last_activity_at=facts[-1].time,
@@ -159,10 +159,10 @@ def _object(connection: Connection, row: Any) -> RunObject:
 
 def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
     """Return the address of a run's session, the actors who wrote to the run, newest last, and its first messages."""
-    place = Place(run.session, run.session_id)
-    facts = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    session_key = SessionKey(run.session, run.session_id)
+    facts = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
     address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()
-    asked = _asked(connection, place, facts)
+    asked = _asked(connection, session_key, facts)
     own = [fact.body for fact in facts if isinstance(fact.body, e.MessageReceived)]
     said = [*asked, *(each for each in own if each not in asked)]
     speakers = tuple(dict.fromkeys(each.actor for each in reversed(said)))[::-1]
@@ -205,15 +205,15 @@ def _pending(state: RunState) -> tuple[PendingCall, ...]:
     )
 
 
-def _asker(connection: Connection, place: Place, facts: list[Fact]) -> Actor | None:
-    return next((said.actor for said in _asked(connection, place, facts)), None)
+def _asker(connection: Connection, session_key: SessionKey, facts: list[Fact]) -> Actor | None:
+    return next((said.actor for said in _asked(connection, session_key, facts)), None)
 
 
-def _asked(connection: Connection, place: Place, facts: list[Fact]) -> list[e.MessageReceived]:
+def _asked(connection: Connection, session_key: SessionKey, facts: list[Fact]) -> list[e.MessageReceived]:
     """Return the messages that a run began with."""
     queued = next((f for f in facts if isinstance(f.body, e.RunQueued)), None)
     if queued is not None and isinstance(queued.body, e.RunQueued) and queued.body.inputs:
-        own = log.facts_at(connection, place, queued.body.inputs)
+        own = log.facts_at(connection, session_key, queued.body.inputs)
     else:
         own = [f for f in facts if queued is None or f.seq < queued.seq]
     return [f.body for f in own if isinstance(f.body, e.MessageReceived)]

@@ -15,8 +15,8 @@ from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditKind,
 from agent_core.errors import NotFound
 from agent_core.loop.waiting import call_key
 from agent_core.store import log
-from agent_core.store.log import RUN, SESSION, Place, RunRef, table_of
-from agent_core.store.statements import Statement, word
+from agent_core.store.log import RUN, SESSION, RunRef, SessionKey, table_of
+from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ApprovalRow
 from agent_core.store.work import audit
 from agent_core.store.work.catalog import AGENT
@@ -37,11 +37,11 @@ _SELECT = (
     .where(APPROVAL.c.project == DEFAULT_PROJECT)
 )
 _BY_ID = Statement(_SELECT.where(APPROVAL.c.id == bindparam("b_id")))
-_OPEN_OF_RUN = Statement(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")))
-_VERSIONS = Statement(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == word("open")))
+_OPEN_OF_RUN = Statement(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == literal("open")))
+_VERSIONS = Statement(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == literal("open")))
 _FIRST_END = Statement(
     select(func.min(APPROVAL.c.expires_at)).where(
-        APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == word("open")
+        APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == literal("open")
     )
 )
 _SETTLED = ("status", "votes", "remembered", "digest", "arguments", "decided_at", "decided_by", "reason")
@@ -50,7 +50,7 @@ _INSERT = Statement(
 )
 _SET = Statement(
     update(APPROVAL)
-    .where(APPROVAL.c.key == bindparam("b_key"), APPROVAL.c.status == word("open"))
+    .where(APPROVAL.c.key == bindparam("b_key"), APPROVAL.c.status == literal("open"))
     .values({name: bindparam(f"b_{name}") for name in _SETTLED})
     .returning(APPROVAL.c.key)
 )
@@ -59,8 +59,8 @@ _BOUND = Statement(
         APPROVAL.c.session == bindparam("b_session"),
         APPROVAL.c.hook == bindparam("b_hook"),
         APPROVAL.c.tool == bindparam("b_tool"),
-        APPROVAL.c.status == word("approved"),
-        APPROVAL.c.remembered == word(1),
+        APPROVAL.c.status == literal("approved"),
+        APPROVAL.c.remembered == literal(1),
     )
 )
 
@@ -107,7 +107,7 @@ def listed(
 ) -> Page[ApprovalObject]:
     """Return up to *limit* approvals, oldest first, with a key above *after*."""
     query: Select[Any] = _SELECT.order_by(APPROVAL.c.key).limit(limit + 1)
-    state = word("open") if status == "open" else status
+    state = literal("open") if status == "open" else status
     wanted = {APPROVAL.c.status: state, SESSION.c.id: session, RUN.c.id: run}
     for column, value in wanted.items():
         query = query if value is None else query.where(column == value)
@@ -199,7 +199,9 @@ def keep_votes(connection: Connection, held: Held) -> None:
 def record(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> list[Fact]:
     """Write facts of *run* that come from outside it; its session is locked."""
     first = log.take_seqs(connection, run.session, len(bodies))
-    return log.write(connection, Place(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
+    return log.write(
+        connection, SessionKey(run.session, run.session_id), first, [(run, body) for body in bodies], now=now
+    )
 
 
 def grants(connection: Connection, session: int, hook: str, tool: str) -> list[tuple[Vote, ...]]:
@@ -226,7 +228,7 @@ def seen(
 
 def unopened(connection: Connection, ids: Collection[str], *, surface: str, by: Actor) -> list[str]:
     """Return those of *ids* that are open and that *by* has not opened on *surface*."""
-    query = select(APPROVAL.c.id).where(APPROVAL.c.id.in_(ids), APPROVAL.c.status == word("open"))
+    query = select(APPROVAL.c.id).where(APPROVAL.c.id.in_(ids), APPROVAL.c.status == literal("open"))
     known = audit.having(connection, ids, "opened", actor=by, surface=surface, place=None)
     return [id for id in connection.execute(query).scalars() if id not in known]
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, exists, insert, or_, select, updat
 from sqlalchemy.exc import IntegrityError
 
 from agent_core.domain.agents import Controls, Definition, Limits, Snapshot, spread
-from agent_core.domain.channels import Channels, Clash
+from agent_core.domain.channels import ChannelConflict, Channels
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
@@ -102,7 +102,7 @@ def create(
     """Store a new agent; raises `InvalidInput` when its name, or unless it is from a file its place, is taken."""
     connection.execute(_ALONE)
     if source == "api":
-        _refuse_clash(connection, wanted, None, channels)
+        _refuse_conflict(connection, wanted, None, channels)
     name = new_id("agent")
     values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
     values |= {"max_runs": wanted.limits.max_runs}
@@ -123,7 +123,7 @@ def update_definition(
         return agent.object
     if agent.object.source == "api" and wanted.channels != stored.channels:
         connection.execute(_ALONE)
-        _refuse_clash(connection, wanted, agent.key, channels)
+        _refuse_conflict(connection, wanted, agent.key, channels)
     version = agent.object.version + 1
     values = {"version": version, "name": wanted.name, "max_runs": wanted.limits.max_runs}
     try:
@@ -170,25 +170,25 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, cha
     gone = [row.key for name, row in known.items() if row.source == "file" and name not in names]
     if gone:
         connection.execute(update(AGENT).where(AGENT.c.key.in_(gone)).values(source="api"))
-    for clash in _clashes(connection, channels):
-        raise ConfigError(f"Agents: {clash}")
+    for conflict in _conflicts(connection, channels):
+        raise ConfigError(f"Agents: {conflict}")
 
 
-def _clashes(connection: Connection, channels: Channels) -> list[Clash]:
+def _conflicts(connection: Connection, channels: Channels) -> list[ChannelConflict]:
     """Return which agents of the project claim one place, the oldest first."""
     rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT).order_by(AGENT.c.key))
-    return channels.clashes(_read(row.definition) for row in rows)
+    return channels.conflicts(_read(row.definition) for row in rows)
 
 
-def _refuse_clash(connection: Connection, wanted: Definition, key: int | None, channels: Channels) -> None:
+def _refuse_conflict(connection: Connection, wanted: Definition, key: int | None, channels: Channels) -> None:
     """Raise `InvalidInput` when an agent other than that of *key* claims what *wanted* claims."""
     if not channels.claims(wanted):
         return
     rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT, AGENT.c.key != (key or 0)))
     others = [_read(row.definition) for row in rows]
-    for clash in channels.clashes([*(other for other in others if other.name != wanted.name), wanted]):
-        if wanted.name in (clash.first, clash.second):
-            raise InvalidInput(clash.path, str(clash))
+    for conflict in channels.conflicts([*(other for other in others if other.name != wanted.name), wanted]):
+        if wanted.name in (conflict.first, conflict.second):
+            raise InvalidInput(conflict.path, str(conflict))
 
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:

@@ -17,7 +17,7 @@ from agent_core.domain.objects import ApprovalObject, Vote
 from agent_core.errors import AlreadyDecided, InvalidInput
 from agent_core.loop.state import RunState, replay
 from agent_core.store import log
-from agent_core.store.log import RUN, Place, RunRef
+from agent_core.store.log import RUN, RunRef, SessionKey
 from agent_core.store.work import approvals, audit, due, runs
 from agent_core.store.work.approvals import Held
 
@@ -93,8 +93,8 @@ def submit(
     Raises `NotFound`.
     """
     ref, _ = runs.hold(connection, run)
-    place = Place(ref.session, ref.session_id)
-    own = log.facts_of_run(connection, place, ref.id, ref.first_seq, None)
+    session_key = SessionKey(ref.session, ref.session_id)
+    own = log.facts_of_run(connection, session_key, ref.id, ref.first_seq, None)
     state = replay(ref.id, own)
     done = [fact.call for facts in ends for fact in facts if isinstance(fact, e.ToolCompleted)]
     ended = {fact.body.call for fact in own if isinstance(fact.body, e.ToolCompleted)}
@@ -103,7 +103,7 @@ def submit(
         _hand(connection, ref, tool_context)
     bodies = [*(fact for facts in ends for fact in facts), *also]
     first = log.take_seqs(connection, ref.session, len(bodies))
-    facts = log.write(connection, place, first, [(ref, body) for body in bodies], now=now)
+    facts = log.write(connection, session_key, first, [(ref, body) for body in bodies], now=now)
     e.note_tools(facts, state.waiting.tools)
     left = [
         call

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, and_, bindparam, case, exists, or_, select, u
 
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.log import RUN
-from agent_core.store.statements import word, words
+from agent_core.store.statements import literal, literals
 from agent_core.store.work import limits, workers
 
 _NEWS = 0
@@ -32,29 +32,29 @@ class Due(msgspec.Struct, frozen=True):
 
 
 _OTHER = RUN.alias("other_run")
-_IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
-_CAP = case(((RUN.c.status == word("queued")) & RUN.c.parent.is_(None), limits.CAP)).label("max_runs")
+_IS_OPEN = RUN.c.status.in_(literals("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
+_CAP = case(((RUN.c.status == literal("queued")) & RUN.c.parent.is_(None), limits.CAP)).label("max_runs")
 _FOUND = select(RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at, RUN.c.agent, _CAP)
 _BEGUN = _FOUND.where(
     _IS_OPEN,
     or_(
         and_(
-            RUN.c.status == word("running"),
+            RUN.c.status == literal("running"),
             or_(RUN.c.owner == bindparam("b_owner"), workers.is_free(RUN.c.owner)),
         ),
-        and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
+        and_(RUN.c.status.in_(literals("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
     ),
 ).order_by(RUN.c.key)
 _QUEUED = (
     _FOUND.where(
         _IS_OPEN,
-        RUN.c.status == word("queued"),
+        RUN.c.status == literal("queued"),
         or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
         ~exists(
             select(_OTHER.c.key).where(
                 _OTHER.c.session == RUN.c.session,
                 _OTHER.c.parent.is_(None),
-                _OTHER.c.status.in_(words(*ACTIVE)),
+                _OTHER.c.status.in_(literals(*ACTIVE)),
             )
         ),
         or_(RUN.c.parent.is_not(None), limits.IS_FIRST),
@@ -65,7 +65,7 @@ _QUEUED = (
 _SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
 _WAKE = (
     update(RUN)
-    .where(RUN.c.key == bindparam("b_key"), RUN.c.status.in_(words("waiting", "requires_action")))
+    .where(RUN.c.key == bindparam("b_key"), RUN.c.status.in_(literals("waiting", "requires_action")))
     .values(status="running", owner=None, due_at=bindparam("b_now"))
     .returning(RUN.c.key)
 )

@@ -6,14 +6,14 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from agent_core.store.log import EVENT, RUN
-from agent_core.store.statements import word
+from agent_core.store.statements import literal
 from agent_core.store.work import limits
 from agent_core.store.work.workers import WORKER, now_ms
 
 LIVE = 10_000
 """Milliseconds within which a process that lives has beaten."""
 _BY_STATUS = select(RUN.c.status, func.count()).where(limits.IS_OPEN).group_by(RUN.c.status)
-_ALIVE = select(WORKER.c.kind, func.count()).where(WORKER.c.beat_at > now_ms() - word(LIVE)).group_by(WORKER.c.kind)
+_ALIVE = select(WORKER.c.kind, func.count()).where(WORKER.c.beat_at > now_ms() - literal(LIVE)).group_by(WORKER.c.kind)
 _OLDEST = (
     select(EVENT.c.time)
     .select_from(RUN.join(EVENT, (EVENT.c.session == RUN.c.session) & (EVENT.c.seq == RUN.c.first_seq)))

@@ -14,7 +14,7 @@ from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, Sessio
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
-from agent_core.store.statements import Statement, word
+from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
 from agent_core.store.work import catalog, limits, notes, runs, sessions
 from agent_core.store.work.runs import Finish
@@ -51,7 +51,7 @@ _SET_TITLE = Statement(
 _OF_RUN = (EVENT.c.session == bindparam("b_session"), EVENT.c.run == bindparam("b_run"))
 _LATEST_STEP = (
     select(EVENT.c.seq)
-    .where(*_OF_RUN, EVENT.c.seq > bindparam("b_first"), EVENT.c.type == word(CODES[e.StepStarted.type]))
+    .where(*_OF_RUN, EVENT.c.seq > bindparam("b_first"), EVENT.c.type == literal(CODES[e.StepStarted.type]))
     .order_by(EVENT.c.seq.desc())
     .limit(1)
     .scalar_subquery()
@@ -62,7 +62,7 @@ _STEERED = Statement(
     .where(
         *_OF_RUN,
         EVENT.c.seq > func.coalesce(_LATEST_STEP, bindparam("b_first")),
-        EVENT.c.type == word(CODES[e.MessageReceived.type]),
+        EVENT.c.type == literal(CODES[e.MessageReceived.type]),
     )
 )
 
@@ -147,7 +147,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     if session.closed:
         raise SessionClosed(f"Session `{session.id}` is closed; open a new one.")
     if inbound.metadata:
-        sessions.lay(connection, session, inbound.metadata)
+        sessions.merge_metadata(connection, session, inbound.metadata)
     busy = runs.active(connection, session.key)
     if busy and inbound.overlap == "steer":
         return _join(connection, session, intake, busy[0])
@@ -158,8 +158,8 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
-        wish = e.RunCancelling(by=inbound.actor, reason="interrupted")
-        stopped = runs.cancel(connection, *busy, wish, finish=finish, owner=None, now=intake.now)
+        request = e.RunCancelling(by=inbound.actor, reason="interrupted")
+        stopped = runs.cancel(connection, *busy, request, finish=finish, owner=None, now=intake.now)
         busy, queued = runs.active(connection, session.key), limits.queued_in(connection, session.key)
     free = busy is None and not queued
     if stopped is None:
@@ -170,7 +170,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
 
 
-def receive_first(connection: Connection, opening: sessions.Opening, snapshot: Snapshot, intake: Intake) -> Received:
+def receive_first(connection: Connection, opening: sessions.NewSession, snapshot: Snapshot, intake: Intake) -> Received:
     """Open a session with *snapshot* and write its first message, up to the first step of its run.
 
     A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
@@ -195,7 +195,7 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
     body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
     first = log.take_seqs(connection, session.key, len(drafts))
-    facts = log.write(connection, session.place, first, drafts, now=intake.now)
+    facts = log.write(connection, session.session_key, first, drafts, now=intake.now)
     receipt = _keep_receipt(connection, session, intake, run, facts[-1].seq)
     return Received(receipt=receipt, facts=facts)
 
@@ -204,7 +204,7 @@ def _open_run(connection: Connection, session: sessions.SessionRef, intake: Inta
     """Open a run for the message: started at once if the session is *free* and this worker has capacity."""
     first = session.newest + 1
     free_here = free and intake.owner is not None
-    missed = log.facts_between(connection, session.place, intake.after, first) if free_here else []
+    missed = log.facts_between(connection, session.session_key, intake.after, first) if free_here else []
     may_start = free_here and log.is_whole(missed, intake.after, first)
     starts = may_start and limits.admits(connection, session.agent, session.max_runs)
     if intake.new_prefix:
@@ -228,12 +228,12 @@ def _open_run(connection: Connection, session: sessions.SessionRef, intake: Inta
     asked = len(opening)
     frozen = runs.freeze(connection, run, session.prefix) if starts else []
     if starts:
-        begun = e.RunStarted(epoch=1, notes=notes.take(connection, session.key, session.noted))
+        begun = e.RunStarted(epoch=1, notes=notes.consume(connection, session.key, session.noted))
         opening = [*opening, begun, *frozen]
     said = starts and intake.foresees(session, freezes=bool(frozen))
     bodies = [*opening, *intake.step] if said else opening
     log.take_seqs(connection, session.key, len(bodies))
-    facts = log.write(connection, session.place, first, [(run, body) for body in bodies], now=intake.now)
+    facts = log.write(connection, session.session_key, first, [(run, body) for body in bodies], now=intake.now)
     _SET_TITLE.run(connection, b_key=session.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
     receipt = _keep_receipt(connection, session, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)

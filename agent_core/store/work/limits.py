@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, bindparam, cast, exists, func, selec
 from agent_core.domain.objects import ACTIVE
 from agent_core.errors import RateLimited
 from agent_core.store.log import RUN, table_of
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import AgentRow
 
 MAX_QUEUED = 100
@@ -27,27 +27,27 @@ _AGENT = table_of(AgentRow)
 CAP = select(_AGENT.c.max_runs).where(_AGENT.c.key == RUN.c.agent).scalar_subquery()
 """How many runs of a run's agent may run at once, as the agent's newest version says; for statements on `run`."""
 
-_LOCK = select(func.pg_advisory_xact_lock(word(_LOCK_CLASS), cast(bindparam("b_agent"), Integer)))
-IS_OPEN = RUN.c.status.in_(words("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
-_QUEUED = (RUN.c.parent.is_(None), RUN.c.status == word("queued"))  # and of `ix_run_queued_root`
+_LOCK = select(func.pg_advisory_xact_lock(literal(_LOCK_CLASS), cast(bindparam("b_agent"), Integer)))
+IS_OPEN = RUN.c.status.in_(literals("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
+_QUEUED = (RUN.c.parent.is_(None), RUN.c.status == literal("queued"))  # and of `ix_run_queued_root`
 _RUNNING = (
     select(func.count())
     .select_from(RUN)
-    .where(IS_OPEN, RUN.c.status == word("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
+    .where(IS_OPEN, RUN.c.status == literal("running"), RUN.c.parent.is_(None), RUN.c.agent == bindparam("b_agent"))
 )
 
 _ACTIVE, _EARLIER = RUN.alias("active_run"), RUN.alias("earlier_run")
 IS_FIRST = ~exists().where(
     _EARLIER.c.session == RUN.c.session,
     _EARLIER.c.parent.is_(None),
-    _EARLIER.c.status == word("queued"),
+    _EARLIER.c.status == literal("queued"),
     _EARLIER.c.input_seq < RUN.c.input_seq,
 )
 IS_NEXT = (
     IS_OPEN,
     *_QUEUED,
     ~exists().where(
-        _ACTIVE.c.session == RUN.c.session, _ACTIVE.c.parent.is_(None), _ACTIVE.c.status.in_(words(*ACTIVE))
+        _ACTIVE.c.session == RUN.c.session, _ACTIVE.c.parent.is_(None), _ACTIVE.c.status.in_(literals(*ACTIVE))
     ),
     IS_FIRST,
 )
@@ -59,7 +59,7 @@ _AHEAD = (
 )
 _IN_SESSION = Statement(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
 _WAITING = select(func.count()).select_from(
-    select(RUN.c.key).where(IS_OPEN, RUN.c.status == word("queued")).limit(bindparam("b_limit")).subquery()
+    select(RUN.c.key).where(IS_OPEN, RUN.c.status == literal("queued")).limit(bindparam("b_limit")).subquery()
 )
 
 

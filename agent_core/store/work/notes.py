@@ -25,7 +25,7 @@ def change(connection: Connection, session: int, *, add: Collection[int] = (), d
         connection.execute(_SET, {"b_key": session, "b_noted": msgspec.json.encode(wanted) if wanted else None})
 
 
-def take(connection: Connection, session: int, noted: bytes | None) -> tuple[int, ...]:
+def consume(connection: Connection, session: int, noted: bytes | None) -> tuple[int, ...]:
     """Return the notes for the run that starts now; *noted* is what the session's row holds."""
     if noted is not None:
         connection.execute(_SET, {"b_key": session, "b_noted": None})

@@ -7,7 +7,7 @@ from agent_core.domain import events as e
 from agent_core.loop.state import BLAMELESS
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RunRef
-from agent_core.store.statements import word, words
+from agent_core.store.statements import literal, literals
 
 _PAUSES = (0, 1, 5, 30, 120)
 _RESUME_OR_PROGRESS = ("run.resumed", "step.completed", "tool.completed", "run.waiting")
@@ -18,9 +18,9 @@ _PROGRESS = (
         EVENT.c.run == bindparam("b_run"),
         EVENT.c.seq >= bindparam("b_first"),
     )
-    .where(EVENT.c.type.in_(words(*map(CODES.__getitem__, _RESUME_OR_PROGRESS))))
+    .where(EVENT.c.type.in_(literals(*map(CODES.__getitem__, _RESUME_OR_PROGRESS))))
     .order_by(EVENT.c.seq.desc())
-    .limit(word(4 * len(_PAUSES)))
+    .limit(literal(4 * len(_PAUSES)))
 )
 
 

@@ -16,8 +16,8 @@ from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RunState, replay
 from agent_core.store import log
 from agent_core.store.codes import TYPES
-from agent_core.store.log import EVENT, RUN, SESSION, Appended, Place, RunRef
-from agent_core.store.statements import Statement, word, words
+from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
+from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import approvals, due, limits, notes, progress, workers
 
@@ -50,11 +50,11 @@ _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
 _BY_ID = _SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project"))
 _BY_KEY = _SELECT.where(RUN.c.key == bindparam("b_key"))
 _ACTIVE = Statement(
-    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(words(*ACTIVE)))
+    _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(literals(*ACTIVE)))
 )
 _ALL_QUEUED = (
     _SELECT.add_columns(limits.CAP.label("max_runs"))
-    .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == word("queued"))
+    .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == literal("queued"))
     .order_by(RUN.c.input_seq)
 )
 _QUEUED = Statement(_ALL_QUEUED.limit(1))
@@ -152,8 +152,8 @@ def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
     """Select *columns* of a session's active and queued root runs; ended ones are not looked at."""
     roots = select(*columns).where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None))
     # A query per partial index; asking for `input_seq` keeps SQLite from the index of all the session's runs.
-    queued = roots.where(RUN.c.status == word("queued"), RUN.c.input_seq > word(0))
-    return union_all(roots.where(RUN.c.status.in_(words(*ACTIVE))), queued)
+    queued = roots.where(RUN.c.status == literal("queued"), RUN.c.input_seq > literal(0))
+    return union_all(roots.where(RUN.c.status.in_(literals(*ACTIVE))), queued)
 
 
 def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
@@ -226,26 +226,30 @@ def settle(
     adopted = _adopt(connection, run, left.messages, now) if left.messages else []
     if left.notes:
         notes.change(connection, run.session, add=left.notes)
-    started = start_next(connection, Place(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
+    started = (
+        start_next(connection, SessionKey(run.session, run.session_id), owner=owner, now=now) if owner else Ended([])
+    )
     freed = limits.first_waiting(connection, run.agent) if cap else None
     if freed is None and owner is None and (waits := next_queued(connection, run.session)):
         freed = waits.key
     return Ended([*adopted, *started.facts], started.started, freed)
 
 
-def start_next(connection: Connection, place: Place, *, owner: str, now: int) -> Ended:
+def start_next(connection: Connection, session_key: SessionKey, *, owner: str, now: int) -> Ended:
     """Start the session's first queued run for *owner*; not while another is active, or its agent's cap is reached."""
-    if active(connection, place.key):
+    if active(connection, session_key.key):
         return Ended([])
-    row = _QUEUED.run(connection, b_session=place.key).first()
+    row = _QUEUED.run(connection, b_session=session_key.key).first()
     if row is None or not limits.admits(connection, row.agent, row.max_runs, before=row.key):
         return Ended([])
     run = replace(_ref(row), epoch=row.epoch + 1)
-    bodies: list[FactBody] = [e.RunStarted(epoch=run.epoch, notes=notes.take(connection, place.key, row.noted))]
+    bodies: list[FactBody] = [
+        e.RunStarted(epoch=run.epoch, notes=notes.consume(connection, session_key.key, row.noted))
+    ]
     bodies += freeze(connection, run, row.prefix)
     _HOLD.run(connection, b_key=run.key, b_epoch=run.epoch, b_owner=owner, b_due=None)
-    first = log.take_seqs(connection, place.key, len(bodies))
-    return Ended(log.write(connection, place, first, [(run, body) for body in bodies], now=now), run)
+    first = log.take_seqs(connection, session_key.key, len(bodies))
+    return Ended(log.write(connection, session_key, first, [(run, body) for body in bodies], now=now), run)
 
 
 def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
@@ -274,9 +278,9 @@ def resume(
             raise NewerRun(row.id)
         connection.execute(_RELEASE, {"b_key": key})
         return Ended([])
-    place = Place(row.session, row.session_id)
+    session_key = SessionKey(row.session, row.session_id)
     if row.status == "queued":
-        return start_next(connection, place, owner=owner, now=now)
+        return start_next(connection, session_key, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
         if cause == WOKEN if row.owner == owner else not _is_free(connection, key, patience):
@@ -292,7 +296,7 @@ def resume(
     pause = progress.pause_after(failed)
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
-    begun = log.write(connection, place, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)
+    begun = log.write(connection, session_key, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)
     return Ended([*late, *begun], run)
 
 
@@ -301,7 +305,7 @@ _RELEASE = update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None)
 _UNKNOWN = (
     select(EVENT.c.seq)
     .where(EVENT.c.session == bindparam("b_session"), EVENT.c.seq >= bindparam("b_first"))
-    .where(EVENT.c.type.not_in(words(*TYPES)))
+    .where(EVENT.c.type.not_in(literals(*TYPES)))
     .limit(1)
 )
 
@@ -313,32 +317,32 @@ def _is_free(connection: Connection, key: int, patience: int) -> bool:
 
 def _is_readable(connection: Connection, row: Any) -> bool:
     """Return whether this version knows every type of fact that a driver of the run would read."""
-    place = {"b_session": row.session, "b_first": min(row.window_seq, row.first_seq)}
-    return connection.execute(_UNKNOWN, place).first() is None
+    session_key = {"b_session": row.session, "b_first": min(row.window_seq, row.first_seq)}
+    return connection.execute(_UNKNOWN, session_key).first() is None
 
 
 def cancel(
     connection: Connection,
     run: RunRef,
     status: str,
-    wish: e.RunCancelling,
+    request: e.RunCancelling,
     *,
     finish: Finish,
     owner: str | None,
     now: int,
 ) -> Cancelled:
-    """Note the *wish*; end the run here when it has no driver (queued, waiting)."""
+    """Note the *request*; end the run here when it has no driver (queued, waiting)."""
     if status in ENDED:
         return Cancelled([], was_over=True)
-    place = Place(run.session, run.session_id)
-    own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    session_key = SessionKey(run.session, run.session_id)
+    own = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
     if status == "running":  # its driver is notified, or finds this at its next sweep
         due.note_news(connection, run.key)
     earlier = [fact.body for fact in own if isinstance(fact.body, e.RunCancelling)]
-    if status == "running" and any(body.clears or not wish.clears for body in earlier):
+    if status == "running" and any(body.clears or not request.clears for body in earlier):
         return Cancelled([], running=run)
     first = log.take_seqs(connection, run.session, 1)
-    facts = log.write(connection, place, first, [(run, wish)], now=now)
+    facts = log.write(connection, session_key, first, [(run, request)], now=now)
     if status == "running":
         return Cancelled(facts, running=run)
     if owner is not None and not _is_readable(connection, connection.execute(_BY_KEY, {"b_key": run.key}).one()):
@@ -346,7 +350,7 @@ def cancel(
     state = replay(run.id, [*own, *facts])
     bodies = finish(state)
     first = log.take_seqs(connection, run.session, len(bodies))
-    facts += log.write(connection, place, first, [(run, body) for body in bodies], now=now)
+    facts += log.write(connection, session_key, first, [(run, body) for body in bodies], now=now)
     e.note_tools(facts, state.waiting.tools)
     approvals.follow(connection, run, bodies, now=now)
     end = bodies[-1]
@@ -357,15 +361,15 @@ def cancel(
 
 def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: int) -> list[Fact]:
     """Open a queued run for steered messages that *ended* left unconsumed."""
-    place = Place(ended.session, ended.session_id)
+    session_key = SessionKey(ended.session, ended.session_id)
     first = log.take_seqs(connection, ended.session, 1)
-    home = connection.execute(_HOME, {"b_key": ended.session}).one()
-    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=home.snapshot, options=None)
-    run = create(connection, run, owner=None, input_seq=min(orphans), project=home.project)
-    return log.write(connection, place, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
+    row = connection.execute(_SESSION_OF_RUN, {"b_key": ended.session}).one()
+    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=row.snapshot, options=None)
+    run = create(connection, run, owner=None, input_seq=min(orphans), project=row.project)
+    return log.write(connection, session_key, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
 
 
-_HOME = select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key"))
+_SESSION_OF_RUN = select(SESSION.c.project, SESSION.c.snapshot).where(SESSION.c.key == bindparam("b_key"))
 
 
 def _ref(row: Any) -> RunRef:

@@ -15,8 +15,8 @@ from agent_core.errors import InvalidInput, NotFound, SessionBusy
 from agent_core.ids import new_id
 from agent_core.store import log
 from agent_core.store.codes import CODES
-from agent_core.store.log import EVENT, RUN, SESSION, Place
-from agent_core.store.statements import Rows, Statement, words
+from agent_core.store.log import EVENT, RUN, SESSION, SessionKey
+from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import notes
 from agent_core.store.work.blobs import BLOB
@@ -48,8 +48,8 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     noted: bytes | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.key, self.id)
+    def session_key(self) -> SessionKey:
+        return SessionKey(self.key, self.id)
 
 
 _NEW = (
@@ -71,15 +71,15 @@ _BY_ID, _HOLD = Statement(_FIND), Statement(_FIND.with_for_update())
 
 def find(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
     """Return the session named *session*; raises `NotFound`."""
-    return _found(_BY_ID.run(connection, b_id=session, b_project=project), session)
+    return _required_row(_BY_ID.run(connection, b_id=session, b_project=project), session)
 
 
 def hold(connection: Connection, session: str, project: int = DEFAULT_PROJECT) -> SessionRef:
     """Return the session named *session*, locked as `log.lock` does; raises `NotFound`."""
-    return _found(_HOLD.run(connection, b_id=session, b_project=project), session)
+    return _required_row(_HOLD.run(connection, b_id=session, b_project=project), session)
 
 
-def _found(rows: Rows, session: str) -> SessionRef:
+def _required_row(rows: Rows, session: str) -> SessionRef:
     row = rows.first()
     if row is None:
         raise NotFound("session", session)
@@ -92,7 +92,7 @@ def by_address(connection: Connection, address: str, project: int = DEFAULT_PROJ
     return connection.execute(query).scalar()
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     """What a new session is made of; *agent_version* is the agent's newest as its snapshot was built."""
 
     agent: int
@@ -116,7 +116,7 @@ class OpenedSession(msgspec.Struct, frozen=True):
     facts: Sequence[Fact] = ()
 
 
-def open_or_find(connection: Connection, opening: Opening, snapshot: Snapshot) -> OpenedSession:
+def open_or_find(connection: Connection, opening: NewSession, snapshot: Snapshot) -> OpenedSession:
     """Return the session at the address of *opening*, opened with *snapshot* if there is none; raises `StaleAgent`."""
     known = opening.address and by_address(connection, opening.address)
     if known:
@@ -126,7 +126,7 @@ def open_or_find(connection: Connection, opening: Opening, snapshot: Snapshot) -
     return OpenedSession(*open_session(connection, opening, max_runs=max_runs))
 
 
-def share_agent(connection: Connection, opening: Opening) -> int | None:
+def share_agent(connection: Connection, opening: NewSession) -> int | None:
     """Lock the agent of *opening* against changes until the commit and return its cap on runs; raises `StaleAgent`.
 
     The id is compared too: SQLite gives the key of a deleted agent to the next one.
@@ -137,7 +137,7 @@ def share_agent(connection: Connection, opening: Opening) -> int | None:
     return agent.max_runs
 
 
-def open_session(connection: Connection, opening: Opening, *, max_runs: int | None) -> tuple[SessionRef, list[Fact]]:
+def open_session(connection: Connection, opening: NewSession, *, max_runs: int | None) -> tuple[SessionRef, list[Fact]]:
     """Insert a session with its first two facts; *max_runs* is from `share_agent`."""
     ref = SessionRef(
         key=0,
@@ -157,10 +157,10 @@ def open_session(connection: Connection, opening: Opening, *, max_runs: int | No
         e.SessionOpened(agent=opening.agent_id, actor=opening.actor),
         e.SnapshotFrozen(hash=opening.snapshot, reason="opened"),
     ]
-    return ref, log.write(connection, ref.place, 1, [(None, body) for body in bodies], now=opening.now)
+    return ref, log.write(connection, ref.session_key, 1, [(None, body) for body in bodies], now=opening.now)
 
 
-def _insert(connection: Connection, ref: SessionRef, opening: Opening) -> int:
+def _insert(connection: Connection, ref: SessionRef, opening: NewSession) -> int:
     about = {"actor": opening.actor, "metadata": opening.metadata}
     return _INSERT.run(
         connection,
@@ -186,7 +186,7 @@ def opener(connection: Connection, session: SessionRef) -> Actor:
     return msgspec.convert(about["actor"], Actor)
 
 
-def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
+def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
     """Merge *patch* into the metadata of a locked session; None removes an entry."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
     laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
@@ -194,7 +194,7 @@ def lay(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> N
     connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about=changed))
 
 
-def beyond(connection: Connection, seen: Mapping[str, int]) -> set[str]:
+def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
     """Return which of the sessions *seen* have facts beyond the seq of each."""
     names, found = list(seen), set[str]()
     for start in range(0, len(names), _MANY):
@@ -328,7 +328,7 @@ def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int)
 
 
 def _refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
-    query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(words(*ACTIVE, "queued")))
+    query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(literals(*ACTIVE, "queued")))
     if connection.execute(query).first():
         raise SessionBusy(f"Session `{session.id}` is answering; cancel its runs before you {verb} it.")
 
@@ -345,7 +345,7 @@ def _objects() -> Select[Any]:
             newest.scalar_subquery().label("active_at"),
         )
         .join(AGENT, AGENT.c.key == SESSION.c.agent)
-        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(words(*ACTIVE)))
+        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(literals(*ACTIVE)))
         .where(SESSION.c.project == DEFAULT_PROJECT)
     )
 

@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
-from agent_core.store.statements import word, words
+from agent_core.store.statements import literal, literals
 from agent_core.store.tables import WorkerRow
 
 PROTOCOL = len(TYPES)
@@ -69,12 +69,12 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int = PROTOCOL
 
 
-_IS_DEAD = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigInteger)
+_IS_EXPIRED = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigInteger)
 
 
 def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
     """Return whether *owner* is dead: no heartbeat for `b_patience` milliseconds, or no row at all."""
-    return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_DEAD)))
+    return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_EXPIRED)))
 
 
 # As text: the words for it in Python would import all of SQLAlchemy's Postgres, on SQLite too.
@@ -90,21 +90,21 @@ _BEAT = text(
 _RELEASE = (
     update(RUN)
     .where(
-        RUN.c.status.in_(words("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
-        RUN.c.status == word("running"),
+        RUN.c.status.in_(literals("queued", *ACTIVE)),  # word for word the condition of the index `ix_run_open`
+        RUN.c.status == literal("running"),
         RUN.c.owner == bindparam("b_id"),
     )
     .values(owner=None)
     .returning(RUN.c.key)
 )
 _LEAVE = delete(WORKER).where(WORKER.c.id == bindparam("b_id"))
-_DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
+_EXPIRED = select(WORKER.c.id).where(_IS_EXPIRED)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
-    RUN.c.status.in_(words("queued", *ACTIVE)),
-    or_(RUN.c.status == word("queued"), (RUN.c.status == word("running")) & is_free(RUN.c.owner)),
+    RUN.c.status.in_(literals("queued", *ACTIVE)),
+    or_(RUN.c.status == literal("queued"), (RUN.c.status == literal("running")) & is_free(RUN.c.owner)),
     RUN.c.session == SESSION.c.key,
     exists().where(
-        EVENT.c.session == SESSION.c.key, EVENT.c.seq >= SESSION.c.window_seq, EVENT.c.type.not_in(words(*TYPES))
+        EVENT.c.session == SESSION.c.key, EVENT.c.seq >= SESSION.c.window_seq, EVENT.c.type.not_in(literals(*TYPES))
     ),
 )
 
@@ -122,9 +122,9 @@ def leave(connection: Connection, worker: str) -> list[int]:
     return released
 
 
-def dead(connection: Connection, patience: int) -> list[str]:
+def expired(connection: Connection, patience: int) -> list[str]:
     """Return the ids of the workers without a heartbeat for *patience* milliseconds."""
-    return list(connection.execute(_DEAD, {"b_patience": patience}).scalars())
+    return list(connection.execute(_EXPIRED, {"b_patience": patience}).scalars())
 
 
 def known(connection: Connection) -> set[str]:
@@ -142,6 +142,6 @@ def wins(connection: Connection, lock: int) -> bool:
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock))).scalar())
 
 
-def bury(connection: Connection, workers: Sequence[str], patience: int) -> None:
+def remove_expired(connection: Connection, workers: Sequence[str], patience: int) -> None:
     """Remove the rows of *workers* that are still dead: what they drove is anybody's."""
-    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_DEAD), {"b_patience": patience})
+    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_EXPIRED), {"b_patience": patience})

@@ -1,6 +1,6 @@
 """A local server that speaks three model wires and plays scripts: `async with FakeModels([[say("Hi!")]]) as fake`."""
 
-from agent_core.testing.models.asked import Asked, Wire
+from agent_core.testing.models.asked import ModelCall, Wire
 from agent_core.testing.models.chat import Quirks
 from agent_core.testing.models.items import (
     Answer,
@@ -17,9 +17,9 @@ from agent_core.testing.models.server import FakeModels, Options
 
 __all__ = [
     "Answer",
-    "Asked",
     "FakeModels",
     "Item",
+    "ModelCall",
     "Options",
     "Quirks",
     "Script",

@@ -35,7 +35,7 @@ class _Position(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelCall:
     """One model call.
 
     *body* is the JSON as sent, *raw* its bytes, *headers* have small letters; *text* is the newest text of the user,
@@ -55,11 +55,11 @@ class Asked:
         return cast("dict[str, Any]", msgspec.json.decode(self.raw))
 
 
-def read(wire: Wire, raw: bytes, headers: Mapping[str, str], time: int) -> tuple[Asked, Head]:
+def read(wire: Wire, raw: bytes, headers: Mapping[str, str], time: int) -> tuple[ModelCall, Head]:
     """Read a request from its newest end; raises `msgspec.DecodeError` for what is no JSON of a request."""
     head = msgspec.json.decode(raw, type=Head)
     text, step = _newest(wire, head)
-    return Asked(wire, head.model, raw, headers, text, step, time), head
+    return ModelCall(wire, head.model, raw, headers, text, step, time), head
 
 
 def _newest(wire: Wire, head: Head) -> tuple[str, int]:
@@ -70,7 +70,7 @@ def _newest(wire: Wire, head: Head) -> tuple[str, int]:
     step, ours = 0, False
     for each in reversed(given or ()):
         position = msgspec.json.decode(each, type=_Position)
-        if position.role == "user" and (text := _text(position.content)) is not None and not NOTE.match(text):
+        if position.role == "user" and (text := _plain_text(position.content)) is not None and not NOTE.match(text):
             return text, step
         spoken = position.role == "assistant" or (wire == "responses" and _is_output(position.type))
         # An answer is one message, but on Responses a run of items.
@@ -83,7 +83,7 @@ def _is_output(type_: str) -> bool:
     return type_ != "message" and not type_.endswith("_output")
 
 
-def _text(content: bytes) -> str | None:
+def _plain_text(content: bytes) -> str | None:
     """Return the text in *content*, None when there is none: results of tools are no text of the user."""
     decoded = msgspec.json.decode(content)
     if isinstance(decoded, str):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from agent_core.domain.failures import KINDS
-from agent_core.testing.models.asked import Asked
+from agent_core.testing.models.asked import ModelCall
 from agent_core.testing.models.items import Answer
 from agent_core.testing.models.prefix import Json, dicts
 from agent_core.testing.models.rulefile import words
@@ -18,7 +18,7 @@ _SHOWN = 2000
 _SAMPLES: Mapping[str, object] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
-def builtin(asked: Asked) -> Answer:
+def builtin(asked: ModelCall) -> Answer:
     """Answer *asked*.
 
     `fail KIND` fails so; a sum, or `use TOOL {…}`, calls a tool that the request has; `think` thinks first, `at length`
@@ -68,7 +68,7 @@ def _sample(schema: Json, text: str) -> object:
     return _SAMPLES.get(str(schema.get("type")), text.strip() or "something")
 
 
-def _tools(asked: Asked) -> Iterator[tuple[str, Json]]:
+def _tools(asked: ModelCall) -> Iterator[tuple[str, Json]]:
     """Give name and schema of each tool of the request."""
     for tool in dicts(asked.body.get("tools")):
         function = cast("Json", tool.get("function") or tool)
@@ -76,7 +76,7 @@ def _tools(asked: Asked) -> Iterator[tuple[str, Json]]:
             yield name, cast("Json", function.get("input_schema") or function.get("parameters") or {})
 
 
-def _results(asked: Asked) -> list[str]:
+def _results(asked: ModelCall) -> list[str]:
     """Return what the tools said since the newest text of the user."""
     found: list[str] = []
     for item in reversed(dicts(asked.body.get("input" if asked.wire == "responses" else "messages"))):
@@ -84,15 +84,15 @@ def _results(asked: Asked) -> list[str]:
         if item.get("role") == "user" and not any(part.get("type") == "tool_result" for part in parts):
             break
         if item.get("type") == "function_call_output":
-            found.insert(0, _plain(item.get("output")))
+            found.insert(0, _content_text(item.get("output")))
         elif item.get("role") == "tool":
-            found.insert(0, _plain(item.get("content")))
+            found.insert(0, _content_text(item.get("content")))
         else:
-            found[:0] = [_plain(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+            found[:0] = [_content_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
     return found
 
 
-def _plain(content: object) -> str:
+def _content_text(content: object) -> str:
     if isinstance(content, str):
         return content
     return " ".join(str(part.get("text")) for part in dicts(content) if part.get("text"))

@@ -14,7 +14,7 @@ import msgspec
 
 from agent_core.clock import Clock
 from agent_core.providers.models import find
-from agent_core.testing.models.asked import Asked
+from agent_core.testing.models.asked import ModelCall
 from agent_core.testing.models.prefix import THINKING, Json, Position, canonical, dicts, runs
 from agent_core.testing.models.score import Bill
 
@@ -57,7 +57,7 @@ class Caches:
         self._clock, self._minimum = clock, minimum
         self._entries: dict[bytes, _Entry] = {}
 
-    def bill(self, asked: Asked, positions: Sequence[Position]) -> Billing:
+    def bill(self, asked: ModelCall, positions: Sequence[Position]) -> Billing:
         """Return what *asked* costs, and what to call when its answer begins: only then can others read its writes."""
         if asked.wire == "messages":
             return self._anthropic(asked.body, positions)
@@ -90,7 +90,7 @@ class Caches:
                     return n
         return None
 
-    def _openai(self, asked: Asked) -> Billing:
+    def _openai(self, asked: ModelCall) -> Billing:
         """Models from 5.6 on: exact boundaries, explicit and implicit, whose writes are billed."""
         body = asked.body
         options = cast("Json", body.get("prompt_cache_options") or {})
@@ -114,7 +114,7 @@ class Caches:
         short, long = (0, wrote) if seconds == _HALF_DAY else (wrote, 0)
         return Bill(total - read - wrote, read, short, long), self._writer(new)
 
-    def _older(self, asked: Asked) -> Billing:
+    def _older(self, asked: ModelCall) -> Billing:
         """Older models and compatible servers: the longest common prefix, rounded down, free to write."""
         seconds = _DAY if asked.body.get("prompt_cache_retention") == "24h" else _TEN_MINUTES
         steps = list(_openai_steps(asked))
@@ -183,7 +183,7 @@ def _ttl(block: Json) -> int | None:
     return _LONG if cast("Json", mark).get("ttl") == "1h" else _SHORT
 
 
-def _openai_steps(asked: Asked) -> list[_Step]:
+def _openai_steps(asked: ModelCall) -> list[_Step]:
     """Return the prefixes of a request; *mark* is 1 at an explicit breakpoint and 0 where an implicit one may be."""
     body = asked.body
     text, reasoning = cast("Json", body.get("text") or {}), cast("Json", body.get("reasoning") or {})
@@ -209,7 +209,7 @@ def _openai_steps(asked: Asked) -> list[_Step]:
     return steps
 
 
-def _items(asked: Asked) -> list[Json]:
+def _items(asked: ModelCall) -> list[Json]:
     given = asked.body.get("messages" if asked.wire == "chat" else "input")
     return [{"role": "user", "content": given}] if isinstance(given, str) else dicts(given)
 
@@ -233,11 +233,11 @@ def _marked(item: Json) -> bool:
 
 
 def _unmarked(item: Json) -> Json:
-    parts = {key: [_plain(part) for part in dicts(item.get(key))] for key in ("content", "output")}
+    parts = {key: [_without_breakpoint(part) for part in dicts(item.get(key))] for key in ("content", "output")}
     return item | {key: value for key, value in parts.items() if value}
 
 
-def _plain(part: Json) -> Json:
+def _without_breakpoint(part: Json) -> Json:
     return {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
 
 

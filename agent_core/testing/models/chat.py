@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_core.domain.messages import UNKNOWN_USAGE
-from agent_core.providers.base import Failed, FinishReason, Refusal
+from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.failing import error_of
-from agent_core.testing.models.items import Native
+from agent_core.testing.models.items import NativeWire
 from agent_core.testing.models.score import MARK, NOW, Part, Spoken, Take, encode, tokens
-from agent_core.testing.script import Call, Say, Think
+from agent_core.testing.script import Say, ScriptedCall, Think
 
 Json = dict[str, Any]
 _OWN = MARK.decode()
@@ -70,11 +70,11 @@ class ChatVoice:
             case Think():
                 self._thought += tokens("".join(item.pieces))
                 yield from self._text(self._quirks.reasoning, item.pieces)
-            case Call():
+            case ScriptedCall():
                 yield from self._call(item)
             case Refusal():
                 yield from self._text("refusal", (item.text,))
-            case Native():
+            case NativeWire():
                 yield [b"data: %b\n\n" % encode(item.item)]
             case _:
                 return
@@ -90,7 +90,7 @@ class ChatVoice:
             *([_DONE] if self._quirks.done else []),
         ]
 
-    def fail(self, failed: Failed) -> list[Part]:
+    def fail(self, failed: CallFailed) -> list[Part]:
         return [lambda take: b"data: %b\n\n" % encode(error_of("chat", failed, take.head.model, "")[1])]
 
     def body(self, take: Take) -> bytes:
@@ -107,7 +107,7 @@ class ChatVoice:
         for piece in pieces:
             yield [self._chunk({key: piece})]
 
-    def _call(self, item: Call) -> Iterator[list[Part]]:
+    def _call(self, item: ScriptedCall) -> Iterator[list[Part]]:
         quirks, n, raw = self._quirks, len(self._calls), "".join(item.pieces)
         self._output += tokens(raw + item.name)
         call = {"id": f"call_{_OWN}{n:02}", "type": "function", "function": {"name": item.name, "arguments": raw}}

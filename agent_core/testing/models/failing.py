@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.domain.failures import FailureKind
-from agent_core.providers.base import Failed
+from agent_core.providers.base import CallFailed
 from agent_core.testing.models.asked import Wire
 from agent_core.testing.models.score import encode
 from agent_core.testing.script import fail
@@ -146,7 +146,7 @@ _STREAM_CODES: dict[FailureKind, str] = {"overloaded": "server_is_overloaded", "
 _RETRY = {"overloaded", "rate_limited", "error"}
 
 
-class Refused(ValueError):
+class RuleBroken(ValueError):
     """The request breaks a rule of its wire: the text, and what OpenAI adds to it."""
 
     def __init__(
@@ -166,7 +166,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def refusal(wire: Wire, refused: Refused, request: str) -> Reply:
+def refusal(wire: Wire, refused: RuleBroken, request: str) -> Reply:
     """Return the answer to a request that breaks a rule."""
     if wire == "messages":
         status, type_, _ = _ANTHROPIC[refused.kind]
@@ -176,7 +176,7 @@ def refusal(wire: Wire, refused: Refused, request: str) -> Reply:
     return _reply(wire, status, {"error": error}, request)
 
 
-def failure(wire: Wire, failed: Failed, model: str, request: str) -> Reply:
+def failure(wire: Wire, failed: CallFailed, model: str, request: str) -> Reply:
     """Return the HTTP answer for *failed* before any output."""
     status, body = error_of(wire, failed, model, request)
     headers: dict[str, str] = {}
@@ -189,7 +189,7 @@ def failure(wire: Wire, failed: Failed, model: str, request: str) -> Reply:
     return _reply(wire, status, body, request, headers)
 
 
-def error_of(wire: Wire, failed: Failed, model: str, request: str) -> tuple[int, dict[str, Any]]:
+def error_of(wire: Wire, failed: CallFailed, model: str, request: str) -> tuple[int, dict[str, Any]]:
     """Return status and JSON of *failed*; its text is the vendor's own unless the script gave one."""
     said = failed.message if failed.message != _UNSAID else None
     if wire == "messages":
@@ -201,7 +201,7 @@ def error_of(wire: Wire, failed: Failed, model: str, request: str) -> tuple[int,
     return status, {"error": _openai(type_, said or text.format(model=model), code, param)}
 
 
-def stream_code(failed: Failed) -> str:
+def stream_code(failed: CallFailed) -> str:
     """Return the code under which the Responses API breaks off a stream."""
     return _STREAM_CODES.get(failed.kind) or _OPENAI[failed.kind][2] or "server_error"
 

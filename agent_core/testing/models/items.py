@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.testing import script
-from agent_core.testing.models.asked import Asked
+from agent_core.testing.models.asked import ModelCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class WholeResponse:
     """A whole HTTP answer; it comes first in its script entry."""
 
     code: int
@@ -49,7 +49,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
+class NativeWire:
     """An item in the wire's own JSON."""
 
     item: dict[str, Any]
@@ -60,9 +60,9 @@ class Redacted:
     """Thinking as an opaque block."""
 
 
-Item = script.Item | Raw | Status | Stall | Split | Native | Redacted
+Item = script.Item | Raw | WholeResponse | Stall | Split | NativeWire | Redacted
 Answer = Sequence[Item]
-Script = Sequence[Answer] | Callable[[Asked], Answer]
+Script = Sequence[Answer] | Callable[[ModelCall], Answer]
 
 
 def raw(data: bytes) -> Raw:
@@ -70,9 +70,9 @@ def raw(data: bytes) -> Raw:
     return Raw(data)
 
 
-def status(code: int, body: str | bytes = b"", headers: Mapping[str, str] | None = None) -> Status:
+def status(code: int, body: str | bytes = b"", headers: Mapping[str, str] | None = None) -> WholeResponse:
     """Answer with this HTTP status, body and headers instead of a stream."""
-    return Status(code, body.encode() if isinstance(body, str) else body, headers or {})
+    return WholeResponse(code, body.encode() if isinstance(body, str) else body, headers or {})
 
 
 def stall() -> Stall:
@@ -87,9 +87,9 @@ def split(size: int) -> Split:
     return Split(size)
 
 
-def native(item: dict[str, Any]) -> Native:
+def native(item: dict[str, Any]) -> NativeWire:
     """Send *item* verbatim: a content block (Messages), an output item (Responses), a chunk (Chat Completions)."""
-    return Native(item)
+    return NativeWire(item)
 
 
 def redacted() -> Redacted:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent_core.domain.messages import UNKNOWN_USAGE
-from agent_core.providers.base import Failed, FinishReason, Refusal
+from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.asked import Head
 from agent_core.testing.models.failing import error_of
-from agent_core.testing.models.items import Native
+from agent_core.testing.models.items import NativeWire
 from agent_core.testing.models.prefix import canonical
 from agent_core.testing.models.score import MARK, Part, Spoken, Take, encode, tokens
-from agent_core.testing.script import Call, Say, Think
+from agent_core.testing.script import Say, ScriptedCall, Think
 
 _OWN = MARK.decode()
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -48,11 +48,11 @@ class MessagesVoice:
                 yield from self._say(item)
             case Think():
                 yield from self._think(item)
-            case Call():
+            case ScriptedCall():
                 yield from self._call(item)
             case Refusal():
                 self._refusal = item.text
-            case Native():
+            case NativeWire():
                 yield self._whole(item.item)
             case _:
                 yield [*self._close(), self._redacted()]
@@ -62,7 +62,7 @@ class MessagesVoice:
         self._reason = _REASONS[reason]
         return [*closing, self._message_delta, _event({"type": "message_stop"})]
 
-    def fail(self, failed: Failed) -> list[Part]:
+    def fail(self, failed: CallFailed) -> list[Part]:
         def error(take: Take) -> bytes:
             return _event(error_of("messages", failed, take.head.model, request_of(take))[1])
 
@@ -101,7 +101,7 @@ class MessagesVoice:
         self._blocks.append(lambda take: {"type": "thinking", "thinking": text, "signature": seal(take)})
         yield [*opening, signature, _STOP % index]
 
-    def _call(self, item: Call) -> Iterator[list[Part]]:
+    def _call(self, item: ScriptedCall) -> Iterator[list[Part]]:
         opening = self._close()
         index = len(self._blocks)
         block = {"type": "tool_use", "id": f"toolu_{_OWN}{index:02}", "name": item.name}

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from agent_core.testing.models.asked import Asked, Head
+from agent_core.testing.models.asked import Head, ModelCall
 from agent_core.testing.models.chat import ChatVoice, Quirks
 from agent_core.testing.models.items import Answer, Item
 from agent_core.testing.models.messages import MessagesVoice
@@ -22,7 +22,7 @@ class Renderings:
         # By the identity of the answer, which is kept with it so that no other can have the same one.
         self._kept: OrderedDict[Hashable, tuple[Answer, tuple[Item, ...], Score]] = OrderedDict()
 
-    def score(self, asked: Asked, head: Head, answer: Answer) -> Score:
+    def score(self, asked: ModelCall, head: Head, answer: Answer) -> Score:
         """Return *answer* as it is played to *asked*."""
         options = head.stream_options or {}
         obfuscate = options.get("include_obfuscation") is not False

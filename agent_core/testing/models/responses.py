@@ -5,11 +5,11 @@ from itertools import count
 from typing import Any
 
 from agent_core.domain.messages import UNKNOWN_USAGE
-from agent_core.providers.base import Failed, FinishReason, Refusal
+from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.failing import error_of, stream_code
-from agent_core.testing.models.items import Native, Redacted
+from agent_core.testing.models.items import NativeWire, Redacted
 from agent_core.testing.models.score import MARK, Part, Spoken, Take, encode, tokens
-from agent_core.testing.script import Call, Say, Think
+from agent_core.testing.script import Say, ScriptedCall, Think
 
 _OWN = MARK.decode()
 _INCOMPLETE: dict[FinishReason, str] = {"length": "max_output_tokens", "refused": "content_filter"}
@@ -41,11 +41,11 @@ class ResponsesVoice:
                 yield from self._say(item)
             case Think():
                 yield from self._think(item)
-            case Call():
+            case ScriptedCall():
                 yield from self._call(item)
             case Refusal():
                 yield from self._refuse(item)
-            case Native():
+            case NativeWire():
                 yield [*self._close(), *self._item(item.item)]
             case Redacted():
                 yield from self._think(Think(()))
@@ -55,7 +55,7 @@ class ResponsesVoice:
         closing = self._close("incomplete" if self._incomplete else "completed")
         return [*closing, self._whole("response.incomplete" if self._incomplete else "response.completed")]
 
-    def fail(self, failed: Failed) -> list[Part]:
+    def fail(self, failed: CallFailed) -> list[Part]:
         number = next(self._numbers)
 
         def error(take: Take) -> bytes:
@@ -163,7 +163,7 @@ class ResponsesVoice:
         self._thought += tokens(text)
         yield [*opening, self._hole("response.output_item.done", index, reasoning)]
 
-    def _call(self, item: Call) -> Iterator[list[Part]]:
+    def _call(self, item: ScriptedCall) -> Iterator[list[Part]]:
         opening = self._close()
         index, raw = len(self._items), "".join(item.pieces)
         call = {

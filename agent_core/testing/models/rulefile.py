@@ -11,7 +11,7 @@ from agent_core.domain.failures import KINDS
 from agent_core.providers.base import FinishReason
 from agent_core.testing import script
 from agent_core.testing.models import items
-from agent_core.testing.models.asked import Asked, Wire
+from agent_core.testing.models.asked import ModelCall, Wire
 
 WIRES: tuple[str, ...] = get_args(Wire)
 REASONS: tuple[str, ...] = get_args(FinishReason)
@@ -33,7 +33,7 @@ class Rule:
     wire: str | None = None
     step: int | None = None
 
-    def fits(self, asked: Asked) -> bool:
+    def fits(self, asked: ModelCall) -> bool:
         return (
             (self.match is None or self.match.lower() in asked.text.lower())
             and self.wire in (None, asked.wire)
@@ -54,10 +54,10 @@ def load(path: Path) -> list[Rule]:
     return [_rule(f"{path}: rule {n}", each) for n, each in enumerate(cast("list[object]", given), 1)]
 
 
-def by_rules(rules: list[Rule], otherwise: Callable[[Asked], items.Answer]) -> Callable[[Asked], items.Answer]:
+def by_rules(rules: list[Rule], otherwise: Callable[[ModelCall], items.Answer]) -> Callable[[ModelCall], items.Answer]:
     """Return the script that gives the answer of the first rule that fits, else that of *otherwise*."""
 
-    def pick(asked: Asked) -> items.Answer:
+    def pick(asked: ModelCall) -> items.Answer:
         return next((rule.answer for rule in rules if rule.fits(asked)), None) or otherwise(asked)
 
     return pick

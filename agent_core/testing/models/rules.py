@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from agent_core.testing.models import rules_chat, rules_messages, rules_responses, seals
-from agent_core.testing.models.asked import Asked
-from agent_core.testing.models.failing import Refused
+from agent_core.testing.models.asked import ModelCall
+from agent_core.testing.models.failing import RuleBroken
 from agent_core.testing.models.prefix import Position
 
 BAD_KEY = "bad-key"
@@ -12,9 +12,9 @@ BAD_KEY = "bad-key"
 
 
 def check_request(
-    asked: Asked, positions: Sequence[Position], sealed: Collection[str] | None, *, counting: bool = False
+    asked: ModelCall, positions: Sequence[Position], sealed: Collection[str] | None, *, counting: bool = False
 ) -> None:
-    """Raise `Refused` for what the vendor of *asked* would refuse."""
+    """Raise `RuleBroken` for what the vendor of *asked* would refuse."""
     _check_key(asked)
     match asked.wire:
         case "messages":
@@ -29,23 +29,23 @@ def check_request(
             rules_chat.check(asked.body)
 
 
-def _check_key(asked: Asked) -> None:
+def _check_key(asked: ModelCall) -> None:
     given = asked.headers.get("authorization", "").removeprefix("Bearer ").strip()
     if asked.wire == "messages":
         given = given or asked.headers.get("x-api-key", "")
         if not given:
-            raise Refused("x-api-key header is required", kind="auth")
+            raise RuleBroken("x-api-key header is required", kind="auth")
         if given == BAD_KEY:
-            raise Refused("invalid x-api-key", kind="auth")
+            raise RuleBroken("invalid x-api-key", kind="auth")
         return
     if not given:
-        raise Refused(
+        raise RuleBroken(
             "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer "
             "auth (i.e. Authorization: Bearer YOUR_KEY).",
             kind="auth",
         )
     if given == BAD_KEY:
-        raise Refused(
+        raise RuleBroken(
             f"Incorrect API key provided: {'*' * len(given)}. You can find your API key at "
             "https://platform.openai.com/account/api-keys.",
             code="invalid_api_key",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from agent_core.testing.models.failing import Refused
+from agent_core.testing.models.failing import RuleBroken
 from agent_core.testing.models.prefix import Json, dicts
 from agent_core.testing.models.rules_responses import invalid, missing
 
@@ -19,10 +19,10 @@ _ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 
 
 def check(body: Json) -> None:
-    """Raise `Refused` for the first rule that *body* breaks."""
+    """Raise `RuleBroken` for the first rule that *body* breaks."""
     for field in body:
         if field not in FIELDS:
-            raise Refused(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
+            raise RuleBroken(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
     for field in ("model", "messages"):
         if body.get(field) is None:
             raise missing(field)
@@ -34,13 +34,15 @@ def check(body: Json) -> None:
             raise missing(f"tools[{n}].function")
     messages = dicts(body["messages"])
     if not messages:
-        raise Refused("Invalid 'messages': empty array. Expected an array with minimum length 1.", param="messages")
+        raise RuleBroken("Invalid 'messages': empty array. Expected an array with minimum length 1.", param="messages")
     for n, message in enumerate(messages):
         if message.get("role") not in _ROLES:
             raise invalid(f"messages[{n}].role", message.get("role"), _ROLES)
         empty = message.get("content") is None and not (message.get("tool_calls") or message.get("refusal"))
         if empty:
-            raise Refused("Invalid value for 'content': expected a string, got null.", param=f"messages.[{n}].content")
+            raise RuleBroken(
+                "Invalid value for 'content': expected a string, got null.", param=f"messages.[{n}].content"
+            )
     _check_pairs(messages)
 
 
@@ -50,7 +52,7 @@ def _check_pairs(messages: Sequence[Json]) -> None:
     for n, message in enumerate(messages):
         if message["role"] == "tool":
             if message.get("tool_call_id") not in open_:
-                raise Refused(
+                raise RuleBroken(
                     "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
                     "'tool_calls'.",
                     param=f"messages.[{n}].role",
@@ -64,7 +66,7 @@ def _check_pairs(messages: Sequence[Json]) -> None:
 
 def _check_none(calls: Sequence[str], n: int) -> None:
     if calls:
-        raise Refused(
+        raise RuleBroken(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(calls)}",
             param=f"messages.[{n}].role",

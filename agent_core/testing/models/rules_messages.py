@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import cast
 
-from agent_core.testing.models.asked import Asked
-from agent_core.testing.models.failing import FORCED_THINKING, Refused
+from agent_core.testing.models.asked import ModelCall
+from agent_core.testing.models.failing import FORCED_THINKING, RuleBroken
 from agent_core.testing.models.prefix import THINKING, Json, Position, blocks, dicts
 
 _KNOWN = """
@@ -23,8 +23,8 @@ _CALLER = ("text", "thinking", "redacted_thinking", "tool_use")
 _THINKING = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-def check(asked: Asked, positions: Sequence[Position], *, counting: bool = False) -> None:
-    """Raise `Refused` for the first rule that *asked* breaks; *counting* is for requests that only count tokens."""
+def check(asked: ModelCall, positions: Sequence[Position], *, counting: bool = False) -> None:
+    """Raise `RuleBroken` for the first rule that *asked* breaks; *counting* is for requests that only count tokens."""
     body = asked.body
     _check_fields(body, asked.headers.get("anthropic-version", ""), counting=counting)
     _check_tools(body)
@@ -40,33 +40,33 @@ def check(asked: Asked, positions: Sequence[Position], *, counting: bool = False
 
 def _check_fields(body: Json, version: str, *, counting: bool) -> None:
     if not version:
-        raise Refused("anthropic-version: header is required")
+        raise RuleBroken("anthropic-version: header is required")
     for field in body:
         known = field in FIELDS or (field in SAMPLING and version < NO_SAMPLING)
         if not known:
-            raise Refused(f"{field}: Extra inputs are not permitted")
+            raise RuleBroken(f"{field}: Extra inputs are not permitted")
     for field in ("model", "messages") if counting else ("model", "max_tokens", "messages"):
         if body.get(field) is None:
-            raise Refused(f"{field}: Field required")
+            raise RuleBroken(f"{field}: Field required")
     if not isinstance(body["messages"], list):
-        raise Refused("messages: Input should be a valid list")
+        raise RuleBroken("messages: Input should be a valid list")
     most = body.get("max_tokens")
     if not counting and (not isinstance(most, int) or isinstance(most, bool) or most < 0):
-        raise Refused("max_tokens: Input should be a valid integer greater than or equal to 0")
+        raise RuleBroken("max_tokens: Input should be a valid integer greater than or equal to 0")
     thinking = body.get("thinking")
     if thinking is not None and (not isinstance(thinking, dict) or cast("Json", thinking).get("type") not in _THINKING):
-        raise Refused(f"thinking: Input tag should be one of {', '.join(map(repr, _THINKING))}")
+        raise RuleBroken(f"thinking: Input tag should be one of {', '.join(map(repr, _THINKING))}")
 
 
 def _check_tools(body: Json) -> None:
     names = [tool.get("name") for tool in dicts(body.get("tools"))]
     if len(set(names)) != len(names):
-        raise Refused("tools: Tool names must be unique.")
+        raise RuleBroken("tools: Tool names must be unique.")
     for n, tool in enumerate(dicts(body.get("tools"))):
         schema = tool.get("input_schema")
         own = tool.get("type") in (None, "custom")
         if own and (not isinstance(schema, dict) or cast("Json", schema).get("type") != "object"):
-            raise Refused(f"tools.{n}.custom.input_schema.type: Input should be 'object'")
+            raise RuleBroken(f"tools.{n}.custom.input_schema.type: Input should be 'object'")
 
 
 def _check_choice(body: Json) -> None:
@@ -74,9 +74,9 @@ def _check_choice(body: Json) -> None:
     choice, thinking = cast("Json", body.get("tool_choice") or {}), cast("Json", body.get("thinking") or {})
     names = [tool.get("name") for tool in dicts(body.get("tools"))]
     if choice.get("type") == "tool" and choice.get("name") not in names:
-        raise Refused(f"tool_choice.name: Tool '{choice.get('name')}' not found in provided tools")
+        raise RuleBroken(f"tool_choice.name: Tool '{choice.get('name')}' not found in provided tools")
     if choice.get("type") in ("any", "tool") and thinking.get("type", "disabled") != "disabled":
-        raise Refused(FORCED_THINKING, kind="controls_refused")
+        raise RuleBroken(FORCED_THINKING, kind="controls_refused")
 
 
 def _check_texts(positions: Sequence[Position]) -> None:
@@ -85,23 +85,25 @@ def _check_texts(positions: Sequence[Position]) -> None:
             continue
         where = "system" if position.tier == "system" else "messages"
         if position.block.get("cache_control"):
-            raise Refused(f"{position.path}.text: cache_control cannot be set for empty text blocks")
+            raise RuleBroken(f"{position.path}.text: cache_control cannot be set for empty text blocks")
         blank = bool(position.block.get("text"))
-        raise Refused(f"{where}: text content blocks must {'contain non-whitespace text' if blank else 'be non-empty'}")
+        raise RuleBroken(
+            f"{where}: text content blocks must {'contain non-whitespace text' if blank else 'be non-empty'}"
+        )
 
 
 def _check_marks(body: Json, positions: Sequence[Position]) -> None:
     marked = [position for position in positions if position.block.get("cache_control")]
     count = len(marked) + bool(body.get("cache_control"))
     if count > MOST_MARKS:
-        raise Refused(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {count}.")
+        raise RuleBroken(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {count}.")
     short = False
     for position in marked:
         if position.type in THINKING:
-            raise Refused(f"{position.path}.{position.type}.cache_control: Extra inputs are not permitted")
+            raise RuleBroken(f"{position.path}.{position.type}.cache_control: Extra inputs are not permitted")
         long = cast("Json", position.block["cache_control"]).get("ttl") == "1h"
         if long and short:
-            raise Refused(
+            raise RuleBroken(
                 f"{position.path}.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' "
                 "cache_control block. Note that blocks are processed in the following order: `tools`, `system`, "
                 "`messages`."
@@ -111,27 +113,27 @@ def _check_marks(body: Json, positions: Sequence[Position]) -> None:
 
 def _check_roles(messages: Sequence[Json]) -> None:
     if not messages:
-        raise Refused("messages: at least one message is required")
+        raise RuleBroken("messages: at least one message is required")
     for n, message in enumerate(messages):
         role, content = message.get("role"), blocks(message.get("content"))
         if role not in _ROLES:
-            raise Refused(f"messages.{n}.role: Input should be 'user', 'assistant' or 'system'")
+            raise RuleBroken(f"messages.{n}.role: Input should be 'user', 'assistant' or 'system'")
         if not content:
-            raise Refused(
+            raise RuleBroken(
                 f"messages.{n}: all messages must have non-empty content except for the optional final "
                 "assistant message"
             )
         types = [block.get("type") for block in content]
         if role == "assistant" and "document" in types:
-            raise Refused(f"messages.{n}.content: `document` blocks are not permitted in `assistant` messages")
+            raise RuleBroken(f"messages.{n}.content: `document` blocks are not permitted in `assistant` messages")
         if role == "user" and (wrong := {"tool_use", *THINKING} & {str(type_) for type_ in types}):
-            raise Refused(f"messages.{n}: `{min(wrong)}` blocks can only be in `assistant` messages")
+            raise RuleBroken(f"messages.{n}: `{min(wrong)}` blocks can only be in `assistant` messages")
         if role == "assistant" and "tool_result" in types:
-            raise Refused(f"messages.{n}: `tool_result` blocks can only be in `user` messages")
+            raise RuleBroken(f"messages.{n}: `tool_result` blocks can only be in `user` messages")
         if role == "system" and (n == 0 or messages[n - 1].get("role") == "assistant"):
-            raise Refused(f"messages.{n}: role 'system' must follow a 'user' message")
+            raise RuleBroken(f"messages.{n}: role 'system' must follow a 'user' message")
     if messages[0].get("role") != "user":
-        raise Refused('messages: first message must use the "user" role')
+        raise RuleBroken('messages: first message must use the "user" role')
 
 
 def _check_pairs(messages: Sequence[Json]) -> None:
@@ -150,7 +152,7 @@ def _check_pairs(messages: Sequence[Json]) -> None:
             open_ = [str(block.get("id")) for block in content if block.get("type") == "tool_use"]
             at = group[-1][0]
             if len(set(open_)) != len(open_):
-                raise Refused(f"messages.{at}: `tool_use` ids must be unique")
+                raise RuleBroken(f"messages.{at}: `tool_use` ids must be unique")
     _check_results(len(messages), [], open_, at)
 
 
@@ -162,20 +164,20 @@ def _check_results(n: int, content: Sequence[Json], calls: Sequence[str], at: in
             continue
         id_ = block.get("tool_use_id")
         if id_ not in calls:
-            raise Refused(
+            raise RuleBroken(
                 f"messages.{n}.content.{m}: unexpected `tool_use_id` found in `tool_result` blocks: {id_}. Each "
                 "`tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
         if m > first:
-            raise Refused(f"messages.{n}.content.{m}: `tool_result` blocks must come first in the content")
+            raise RuleBroken(f"messages.{n}.content.{m}: `tool_result` blocks must come first in the content")
     answered = [str(block.get("tool_use_id")) for block in content if block.get("type") == "tool_result"]
     if twice := next((id_ for id_ in answered if answered.count(id_) > 1), None):
-        raise Refused(
+        raise RuleBroken(
             f"messages.{n}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
             f"{twice}"
         )
     if missing := [id_ for id_ in calls if id_ not in answered]:
-        raise Refused(
+        raise RuleBroken(
             f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after: "
             f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
             "message."
@@ -192,7 +194,7 @@ def _check_paused(messages: Sequence[Json]) -> None:
         content = blocks(message.get("content"))
         if open_ and any(block.get("type") != "tool_result" for block in content if message.get("role") != "assistant"):
             id_, name = next(iter(open_.items()))
-            raise Refused(
+            raise RuleBroken(
                 f"messages.{n - 1}: `{name}` tool use with id `{id_}` was found without a corresponding "
                 f"`{name}_tool_result` block",
                 kind="stale_reasoning",
@@ -207,6 +209,6 @@ def _check_last(messages: Sequence[Json]) -> None:
     """Refuse a last message of the assistant, unless it is a paused answer: one that ends with a server's tool."""
     last = messages[-1]
     if last.get("role") == "assistant" and blocks(last.get("content"))[-1].get("type") in _CALLER:
-        raise Refused(
+        raise RuleBroken(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )

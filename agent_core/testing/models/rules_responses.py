@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from agent_core.testing.models.failing import Refused
+from agent_core.testing.models.failing import RuleBroken
 from agent_core.testing.models.prefix import Json, dicts
 
 _KNOWN = """
@@ -33,15 +33,15 @@ _INPUT = ("input_text", "input_image", "input_file", "input_audio")
 
 
 def check(body: Json) -> None:
-    """Raise `Refused` for the first rule that *body* breaks."""
+    """Raise `RuleBroken` for the first rule that *body* breaks."""
     for field in body:
         if field not in FIELDS:
-            raise Refused(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
+            raise RuleBroken(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
     for field in ("model", "input"):
         if body.get(field) is None:
             raise missing(field)
     if (previous := body.get("previous_response_id")) is not None:
-        raise Refused(
+        raise RuleBroken(
             f"Previous response with id '{previous}' not found.",
             param="previous_response_id",
             code="previous_response_not_found",
@@ -54,7 +54,7 @@ def check(body: Json) -> None:
     _check_effort(body)
     items = dicts(body["input"])
     if isinstance(body["input"], list) and not items:
-        raise Refused("Invalid 'input': empty array. Expected an array with minimum length 1.", param="input")
+        raise RuleBroken("Invalid 'input': empty array. Expected an array with minimum length 1.", param="input")
     for n, item in enumerate(items):
         _check_item(n, item)
     _check_ids(items)
@@ -70,7 +70,7 @@ def _check_effort(body: Json) -> None:
         return
     if asked is not None and asked not in levels:
         supported = ", ".join(f"'{each}'" for each in levels[:-1]) + f", and '{levels[-1]}'"
-        raise Refused(
+        raise RuleBroken(
             f"Unsupported value: '{asked}' is not supported with the '{model}' model. "
             f"Supported values are: {supported}.",
             param="reasoning.effort",
@@ -78,12 +78,12 @@ def _check_effort(body: Json) -> None:
         )
     thinks = (asked or ("none" if re.fullmatch(_AT_REST, known) else "medium")) != "none"
     if thinks and body.get("temperature") is not None:
-        raise Refused("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature")
+        raise RuleBroken("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature")
 
 
-def missing(field: str) -> Refused:
+def missing(field: str) -> RuleBroken:
     """Return the refusal of a request without *field*."""
-    return Refused(f"Missing required parameter: '{field}'.", param=field, code="missing_required_parameter")
+    return RuleBroken(f"Missing required parameter: '{field}'.", param=field, code="missing_required_parameter")
 
 
 def _check_item(n: int, item: Json) -> None:
@@ -108,10 +108,12 @@ def _check_item(n: int, item: Json) -> None:
             raise missing(f"input[{n}].{field}")
 
 
-def invalid(param: str, value: object, allowed: Sequence[str]) -> Refused:
+def invalid(param: str, value: object, allowed: Sequence[str]) -> RuleBroken:
     """Return the refusal of *value* where only *allowed* ones can stand."""
     supported = ", ".join(f"'{each}'" for each in allowed[:-1]) + f" and '{allowed[-1]}'"
-    return Refused(f"Invalid value: '{value}'. Supported values are: {supported}.", param=param, code="invalid_value")
+    return RuleBroken(
+        f"Invalid value: '{value}'. Supported values are: {supported}.", param=param, code="invalid_value"
+    )
 
 
 def _check_ids(items: Sequence[Json]) -> None:
@@ -119,7 +121,7 @@ def _check_ids(items: Sequence[Json]) -> None:
     for item in items:
         id_ = cast("str | None", item.get("id"))
         if id_ and id_ in seen:
-            raise Refused(
+            raise RuleBroken(
                 f"Duplicate item found with id {id_}. Remove duplicate items from your input and try again.",
                 param="input",
             )
@@ -135,17 +137,19 @@ def _check_pairs(items: Sequence[Json]) -> None:
         if item.get("type") == "function_call":
             known.add(item["call_id"])
         elif item.get("type") == "function_call_output" and item["call_id"] not in known:
-            raise Refused(f"No tool call found for function call output with call_id {item['call_id']}.", param="input")
+            raise RuleBroken(
+                f"No tool call found for function call output with call_id {item['call_id']}.", param="input"
+            )
     for call in calls:
         if call not in outputs:
-            raise Refused(f"No tool output found for function call {call}.", param="input")
+            raise RuleBroken(f"No tool output found for function call {call}.", param="input")
     for n, item in enumerate(items):
         follower = items[n + 1] if n + 1 < len(items) else {}
         alone = follower.get("type", "message") in ("function_call_output", "message") and (
             follower.get("role") != "assistant"
         )
         if item.get("type") == "reasoning" and alone:
-            raise Refused(
+            raise RuleBroken(
                 f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item.",
                 param="input",
             )

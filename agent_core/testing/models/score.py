@@ -7,10 +7,10 @@ from typing import Literal, Protocol
 import msgspec
 
 from agent_core.domain.messages import Usage
-from agent_core.providers.base import Failed, Finished, FinishReason, Refusal, TextDelta, UsageReport
+from agent_core.providers.base import CallFailed, Finished, FinishReason, ModelTextDelta, Refusal, UsageReport
 from agent_core.testing.models.asked import Head
-from agent_core.testing.models.items import Answer, Item, Native, Raw, Redacted, Split, Stall, Status
-from agent_core.testing.script import Bug, Call, Cut, Flat, Pause, Say, Sleep, Think, Together
+from agent_core.testing.models.items import Answer, Item, NativeWire, Raw, Redacted, Split, Stall, WholeResponse
+from agent_core.testing.script import Bug, Cut, Flat, Pause, Say, ScriptedCall, Sleep, Think, Together
 
 MARK = b"@@this-answers-own-part@"
 """A placeholder in rendered bytes for the part of ids that is unique per answer: as long as `Take.own`."""
@@ -78,10 +78,10 @@ class End:
     """
 
     how: Literal["whole", "cut", "broken"] = "whole"
-    failed: Failed | None = None
+    failed: CallFailed | None = None
 
 
-Move = Beats | Pause | Sleep | Stall | Failed | Status | End
+Move = Beats | Pause | Sleep | Stall | CallFailed | WholeResponse | End
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Score:
     split: int
 
 
-Spoken = Say | Think | Call | Refusal | Native | Redacted
+Spoken = Say | Think | ScriptedCall | Refusal | NativeWire | Redacted
 
 
 class Voice(Protocol):
@@ -112,7 +112,7 @@ class Voice(Protocol):
 
     def finish(self, reason: FinishReason) -> list[Part]: ...
 
-    def fail(self, failed: Failed) -> list[Part]: ...
+    def fail(self, failed: CallFailed) -> list[Part]: ...
 
     def body(self, take: Take) -> bytes: ...
 
@@ -154,10 +154,10 @@ class _Composer:
             case Cut():
                 self._end(End("cut"))
             case Bug():
-                self._refuse(Status(500, b"Internal Server Error"))
-            case Failed():
+                self._refuse(WholeResponse(500, b"Internal Server Error"))
+            case CallFailed():
                 self._fail(item)
-            case Status():
+            case WholeResponse():
                 self._refuse(item)
             case Split():
                 self._split = item.size
@@ -184,7 +184,7 @@ class _Composer:
 
     def _say(self, item: Spoken) -> None:
         self._start()
-        if isinstance(item, Call) and self._ending == "done":
+        if isinstance(item, ScriptedCall) and self._ending == "done":
             self._ending = "tools"
         if isinstance(item, Refusal):
             self._ending = "refused"
@@ -195,7 +195,7 @@ class _Composer:
         self._start()
         self._beats(0)
         for batch in item.batches:
-            texts = tuple(delta.text for delta in batch if isinstance(delta, TextDelta))
+            texts = tuple(delta.text for delta in batch if isinstance(delta, ModelTextDelta))
             self._write([part for parts in self._voice.say(Say(texts)) for part in parts])
         self._beats(item.rate)
 
@@ -204,15 +204,15 @@ class _Composer:
         self._beats(0)
         for each in item.items:
             self._add(each)
-        if self._over or any(isinstance(each, Failed) for each in item.items):
-            last = self._moves.pop() if isinstance(self._moves[-1], End | Failed) else None
+        if self._over or any(isinstance(each, CallFailed) for each in item.items):
+            last = self._moves.pop() if isinstance(self._moves[-1], End | CallFailed) else None
             if self._moves and isinstance(self._moves[-1], Beats):
                 self._moves[-1] = Beats((_joined(self._moves[-1].writes),))
             self._moves += [last] if last else []
         elif self._writes:
             self._writes = [_joined(self._writes)]
 
-    def _fail(self, item: Failed) -> None:
+    def _fail(self, item: CallFailed) -> None:
         if item.kind == "network":
             self._end(End("broken"))
         elif self._started:
@@ -221,7 +221,7 @@ class _Composer:
         else:
             self._refuse(item)
 
-    def _refuse(self, item: Failed | Status) -> None:
+    def _refuse(self, item: CallFailed | WholeResponse) -> None:
         """Answer with another status; too late for that, the connection breaks."""
         if self._played:
             self._end(End("broken"))

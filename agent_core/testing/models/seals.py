@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from agent_core.testing.models.failing import STALE_THINKING, Refused
+from agent_core.testing.models.failing import STALE_THINKING, RuleBroken
 from agent_core.testing.models.prefix import THINKING, Json, Position, dicts
 
 # No secret: a seal detects a client's mistakes, nothing more. One key for all servers lets one be restarted.
@@ -48,7 +48,7 @@ class Chain:
 
 
 def check(model: str, positions: Sequence[Position]) -> None:
-    """Verify every thinking block among *positions*; raises `Refused` for the first that does not belong."""
+    """Verify every thinking block among *positions*; raises `RuleBroken` for the first that does not belong."""
     seen, last = hashlib.sha256(), None
     for position in positions:
         if position.type not in THINKING or position.role != "assistant":
@@ -60,7 +60,7 @@ def check(model: str, positions: Sequence[Position]) -> None:
         text = str(position.block.get("thinking") or "").encode()
         bound = hmac.compare_digest(mac, _mac(model.encode(), seen.digest(), link, text))
         if not bound or last not in (None, link):
-            raise Refused(f"{position.path}: {STALE_THINKING}", kind="stale_reasoning")
+            raise RuleBroken(f"{position.path}: {STALE_THINKING}", kind="stale_reasoning")
         last = _link(seal)
 
 
@@ -71,14 +71,14 @@ def sign_item(model: str) -> str:
 
 
 def check_items(model: str, items: Sequence[Json]) -> None:
-    """Verify the encrypted content of each reasoning item; raises `Refused`."""
+    """Verify the encrypted content of each reasoning item; raises `RuleBroken`."""
     for item in items:
         content = item.get("encrypted_content")
         if item.get("type") != "reasoning" or content is None:
             continue
         data = _decoded(str(content).removeprefix(_ITEM), urlsafe=True)
         if not hmac.compare_digest(data[_LINK:], _mac(model.encode(), data[:_LINK])):
-            raise Refused(
+            raise RuleBroken(
                 f"The encrypted content for item {item.get('id')} could not be verified. "
                 "Reason: Encrypted content could not be decrypted or parsed.",
                 code="invalid_encrypted_content",

@@ -10,13 +10,13 @@ import msgspec
 from aiohttp import web
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.providers.base import Failed
+from agent_core.providers.base import CallFailed
 from agent_core.testing.level import Level
-from agent_core.testing.models.asked import Asked, Head, Wire, read
+from agent_core.testing.models.asked import Head, ModelCall, Wire, read
 from agent_core.testing.models.caching import TAIL, Caches
 from agent_core.testing.models.chat import Quirks
-from agent_core.testing.models.failing import Refused, Reply, failure, refusal, request_header
-from agent_core.testing.models.items import Answer, Script, Stall, Status
+from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header
+from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
 from agent_core.testing.models.listing import listed
 from agent_core.testing.models.prefix import of_messages
 from agent_core.testing.models.rendering import Renderings
@@ -53,11 +53,11 @@ class Options:
 
 
 @dataclass(slots=True)
-class _Call:
+class _OpenCall:
     """One model call while it is answered."""
 
     request: web.Request
-    asked: Asked
+    asked: ModelCall
     head: Head
     take: Take
     begun: Callable[[], None]
@@ -84,7 +84,7 @@ class FakeModels:
         cache: bool = True,
         options: Options = Options(),
     ) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ModelCall] = []
         self.open = 0
         self._script, self._port, self._rate = script, port, rate
         self._clock: Clock = clock or SystemClock()
@@ -132,14 +132,14 @@ class FakeModels:
             try:
                 asked, head = read(wire, raw, _headers(request), self._clock.now())
             except msgspec.DecodeError as error:
-                return _response(refusal(wire, Refused(f"The request body is not valid JSON: {error}"), name))
+                return _response(refusal(wire, RuleBroken(f"The request body is not valid JSON: {error}"), name))
             if self._record:
                 self.asked.append(asked)
             self._level.set(self.calls + 1)
             try:
                 call = self._prepare(request, asked, head, name.removeprefix("req_"))
                 answer = self._answer(asked, head)
-            except Refused as refused:
+            except RuleBroken as refused:
                 return _response(refusal(wire, refused, name))
             self.open += 1
             try:
@@ -149,8 +149,8 @@ class FakeModels:
 
         return serve
 
-    def _prepare(self, request: web.Request, asked: Asked, head: Head, own: str) -> _Call:
-        """Check the request, count what it costs, and make what its answer is filled in with; raises `Refused`."""
+    def _prepare(self, request: web.Request, asked: ModelCall, head: Head, own: str) -> _OpenCall:
+        """Check the request, count what it costs, and make what its answer is filled in with; raises `RuleBroken`."""
         sealed = self._options.sealed
         positions = of_messages(asked.body) if asked.wire == "messages" and (self._check or self._caches) else []
         if self._check:
@@ -162,26 +162,26 @@ class FakeModels:
         if asked.wire == "responses":
             sign = lambda _, __: sign_item(head.model)  # noqa: E731
         take = Take(head, own.encode(), self._clock.now() // 1000, bill, sign)
-        return _Call(request, asked, head, take, begun)
+        return _OpenCall(request, asked, head, take, begun)
 
-    def _answer(self, asked: Asked, head: Head) -> Answer:
+    def _answer(self, asked: ModelCall, head: Head) -> Answer:
         if asked.wire == "messages" and head.max_tokens == 0:
             return _WARMED
         if callable(self._script):
             try:
                 return self._script(asked)
             except ScriptExhausted as error:
-                raise Refused(str(error)) from error
+                raise RuleBroken(str(error)) from error
         n = self._played
         if n >= len(self._script):
-            raise Refused(
+            raise RuleBroken(
                 f"Model call {n + 1} has no answer, the script of the fake models ends at {len(self._script)}: "
                 "add one, or use a function of the request."
             )
         self._played += 1
         return self._script[n]
 
-    async def _play(self, call: _Call, score: Score) -> web.StreamResponse:
+    async def _play(self, call: _OpenCall, score: Score) -> web.StreamResponse:
         stream = call.head.stream
         response = web.StreamResponse(headers=_stream_headers(call) if stream else None)
         response.enable_chunked_encoding()
@@ -201,9 +201,9 @@ class FakeModels:
                     await self._clock.sleep(move.seconds)
                 case Stall():
                     await _until_the_client_leaves()
-                case Failed():
+                case CallFailed():
                     return _response(failure(call.asked.wire, move, call.head.model, _name(call)))
-                case Status():
+                case WholeResponse():
                     return web.Response(status=move.code, body=move.body, headers=dict(move.headers))
                 case End():
                     if stream and move.how != "broken":
@@ -219,10 +219,10 @@ class FakeModels:
             positions = of_messages(asked.body)
             if self._check:
                 check_request(asked, positions, self._options.sealed, counting=True)
-        except Refused as refused:
+        except RuleBroken as refused:
             return _response(refusal("messages", refused, name))
         except msgspec.DecodeError as error:
-            return _response(refusal("messages", Refused(f"The request body is not valid JSON: {error}"), name))
+            return _response(refusal("messages", RuleBroken(f"The request body is not valid JSON: {error}"), name))
         count = sum(position.tokens for position in positions) + TAIL
         return web.json_response({"input_tokens": count}, headers=request_header("messages", name))
 
@@ -230,12 +230,12 @@ class FakeModels:
         wire: Wire = "messages" if "anthropic-version" in request.headers else "chat"
         body = listed(wire, self._options.models, request.match_info.get("id"))
         if body is None:
-            lost = Failed("misconfigured", fail().message, retryable=False)
+            lost = CallFailed("misconfigured", fail().message, retryable=False)
             return _response(failure(wire, lost, request.match_info["id"], f"req_{secrets.token_hex(12)}"))
         return web.json_response(body)
 
 
-async def _whole(call: _Call, score: Score, end: End) -> web.Response:
+async def _whole(call: _OpenCall, score: Score, end: End) -> web.Response:
     """Answer in one piece, or not at all."""
     if end.failed is not None:
         return _response(failure(call.asked.wire, end.failed, call.head.model, _name(call)))
@@ -256,12 +256,12 @@ def _headers(request: web.Request) -> dict[str, str]:
     return {key.lower(): value for key, value in request.headers.items()}
 
 
-def _stream_headers(call: _Call) -> dict[str, str]:
+def _stream_headers(call: _OpenCall) -> dict[str, str]:
     headers = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
     return headers | request_header(call.asked.wire, _name(call))
 
 
-def _name(call: _Call) -> str:
+def _name(call: _OpenCall) -> str:
     return f"req_{call.take.own.decode()}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import simpleeval  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
-from agent_core.tools.base import Failed
+from agent_core.tools.base import ToolError
 from agent_core.tools.function import tool
 
 MAX_LENGTH = 500
@@ -29,7 +29,7 @@ NODES = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
 
 
 @tool(concurrency_safe=True)
-async def calculate(expression: str) -> str | Failed:
+async def calculate(expression: str) -> str | ToolError:
     """Calculate an arithmetic expression and return the number.
 
     Operators: + - * / // (whole division) % (remainder) ** (power) and parentheses. Functions: abs, round, floor,
@@ -40,19 +40,19 @@ async def calculate(expression: str) -> str | Failed:
         expression: At most 500 characters, such as `2 * (3 + 4) ** 2`.
     """
     if len(expression) > MAX_LENGTH:
-        return Failed(f"The expression is too long: {len(expression):,} characters, at most {MAX_LENGTH} are read.")
+        return ToolError(f"The expression is too long: {len(expression):,} characters, at most {MAX_LENGTH} are read.")
     try:
-        return _shown(_bounded(_evaluated(" ".join(expression.translate(SIGNS).split()))))
+        return _formatted(_bounded(_evaluated(" ".join(expression.translate(SIGNS).split()))))
     except ZeroDivisionError:
-        return Failed("Division by zero: the expression has no value.")
+        return ToolError("Division by zero: the expression has no value.")
     except OverflowError:
-        return Failed("A number in this calculation becomes too large.")
+        return ToolError("A number in this calculation becomes too large.")
     except (RecursionError, MemoryError):
-        return Failed("The expression is nested too deeply; calculate its parts one by one.")
+        return ToolError("The expression is nested too deeply; calculate its parts one by one.")
     except (ValueError, TypeError) as error:
-        return Failed(f"This cannot be calculated: {error}.")
+        return ToolError(f"This cannot be calculated: {error}.")
     except (SyntaxError, simpleeval.InvalidExpression):
-        return Failed(
+        return ToolError(
             f"`{expression[:100]}` is not arithmetic. Use numbers, + - * / // % ** and parentheses, pi, e, and the "
             f"functions {', '.join(FUNCTIONS)}; for example `2 * (3 + 4) ** 2`."
         )
@@ -77,7 +77,7 @@ def _evaluated(expression: str) -> object:
     return evaluator.eval(expression, previously_parsed=ast.parse(expression, mode="eval").body)
 
 
-def _shown(number: Number) -> str:
+def _formatted(number: Number) -> str:
     """Return *number* in digits: exactly where 28 are enough, else to 15."""
     if isinstance(number, Fraction) and number.denominator == 1:
         return str(number.numerator)

@@ -3,12 +3,12 @@
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agent_core.tools.base import CallContext, Failed
+from agent_core.tools.base import CallContext, ToolError
 from agent_core.tools.function import tool
 
 
 @tool(concurrency_safe=True)
-async def current_time(context: CallContext, timezone: str = "UTC") -> str | Failed:
+async def current_time(context: CallContext, timezone: str = "UTC") -> str | ToolError:
     """Tell the current date, weekday and time.
 
     Args:
@@ -17,7 +17,9 @@ async def current_time(context: CallContext, timezone: str = "UTC") -> str | Fai
     try:
         zone = ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder's name or an overlong one is an OSError
-        return Failed(f"There is no time zone `{timezone[:60]}`. Use an IANA name such as `Europe/Berlin`, or `UTC`.")
+        return ToolError(
+            f"There is no time zone `{timezone[:60]}`. Use an IANA name such as `Europe/Berlin`, or `UTC`."
+        )
     now = datetime.fromtimestamp(context.clock.now() / 1000, zone)
     offset = f"{now:%z}"
     return f"{now:%A, %Y-%m-%d %H:%M:%S} ({timezone}, UTC{offset[:3]}:{offset[3:5]})"

@@ -27,7 +27,7 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class CardContext:
     """What a card says besides its question: *agent* is who asks, *origin* the channel of the conversation.
 
     *team* is the workspace that the card is shown in; one that is *careful* asks once more before a yes.
@@ -40,7 +40,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CardMessage:
     """One message of a card; *text* is what notifications say of it."""
 
     blocks: tuple[Json, ...]
@@ -52,34 +52,34 @@ class Page:
         return hashlib.sha256(json.dumps([self.blocks, self.text]).encode()).hexdigest()[:16]
 
     @property
-    def plain(self) -> "Page":
+    def plain(self) -> "CardMessage":
         """The same words without form, for a Slack that refuses the blocks, and the buttons."""
         words = "\n".join(_words(block) for block in self.blocks if block["type"] != "actions")
-        sections = [{"type": "section", "text": _plain(piece)} for piece in _pieces(words)]
-        return Page((*sections, *(block for block in self.blocks if block["type"] == "actions")), self.text)
+        sections = [{"type": "section", "text": _plain_text(piece)} for piece in _pieces(words)]
+        return CardMessage((*sections, *(block for block in self.blocks if block["type"] == "actions")), self.text)
 
 
-def pages(asked: ApprovalObject | None, about: About, *, least: int = 1) -> list[Page]:
+def pages(asked: ApprovalObject | None, about: CardContext, *, least: int = 1) -> list[CardMessage]:
     """Return the messages of a card, *least* or more: who asks what, every argument, and below the last the buttons.
 
     Once it is decided the first and the last say what became of it. None is a question that is not there any more.
     """
     if asked is None:
-        return [Page((_rich([text(_GONE)]),), _GONE)] * least
+        return [CardMessage((_rich([text(_GONE)]),), _GONE)] * least
     bodies = list(_packed(_rows(asked)))
-    said, last = _text(asked, about), len(bodies) - 1
-    found: list[Page] = []
+    said, last = _notification_text(asked, about), len(bodies) - 1
+    found: list[CardMessage] = []
     for n, body in enumerate(bodies):
         head = _head(asked, about, alone=last == 0) if n == 0 else []
         tail = _tail(asked, about) if n == last else []
         fallback = said if n == 0 else f"{said.splitlines()[0]} ({n + 1} of {last + 1})"
-        found.append(Page((*head, {"type": "rich_text", "elements": body}, *tail), fallback))
-    return [*found, *[Page(tuple(_tail(asked, about)), said)] * (least - len(found))]
+        found.append(CardMessage((*head, {"type": "rich_text", "elements": body}, *tail), fallback))
+    return [*found, *[CardMessage(tuple(_tail(asked, about)), said)] * (least - len(found))]
 
 
-def _head(asked: ApprovalObject, about: About, *, alone: bool) -> list[Json]:
+def _head(asked: ApprovalObject, about: CardContext, *, alone: bool) -> list[Json]:
     title = w.visible(" ".join(asked.title.split()))[: limits.HEADER_TEXT.value]
-    blocks: list[Json] = [{"type": "header", "text": _plain(title)}]
+    blocks: list[Json] = [{"type": "header", "text": _plain_text(title)}]
     if asked.status != "open" and not alone:
         blocks.append(_outcome(asked, about))
     whom = [text(" for "), w.name(asked.asker)] if asked.asker else []
@@ -90,11 +90,11 @@ def _head(asked: ApprovalObject, about: About, *, alone: bool) -> list[Json]:
         blocks.append(_rich([text(w.visible(asked.detail))]))
     if not alone:
         continues_below = "Its arguments continue in the messages below; the buttons are below the last one."
-        blocks.append({"type": "context", "elements": [_plain(continues_below)]})
+        blocks.append({"type": "context", "elements": [_plain_text(continues_below)]})
     return blocks
 
 
-def _tail(asked: ApprovalObject, about: About) -> list[Json]:
+def _tail(asked: ApprovalObject, about: CardContext) -> list[Json]:
     if asked.status != "open":
         return [_outcome(asked, about)]
     may: Sentence = [text("To decide: "), *w.responders(asked, about.team), text(". Open until ")]
@@ -103,14 +103,14 @@ def _tail(asked: ApprovalObject, about: About) -> list[Json]:
     return [_rich(said), {"type": "actions", "elements": list(_buttons(asked, about))}]
 
 
-def _outcome(asked: ApprovalObject, about: About) -> Json:
+def _outcome(asked: ApprovalObject, about: CardContext) -> Json:
     block = _rich(w.outcome(asked, about.team))
     if asked.reason:
         block["elements"].append({"type": "rich_text_quote", "elements": [text(w.visible(asked.reason))]})
     return block
 
 
-def _buttons(asked: ApprovalObject, about: About) -> Iterator[Json]:
+def _buttons(asked: ApprovalObject, about: CardContext) -> Iterator[Json]:
     tool = w.visible(asked.tool)
     sure = f"{tool} runs at once, with what the card says." if asked.quorum == 1 else f"It counts as one yes to {tool}."
     yield _button(asked, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
@@ -123,21 +123,21 @@ def _buttons(asked: ApprovalObject, about: About) -> Iterator[Json]:
 
 
 def _button(asked: ApprovalObject, action: str, label: str, style: str | None, sure: tuple[str, str] | None) -> Json:
-    made: Json = {"type": "button", "action_id": action, "value": asked.id, "text": _plain(label)}
+    made: Json = {"type": "button", "action_id": action, "value": asked.id, "text": _plain_text(label)}
     if style is not None:
         made["style"] = style
     if sure is not None:
         title, words = sure
         made["confirm"] = {
-            "title": _plain(title[: limits.CONFIRM_TITLE.value]),
-            "text": _plain(words[: limits.CONFIRM_TEXT.value]),
-            "confirm": _plain("Approve"),
-            "deny": _plain("Back"),
+            "title": _plain_text(title[: limits.CONFIRM_TITLE.value]),
+            "text": _plain_text(words[: limits.CONFIRM_TEXT.value]),
+            "confirm": _plain_text("Approve"),
+            "deny": _plain_text("Back"),
         }
     return made
 
 
-def _text(asked: ApprovalObject, about: About) -> str:
+def _notification_text(asked: ApprovalObject, about: CardContext) -> str:
     """Return what notifications say: the question, its outcome, and as much of the arguments as there is room for."""
     said = [w.mrkdwn([text(w.visible(" ".join(asked.title.split())))])]
     if asked.status != "open":
@@ -223,5 +223,5 @@ def _rich(sentence: Sentence) -> Json:
     return {"type": "rich_text", "elements": [_section(sentence)]}
 
 
-def _plain(words: str) -> Json:
+def _plain_text(words: str) -> Json:
     return {"type": "plain_text", "text": words, "emoji": False}

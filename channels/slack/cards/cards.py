@@ -13,14 +13,14 @@ import structlog
 
 from agent_core import ApprovalDecided, ApprovalObject, Clock, Core, Fact, NotFound, ParleyError, Unavailable
 from channels.ledger import LostPlace
-from channels.slack.cards.blocks import About, pages
+from channels.slack.cards.blocks import CardContext, pages
 from channels.slack.cards.rows import PLANNED, SENT, SETTLED, SHOWN, Card, CardRows, Spot
 from channels.slack.cards.screen import CardScreen
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Workspaces
-from channels.sweep import Sweep
+from channels.sweep import PeriodicTask
 
 SWEEP = 1.0
 """Seconds between two looks for what other processes asked and decided, or left half done."""
@@ -54,7 +54,7 @@ class Cards:
         self._resumed = resumed
         self._planned: set[str] = set()
         self._working: dict[int, asyncio.Task[None]] = {}
-        self._sweep = Sweep("cards", self._look, clock, SWEEP, news=news)
+        self._sweep = PeriodicTask("cards", self._look, clock, SWEEP, news=news)
 
     async def start(self, *, alone: bool = False) -> None:
         """Resume what an earlier process left; one that is *alone* on the database waits for no lease."""
@@ -201,9 +201,9 @@ class Cards:
         data = await self._rows.thread_of(asked.session)
         return Thread.read(data) if data is not None else None
 
-    async def _about(self, asked: ApprovalObject | None, spot: Spot) -> About:
+    async def _about(self, asked: ApprovalObject | None, spot: Spot) -> CardContext:
         if asked is None:
-            return About(spot.team, "")
+            return CardContext(spot.team, "")
         agent, origin = asked.agent, None
         with suppress(NotFound):
             agent = (await self._core.agents.get(asked.agent)).definition.name
@@ -211,4 +211,4 @@ class Cards:
         if thread is not None and thread.team == spot.team and thread.channel != spot.channel and not thread.is_dm:
             origin = thread.channel
         tool = await self._core.approvals.tool(asked.id) if asked.status == "open" else None
-        return About(spot.team, agent, origin, careful=tool is None or tool.effect == "write")
+        return CardContext(spot.team, agent, origin, careful=tool is None or tool.effect == "write")

@@ -99,7 +99,7 @@ def notice(words: str) -> Json:
     """Return a form that only says something: mrkdwn."""
     text = {"type": "mrkdwn", "text": words[: limits.SECTION_TEXT.value], "verbatim": True}
     section = {"type": "section", "text": text}
-    return {"type": "modal", "title": _plain("Approval"), "close": _plain("Close"), "blocks": [section]}
+    return {"type": "modal", "title": _plain_text("Approval"), "close": _plain_text("Close"), "blocks": [section]}
 
 
 def fields(asked: ApprovalObject, schema: Json) -> list[Field]:
@@ -223,7 +223,7 @@ def _must(field: Field) -> bool:
 
 def _element(field: Field) -> Json:
     if field.kind == "choice":
-        options = [{"text": _plain(_label(each)), "value": str(n)} for n, each in enumerate(field.choices)]
+        options = [{"text": _plain_text(_label(each)), "value": str(n)} for n, each in enumerate(field.choices)]
         first = {"initial_option": options[int(field.shown)]} if field.shown else {}
         return {"type": "static_select", "action_id": VALUE, "options": options, **first}
     is_long = field.kind == "json" or "\n" in field.shown or len(field.shown) > _LONG
@@ -233,13 +233,19 @@ def _element(field: Field) -> Json:
 
 
 def _input(block: str, label: str, element: Json, *, hint: str = "", optional: bool = False) -> Json:
-    made: Json = {"type": "input", "block_id": block, "label": _plain(label), "element": element, "optional": optional}
-    return {**made, "hint": _plain(hint)} if hint else made
+    made: Json = {
+        "type": "input",
+        "block_id": block,
+        "label": _plain_text(label),
+        "element": element,
+        "optional": optional,
+    }
+    return {**made, "hint": _plain_text(hint)} if hint else made
 
 
 def _form(callback: str, title: str, submit: str, blocks: Sequence[Json], card: CardAt) -> Json:
-    made: Json = {"type": "modal", "callback_id": callback, "title": _plain(title), "submit": _plain(submit)}
-    return {**made, "close": _plain("Back"), "private_metadata": written(card), "blocks": list(blocks)}
+    made: Json = {"type": "modal", "callback_id": callback, "title": _plain_text(title), "submit": _plain_text(submit)}
+    return {**made, "close": _plain_text("Back"), "private_metadata": written(card), "blocks": list(blocks)}
 
 
 def _about(asked: ApprovalObject) -> Json:
@@ -248,10 +254,10 @@ def _about(asked: ApprovalObject) -> Json:
 
 
 def _note(words: str) -> Json:
-    return {"type": "context", "elements": [_plain(words)]}
+    return {"type": "context", "elements": [_plain_text(words)]}
 
 
-def _plain(words: str) -> Json:
+def _plain_text(words: str) -> Json:
     return {"type": "plain_text", "text": words, "emoji": False}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from agent_core import Clock
-from channels.slack.cards.blocks import Page
+from channels.slack.cards.blocks import CardMessage
 from channels.slack.cards.rows import PLANNED, SENT, Card, CardRows
 from channels.slack.outbound.finding import SKEW, mark, marked
 from channels.slack.web_api import failures as f
@@ -46,7 +46,7 @@ class CardScreen:
             found = {} if ts is None else {"refs": [*self.card.refs, ts], "shown": [*self.card.shown, ""]}
             self.card = await self._rows.keep(self.card, state=PLANNED, **found)
 
-    async def show(self, wanted: Sequence[Page]) -> None:
+    async def show(self, wanted: Sequence[CardMessage]) -> None:
         """Post what is not there, update what says something else; raises a `SlackFailure`."""
         for n, page in enumerate(wanted):
             if n >= len(self.card.refs):
@@ -54,7 +54,7 @@ class CardScreen:
             elif self.card.shown[n] != page.digest:
                 await self._update(n, page)
 
-    async def _post(self, n: int, page: Page) -> None:
+    async def _post(self, n: int, page: CardMessage) -> None:
         spot, root = self.card.spot, self._root(n)
         for tried in (page, page.plain):
             await self._admit("chat.postMessage", Lane.FIRST)
@@ -73,7 +73,7 @@ class CardScreen:
             self.card = await self._rows.keep(self.card, state=PLANNED, refs=refs, shown=shown)
             return
 
-    async def _update(self, n: int, page: Page) -> None:
+    async def _update(self, n: int, page: CardMessage) -> None:
         spot = self.card.spot
         for tried in (page, page.plain):
             await self._admit("chat.update", Lane.FINAL)
@@ -92,7 +92,7 @@ class CardScreen:
 
     def _check_refused(self, error: f.SlackFailure, *, last: bool) -> None:
         """Raise *error* unless it says that blocks were refused which have a plainer form."""
-        if last or not isinstance(error, (f.BadBlocks, f.TooLong)):
+        if last or not isinstance(error, (f.BadBlocks, f.TextTooLong)):
             raise error
         _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
 

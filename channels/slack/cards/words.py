@@ -147,14 +147,14 @@ def values(arguments: Mapping[str, Any]) -> Iterator[Value]:
             yield Value("an argument of the name", label, box=True)
             label = "its value"
         if isinstance(given, str):
-            yield _text(label, given)
+            yield _text_value(label, given)
         elif len(line := _json(given)) <= INLINE:
             yield Value(label, line, code=True)
         else:
             yield Value(label, visible(json.dumps(given, ensure_ascii=False, indent=2)), box=True)
 
 
-def _text(label: str, given: str) -> Value:
+def _text_value(label: str, given: str) -> Value:
     if "\n" in given or len(given) > INLINE:
         return Value(label, visible(given), box=True)
     if given and given == given.strip():

@@ -45,7 +45,7 @@ OPENING = 1.0
 _log = structlog.get_logger("parley.slack")
 
 
-class Shown(Protocol):
+class CardDisplay(Protocol):
     """Knows the cards, and shows them."""
 
     async def is_shown(self, approval: str, team: str, channel: str) -> bool:
@@ -63,55 +63,57 @@ class Clicks:
 
     asking: Mentions
     groups: Groups
-    cards: Shown
+    cards: CardDisplay
     beside: Callable[[Coroutine[Any, Any, None]], None]
 
-    async def pressed(self, home: Installation, pressed: Pressed) -> str | None:
+    async def pressed(self, installation: Installation, pressed: Pressed) -> str | None:
         """Take a press on a button; return what only that person reads, if there is something to say."""
         until, card = self.asking.until(), pressed.card
         asked = await self._asked(card.approval)
         if asked is None:
             return GONE
         if asked.status != "open":
-            return self._late(home, card, asked)
-        by = await self._decider(home, pressed.user, card, asked, until)
+            return self._late(installation, card, asked)
+        by = await self._decider(installation, pressed.user, card, asked, until)
         if isinstance(by, str):
             return by
         if pressed.what in (EDIT, DENY) and may_respond(asked.responders, asked.asker, by, asked.speakers):
-            return await self._open(home, pressed, asked, until)
+            return await self._open(installation, pressed, asked, until)
         # Who may not is refused by the core, which keeps account of it.
         yes = pressed.what in (APPROVE, ALWAYS)
         vote = _vote(asked.id, by, approved=yes, remember=pressed.what == ALWAYS)
-        return await self._decide(home, card, vote)
+        return await self._decide(installation, card, vote)
 
-    async def filled(self, home: Installation, filled: Filled) -> Json | None:
+    async def filled(self, installation: Installation, filled: Filled) -> Json | None:
         """Take a form that was sent off; return what Slack is to do with it, if it is not to close.
 
         What cannot be done just now leaves it open, with all that was written into it.
         """
         try:
-            return await self._filled(home, filled)
+            return await self._filled(installation, filled)
         except ParleyError as error:
             _log.warning("slack.not_taken", error=str(error))
             return _faulty(next(iter(filled.values), None), AGAIN)
 
-    async def _filled(self, home: Installation, filled: Filled) -> Json | None:
+    async def _filled(self, installation: Installation, filled: Filled) -> Json | None:
         until, card = self.asking.until(), filled.card
         asked = await self._asked(card.approval)
         if asked is None:
             return _notice(GONE)
         if asked.status != "open":
-            return _notice(self._late(home, card, asked))
-        by = await self._decider(home, filled.user, card, asked, until)
+            return _notice(self._late(installation, card, asked))
+        by = await self._decider(installation, filled.user, card, asked, until)
         if isinstance(by, str):
             return _notice(by)
         if filled.what == DENY:
             reason = (filled.values.get(forms.REASON) or "").strip() or None
-            words = await self._decide(home, card, _vote(asked.id, by, approved=False, reason=reason))
+            words = await self._decide(installation, card, _vote(asked.id, by, approved=False, reason=reason))
             return None if words is None else _notice(words)
-        return await self._edited(home, filled, asked, by)
+        return await self._edited(installation, filled, asked, by)
 
-    async def _edited(self, home: Installation, filled: Filled, asked: ApprovalObject, by: Decider) -> Json | None:
+    async def _edited(
+        self, installation: Installation, filled: Filled, asked: ApprovalObject, by: Decider
+    ) -> Json | None:
         """Approve a call as it was corrected; what does not fit is said at its field, and then nothing is decided."""
         fields = forms.fields(asked, await self._schema(asked))
         arguments, errors = forms.read(fields, filled.values, asked.arguments)
@@ -119,31 +121,35 @@ class Clicks:
             return _marked(errors)
         corrected = None if arguments == asked.arguments else arguments
         try:
-            words = await self._decide(home, filled.card, _vote(asked.id, by, approved=True, arguments=corrected))
+            words = await self._decide(
+                installation, filled.card, _vote(asked.id, by, approved=True, arguments=corrected)
+            )
         except InvalidInput as error:
             return _marked(forms.marked(fields, error.faults)) if fields else _notice(error.message)
         return None if words is None else _notice(words)
 
-    async def _decide(self, home: Installation, card: CardAt, vote: Decision) -> str | None:
+    async def _decide(self, installation: Installation, card: CardAt, vote: Decision) -> str | None:
         try:
             await self.asking.core.approvals.decide(vote)
         except NotFound:
             return GONE
         except AlreadyDecided:
-            return self._late(home, card, await self.asking.core.approvals.get(vote.approval))
+            return self._late(installation, card, await self.asking.core.approvals.get(vote.approval))
         except NotAnApprover:
             asked = await self.asking.core.approvals.get(vote.approval)
-            return f"{NOT_YOURS}{w.mrkdwn(w.responders(asked, home.me.team))}."
+            return f"{NOT_YOURS}{w.mrkdwn(w.responders(asked, installation.me.team))}."
         return None
 
-    async def _open(self, home: Installation, pressed: Pressed, asked: ApprovalObject, until: float) -> str | None:
+    async def _open(
+        self, installation: Installation, pressed: Pressed, asked: ApprovalObject, until: float
+    ) -> str | None:
         """Open the form of a button."""
         view = forms.denying(asked, pressed.card)
         if pressed.what == EDIT:
             if not asked.edit:
                 return NOTHING_TO_EDIT
             view = forms.editing(asked, await self._schema(asked), pressed.card)
-        space = home.space
+        space = installation.space
         try:
             async with asyncio.timeout_at(until + OPENING):
                 await space.pacer.admit("views.open", space.team, None, Lane.LIFECYCLE)
@@ -154,7 +160,7 @@ class Clicks:
         return None
 
     async def _decider(
-        self, home: Installation, user: str, card: CardAt, asked: ApprovalObject, until: float
+        self, installation: Installation, user: str, card: CardAt, asked: ApprovalObject, until: float
     ) -> Decider | str:
         """Return who *user* is to the policy of a question, or the notice for them instead; raises `NotNow`.
 
@@ -163,14 +169,14 @@ class Clicks:
         slack = Slack()
         with suppress(NotFound):
             slack = settings_of((await self.asking.core.agents.get(asked.agent)).definition)
-        person = await self.asking.who(home, user, slack, until)
+        person = await self.asking.who(installation, user, slack, until)
         if (words := refusal(person, slack)) is not None:
             return words
-        who = actor(home, user, person.name)
-        if not await self.cards.is_shown(asked.id, home.me.team, card.channel):
+        who = actor(installation, user, person.name)
+        if not await self.cards.is_shown(asked.id, installation.me.team, card.channel):
             return Decider(actor=who)
         groups = [name.removeprefix("slack:") for name in asked.responders if name.startswith("slack:S")]
-        belonging = await self.groups.of(home, user, groups, until=until) if groups else Belonging(())
+        belonging = await self.groups.of(installation, user, groups, until=until) if groups else Belonging(())
         also = (f"slack:{user}", *(f"slack:{group}" for group in belonging.of))
         by = Decider(actor=who, is_present=True, also=also)
         if not belonging.sure and not may_respond(asked.responders, asked.asker, by, asked.speakers):
@@ -187,11 +193,11 @@ class Clicks:
         except NotFound:
             return None
 
-    def _late(self, home: Installation, card: CardAt, asked: ApprovalObject) -> str:
+    def _late(self, installation: Installation, card: CardAt, asked: ApprovalObject) -> str:
         """Have a card that still has its buttons say what became of its question; return the same for who pressed."""
-        self.beside(self.cards.heal(asked.id, home.me.team, card.channel, card.ts))
+        self.beside(self.cards.heal(asked.id, installation.me.team, card.channel, card.ts))
         reason = [text(f" “{asked.reason}”")] if asked.reason else []
-        return f"{LATE}{w.mrkdwn([*w.outcome(asked, home.me.team), *reason])}"
+        return f"{LATE}{w.mrkdwn([*w.outcome(asked, installation.me.team), *reason])}"
 
 
 def _vote(approval: str, by: Decider, *, approved: bool, **more: Any) -> Decision:

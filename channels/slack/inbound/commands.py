@@ -53,36 +53,38 @@ class _Question:
         return f"{QUESTION}{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
 
 
-async def commanded(asking: Mentions, home: Installation, asked: Commanded, clock: Clock, begin: Begin) -> str | None:
+async def commanded(
+    asking: Mentions, installation: Installation, asked: Commanded, clock: Clock, begin: Begin
+) -> str | None:
     """Post the question for all to see and have it answered in its thread; return the notice for the asker alone.
 
     *begin* starts what continues after the notice.
     """
-    until, me = asking.until(), home.me
+    until, me = asking.until(), installation.me
     where = Thread(me.team, asked.channel, "", asked.user, me.team, me.enterprise, is_dm=asked.channel.startswith("D"))
-    question = words(asked.text, me, await asking.names(home, asked.text, until))
+    question = words(asked.text, me, await asking.names(installation, asked.text, until))
     if not question:
         return USAGE.format(command=asked.command)
     agent = await asking.agent(None, where)
     if agent is None:
         return NO_AGENT.format(channel=asked.channel)
-    person = await asking.who(home, asked.user, settings_of(agent.definition), until)
+    person = await asking.who(installation, asked.user, settings_of(agent.definition), until)
     if (notice := refusal(person, settings_of(agent.definition))) is not None:
         return notice
-    thread, by = asked_by(where, person, agent, question), actor(home, person.id, person.name)
+    thread, by = asked_by(where, person, agent, question), actor(installation, person.id, person.name)
     put = _Question(asked, thread, question, by, clock.now())
     try:
         async with asyncio.timeout_at(until + POSTING):
-            root = await _post(home, put)
+            root = await _post(installation, put)
         await _asked(asking, put, root)
-    except f.Gone:
+    except f.TargetMissing:
         return ABSENT
-    except (f.Limited, f.NotSent, f.Refused, f.Unauthorised) as error:
+    except (f.Limited, f.NotSent, f.SlackRefused, f.Unauthorised) as error:
         asking.notes.failure(error)
         return NOT_POSTED
     except (ParleyError, TimeoutError) as error:  # it may have been posted, and if so it is to be answered
         asking.notes.failure(error)
-        begin(_looked_for(asking, home, put, clock))
+        begin(_looked_for(asking, installation, put, clock))
         return UNSURE
     return None
 
@@ -98,28 +100,28 @@ async def _asked(asking: Mentions, put: _Question, root: str) -> None:
     await asking.ask(replace(put.thread, root=root), None, inbound)
 
 
-async def pointed(asking: Mentions, home: Installation, asked: Pointed, begin: Begin) -> str | None:
+async def pointed(asking: Mentions, installation: Installation, asked: Pointed, begin: Begin) -> str | None:
     """Ask an agent about a message, in its thread; return what only the asker reads. *begin* runs what follows."""
     until, thread = asking.until(), asked.thread
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
         return NO_AGENT.format(channel=thread.channel)
-    person = await asking.who(home, thread.user, settings_of(agent.definition), until)
+    person = await asking.who(installation, thread.user, settings_of(agent.definition), until)
     if (notice := refusal(person, settings_of(agent.definition))) is not None:
         return notice
     async with asking.order(thread, until):
         session = await asking.core.find_session(thread.address)
         mark = Watermark.of(session.metadata if session else {})
         try:
-            found = await asking.look(home, thread, mark.passed(asked.ts), before=None, until=until)
-        except f.Gone:
+            found = await asking.look(installation, thread, mark.passed(asked.ts), before=None, until=until)
+        except f.TargetMissing:
             return ABSENT
-        shown = await as_context(home, asking.people, (asked.message,), until=until)
+        shown = await as_context(installation, asking.people, (asked.message,), until=until)
         newest = max((ts for ts in (asked.ts, found.newest if found else None) if ts), key=at)
         note = Context(text="The message that is asked about:", source="note")
         inbound = Inbound(
             parts=(Text("Help with this message."),),
-            actor=actor(home, person.id, person.name),
+            actor=actor(installation, person.id, person.name),
             key=f"shortcut:{asked.trigger}",
             context=(*(found.context if found else ()), note, *shown),
             metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
@@ -129,26 +131,26 @@ async def pointed(asking: Mentions, home: Installation, asked: Pointed, begin: B
         except SessionClosed:
             return CLOSED
     if session is not None and session.status in WAITS and not receipt.repeated:
-        begin(say_queued(asking.core, home, thread, receipt))
+        begin(say_queued(asking.core, installation, thread, receipt))
     return None
 
 
-async def _post(home: Installation, put: _Question) -> str:
+async def _post(installation: Installation, put: _Question) -> str:
     """Post the question of a command, and return the root of the thread in which it is answered."""
-    space, asked, most = home.space, put.asked, limits.TEXT.value - 100
+    space, asked, most = installation.space, put.asked, limits.TEXT.value - 100
     shown = put.text if len(put.text) <= most else f"{put.text[:most]}…"
     await space.pacer.admit("chat.postMessage", space.team, asked.channel, Lane.FIRST)
     text = f"<@{asked.user}>: {escape(neutral(shown))}"
     return await space.api.post(asked.channel, text, metadata=mark(put.name))
 
 
-async def _looked_for(asking: Mentions, home: Installation, put: _Question, clock: Clock) -> None:
+async def _looked_for(asking: Mentions, installation: Installation, put: _Question, clock: Clock) -> None:
     """Find out whether a question was posted, and have it answered, or notify the asker that it was not."""
-    notice, space, asked = MAYBE, home.space, put.asked
+    notice, space, asked = MAYBE, installation.space, put.asked
     for pause in LOOKS:
         await clock.sleep(pause)
         try:
-            if (root := await _found(home, put)) is not None:
+            if (root := await _found(installation, put)) is not None:
                 await _asked(asking, put, root)
                 return
             notice = NOT_POSTED
@@ -159,10 +161,12 @@ async def _looked_for(asking: Mentions, home: Installation, put: _Question, cloc
     await space.api.ephemeral(asked.channel, asked.user, notice)
 
 
-async def _found(home: Installation, put: _Question) -> str | None:
+async def _found(installation: Installation, put: _Question) -> str | None:
     """Return the `ts` of the question's post among the newest messages of the channel; raises a `SlackFailure`."""
-    space, channel, oldest = home.space, put.asked.channel, f"{put.since // 1000 - SKEW}.000000"
+    space, channel, oldest = installation.space, put.asked.channel, f"{put.since // 1000 - SKEW}.000000"
     await space.pacer.admit("conversations.history", space.team, channel, Lane.FIRST)
     page = await space.api.history(channel, oldest=oldest)
-    ours = [each["ts"] for each in page.messages if each.get("user") == home.me.user and marked(each) == put.name]
+    ours = [
+        each["ts"] for each in page.messages if each.get("user") == installation.me.user and marked(each) == put.name
+    ]
     return ours[-1] if ours else None

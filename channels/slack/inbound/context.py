@@ -86,18 +86,18 @@ class Look:
 
 
 async def look(
-    home: Installation, people: People, thread: Thread, mark: Watermark, *, before: str | None, until: float
+    installation: Installation, people: People, thread: Thread, mark: Watermark, *, before: str | None, until: float
 ) -> Look:
     """Read what others said in *thread* after *mark*, and *before* a message; raises a `SlackFailure`.
 
     Names are given to those who are known by the event loop's time *until*.
     """
-    found, older = await _read(home, thread, mark.seen)
+    found, older = await _read(installation, thread, mark.seen)
     skipped = {*mark.ahead, *([before] if before else [])}
     earlier = [each for each in found if before is None or at(each["ts"]) < at(before)]
-    wanted = [each for each in earlier if _is_new_to_it(each, home, mark, skipped)]
+    wanted = [each for each in earlier if _is_new_to_it(each, installation, mark, skipped)]
     newest = max((each["ts"] for each in found), key=at, default=None)
-    quoted = await as_context(home, people, _bounded(wanted, thread.root), until=until)
+    quoted = await as_context(installation, people, _bounded(wanted, thread.root), until=until)
     left_out = older + len(wanted) - len(quoted)
     if not left_out:
         return Look(quoted, newest)
@@ -106,19 +106,19 @@ async def look(
     return Look((*quoted[:opening], note, *quoted[opening:]), newest)
 
 
-async def after(home: Installation, thread: Thread, ts: str) -> list[Json]:
+async def after(installation: Installation, thread: Thread, ts: str) -> list[Json]:
     """Return the newest messages of *thread* that were written after the one at *ts*; raises a `SlackFailure`."""
-    found, _ = await _read(home, thread, ts)
+    found, _ = await _read(installation, thread, ts)
     return [each for each in found if at(each["ts"]) > at(ts)]
 
 
-async def exists(home: Installation, thread: Thread, ts: str) -> bool:
+async def exists(installation: Installation, thread: Thread, ts: str) -> bool:
     """Return whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
     seconds, micros = at(ts)
     before = f"{seconds - 1}.999999" if not micros else f"{seconds}.{micros - 1:06}"
     try:
-        found = await _page(home, thread, oldest=before)
-    except f.Gone as error:
+        found = await _page(installation, thread, oldest=before)
+    except f.TargetMissing as error:
         if error.reason not in _NO_THREAD:
             raise
         return False
@@ -126,20 +126,22 @@ async def exists(home: Installation, thread: Thread, ts: str) -> bool:
 
 
 async def as_context(
-    home: Installation, people: People, messages: Sequence[Json], *, until: float
+    installation: Installation, people: People, messages: Sequence[Json], *, until: float
 ) -> tuple[Context, ...]:
     """Return *messages* of Slack's as context for the model, with the names that are known by *until*."""
-    names = await people.names(home, _people_in(messages), until=until)
-    return tuple(Context(text=_text(each, home, names), author=_author(each, names)) for each in messages)
+    names = await people.names(installation, _people_in(messages), until=until)
+    return tuple(
+        Context(text=_quoted_text(each, installation, names), author=_author(each, names)) for each in messages
+    )
 
 
-async def _read(home: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
+async def _read(installation: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
     """Return the newest messages of a thread after *oldest*, its root before them, and how many lie between."""
     cursor = None
     found: list[Json] = []
     dropped = 0
     for _ in range(PAGES):
-        page = await _page(home, thread, oldest=oldest, cursor=cursor)
+        page = await _page(installation, thread, oldest=oldest, cursor=cursor)
         known = {each["ts"] for each in found}
         found += [each for each in page.messages if each["ts"] not in known]
         surplus = max(0, len(found) - 2 * PAGE)
@@ -151,8 +153,10 @@ async def _read(home: Installation, thread: Thread, oldest: str | None) -> tuple
     return found, dropped
 
 
-async def _page(home: Installation, thread: Thread, *, oldest: str | None, cursor: str | None = None) -> Replies:
-    space = home.space
+async def _page(
+    installation: Installation, thread: Thread, *, oldest: str | None, cursor: str | None = None
+) -> Replies:
+    space = installation.space
     await space.pacer.admit(METHOD, space.team, thread.channel, Lane.FIRST, thread=thread.root)
     try:
         return await space.api.replies(thread.channel, thread.root, oldest=oldest, cursor=cursor, limit=PAGE)
@@ -161,10 +165,10 @@ async def _page(home: Installation, thread: Thread, *, oldest: str | None, curso
         raise
 
 
-def _is_new_to_it(message: Json, home: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
+def _is_new_to_it(message: Json, installation: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
     """Return whether *message* is something that others said, or asked through us, and the session does not know."""
     known = mark.covers(message["ts"]) or message["ts"] in skipped
-    is_others = not is_ours(message, home.me) or (marked(message) or "").startswith(QUESTION)
+    is_others = not is_ours(message, installation.me) or (marked(message) or "").startswith(QUESTION)
     return not known and message.get("subtype") in _SPEAKS and is_others
 
 
@@ -192,11 +196,11 @@ def mentioned_in(text: str) -> list[str]:
     return _USER.findall(text)
 
 
-def _text(message: Json, home: Installation, names: Mapping[str, str]) -> str:
-    said = words(text_of_message(message), home.me, names)
-    said = said if len(said) <= ONE else f"{said[:ONE]}…"
+def _quoted_text(message: Json, installation: Installation, names: Mapping[str, str]) -> str:
+    posted = words(text_of_message(message), installation.me, names)
+    posted = posted if len(posted) <= ONE else f"{posted[:ONE]}…"
     files = len(message.get("files") or ())
-    return f"{said}\n({files} attached)".strip() if files else said
+    return f"{posted}\n({files} attached)".strip() if files else posted
 
 
 def _author(message: Json, names: Mapping[str, str]) -> str:

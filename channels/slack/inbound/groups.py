@@ -32,17 +32,17 @@ class Groups:
         self._clock, self._notes = clock, notes
         self._known: OrderedDict[tuple[str, str], tuple[int, frozenset[str]]] = OrderedDict()
 
-    async def of(self, home: Installation, user: str, groups: Iterable[str], *, until: float) -> Belonging:
+    async def of(self, installation: Installation, user: str, groups: Iterable[str], *, until: float) -> Belonging:
         """Return which of *groups* the *user* is in; a group without an answer from Slack by then counts as no."""
         asked = list(dict.fromkeys(groups))
-        found = await asyncio.gather(*(self._has(home, group, user, until) for group in asked))
+        found = await asyncio.gather(*(self._has(installation, group, user, until) for group in asked))
         return Belonging(tuple(group for group, has in zip(asked, found, strict=True) if has), None not in found)
 
-    async def _has(self, home: Installation, group: str, user: str, until: float) -> bool | None:
+    async def _has(self, installation: Installation, group: str, user: str, until: float) -> bool | None:
         """Return whether *user* is in *group*; None when that may be known in a moment."""
         try:
             async with asyncio.timeout_at(until):
-                return user in await self._members(home, group)
+                return user in await self._members(installation, group)
         except (f.Limited, f.NotSent, f.Uncertain, TimeoutError) as error:
             self._notes.failure(error)
             return None
@@ -52,8 +52,8 @@ class Groups:
             self._notes.once("slack.no_group", group=group, error=str(error))
         return False
 
-    async def _members(self, home: Installation, group: str) -> frozenset[str]:
-        space, key = home.space, (home.me.team, group)
+    async def _members(self, installation: Installation, group: str) -> frozenset[str]:
+        space, key = installation.space, (installation.me.team, group)
         at, members = self._known.get(key, (-AGE, frozenset[str]()))
         if self._clock.now() - at < AGE:
             return members

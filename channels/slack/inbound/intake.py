@@ -23,7 +23,7 @@ _SLACK = frozenset({"USLACK", "USLACKBOT"})
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessagePosted:
     """A person wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name, with a number of *files*."""
 
     thread: Thread
@@ -40,9 +40,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A message was edited at *at*: now it is *said*."""
+    """A message was edited at *at*: now it is *posted*."""
 
-    said: Said
+    posted: MessagePosted
     at: str
 
 
@@ -55,7 +55,7 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StopPressed:
     """A person pressed Stop at *at*."""
 
     thread: Thread
@@ -137,7 +137,20 @@ class Unknown:
     kind: str
 
 
-Asked = Said | Edited | Deleted | Stopped | Renamed | Opened | Voted | Commanded | Pointed | Pressed | Filled | Unknown
+Asked = (
+    MessagePosted
+    | Edited
+    | Deleted
+    | StopPressed
+    | Renamed
+    | Opened
+    | Voted
+    | Commanded
+    | Pointed
+    | Pressed
+    | Filled
+    | Unknown
+)
 Reading = Callable[[Json, Identity], Asked | None]
 
 
@@ -176,9 +189,9 @@ def part(payload: Json, name: str) -> Json:
 
 def words(text: str, me: Identity, names: Mapping[str, str]) -> str:
     """Return what the mrkdwn *text* says, without the mention of ourselves that opens it unless that is all."""
-    said = text.strip()
-    rest = _mention(me).sub("", said, count=1).strip() if _mention(me).match(said) else said
-    return clean(unescape(rest or said, names)).strip()
+    posted = text.strip()
+    rest = _mention(me).sub("", posted, count=1).strip() if _mention(me).match(posted) else posted
+    return clean(unescape(rest or posted, names)).strip()
 
 
 def text_of_message(message: Json) -> str:
@@ -209,15 +222,15 @@ def _sorted(payload: Json) -> tuple[Mapping[str, Reading], str, Json]:
             return {}, "", payload
 
 
-def _said(event: Json, me: Identity) -> Said | None:
+def _message_posted(event: Json, me: Identity) -> MessagePosted | None:
     if event.get("subtype") not in _NEW_TEXT or _is_by_a_bot(event, me):
         return None
     text = str(event.get("text") or "")
     mentioned = event["type"] == "app_mention" or _mention(me).search(text) is not None
-    return Said(_thread(event, me), event["ts"], text, mentioned, len(event.get("files") or ()))
+    return MessagePosted(_thread(event, me), event["ts"], text, mentioned, len(event.get("files") or ()))
 
 
-def _message(event: Json, me: Identity) -> Said | Edited | Deleted | None:
+def _message(event: Json, me: Identity) -> MessagePosted | Edited | Deleted | None:
     before = part(event, "previous_message")
     match event.get("subtype"):
         case "message_deleted":
@@ -228,18 +241,18 @@ def _message(event: Json, me: Identity) -> Said | Edited | Deleted | None:
                 return _deleted({**before, "channel": event["channel"], "ts": now["ts"]}, me)
             at = _edited_at(now)
             # Previews of links and our own updates are changes without an edit.
-            said = _said({"type": "message", **now}, me) if at and at != _edited_at(before) else None
-            return Edited(said, at) if said and at else None
+            posted = _message_posted({"type": "message", **now}, me) if at and at != _edited_at(before) else None
+            return Edited(posted, at) if posted and at else None
         case _:
-            return _said(event, me)
+            return _message_posted(event, me)
 
 
 def _deleted(message: Json, me: Identity) -> Deleted | None:
     return None if _is_by_a_bot(message, me) else Deleted(_thread(message, me), message["ts"])
 
 
-def _stopped(event: Json, me: Identity) -> Stopped:
-    return Stopped(_thread({**event, "ts": event["thread_ts"]}, me), event["event_ts"])
+def _stopped(event: Json, me: Identity) -> StopPressed:
+    return StopPressed(_thread({**event, "ts": event["thread_ts"]}, me), event["event_ts"])
 
 
 def _renamed(event: Json, me: Identity) -> Renamed:
@@ -324,7 +337,7 @@ _EVENTS: Mapping[str, Reading] = MappingProxyType(
         "agent_session_title_changed": _renamed,
         "app_context_changed": _nothing,
         "app_home_opened": _opened,
-        "app_mention": _said,
+        "app_mention": _message_posted,
         "message": _message,
     }
 )

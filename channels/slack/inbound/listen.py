@@ -42,7 +42,7 @@ SETTLE = 3.0
 """Seconds that what is being taken in has at the end."""
 RESPONSE_TIMEOUT = 1.0
 """Seconds for a reply through a shortcut's own address, before the shortcut is acknowledged."""
-MEETING = 1.0
+IDENTIFY_TIMEOUT = 1.0
 """Seconds in which Slack must say who this app is where something came in: it waits for three."""
 AGAIN = "I cannot take that just now. Try again in a moment."
 _BAD_REQUEST, _FAILED, _UNAVAILABLE = 400, 500, 503
@@ -60,7 +60,7 @@ class Listener:
         self._receiver, self._workspaces, self._api_url = receiver, workspaces, api_url
         self._signed = bool(signing_secret)
         self._taking: set[asyncio.Task[Any]] = set()
-        self._meeting = MEETING
+        self._identify_timeout = IDENTIFY_TIMEOUT
         self._app = AsyncApp(
             name="parley",
             logger=_quiet("parley.slack.bolt", logging.ERROR),
@@ -113,7 +113,7 @@ class Listener:
         assert task is not None
         self._taking.add(task)
         try:
-            said = await self._asked(body)
+            posted = await self._asked(body)
         except NotFound as error:
             self._receiver.note("slack.not_ours", error=str(error))
             return BoltResponse(status=200, body="")
@@ -121,25 +121,25 @@ class Listener:
             _log.warning("slack.not_taken", error=str(error))
             if body.get("type") == "event_callback":  # Slack sends it again
                 return BoltResponse(status=_UNAVAILABLE, body="")
-            said = AGAIN
+            posted = AGAIN
         except Exception:  # noqa: BLE001 - the boundary: Slack may send it again, and the log says what is wrong
             _log.exception("slack.failed")
             return BoltResponse(status=_FAILED, body="")
         finally:
             self._taking.discard(task)
-        if said is None:
+        if posted is None:
             return BoltResponse(status=200, body="")
-        return await _respond(said, body, respond) if isinstance(said, str) else _answered(said)
+        return await _respond(posted, body, respond) if isinstance(posted, str) else _answered(posted)
 
     async def _asked(self, body: Json) -> str | Json | None:
-        home = await self._home(intake.team_of(body))
-        asked = intake.read(body, home.me)
-        return None if asked is None else await self._receiver.take(home, asked)
+        installation = await self._home(intake.team_of(body))
+        asked = intake.read(body, installation.me)
+        return None if asked is None else await self._receiver.take(installation, asked)
 
     async def _home(self, team: str) -> Installation:
         """Return who we are in *team*; raises `NotNow` when Slack does not say so in time: the same may come again."""
         try:
-            async with asyncio.timeout(self._meeting):
+            async with asyncio.timeout(self._identify_timeout):
                 return await self._workspaces.find(team)
         except TimeoutError:
             raise NotNow("Slack does not say in time who this app is.") from None
@@ -166,8 +166,8 @@ async def _respond(words: str, body: Json, respond: Respond) -> BoltResponse:
     return BoltResponse(status=200, body="")
 
 
-def _answered(said: Json) -> BoltResponse:
-    return BoltResponse(status=200, body=json.dumps(said), headers={"content-type": "application/json"})
+def _answered(posted: Json) -> BoltResponse:
+    return BoltResponse(status=200, body=json.dumps(posted), headers={"content-type": "application/json"})
 
 
 async def _renew(handler: AsyncSocketModeHandler) -> None:

@@ -105,23 +105,23 @@ class Mentions:
         found = {agent.definition.name: agent for agent in await self.core.agents.all()}
         return found.get(route((each.definition for each in found.values()), thread.team, thread.channel) or "")
 
-    async def who(self, home: Installation, user: str, slack: Slack, until: float) -> Person:
+    async def who(self, installation: Installation, user: str, slack: Slack, until: float) -> Person:
         """Return who *user* is; raises `NotNow` when that decides whether they are answered, and may be known soon."""
         try:
             async with asyncio.timeout_at(until):
-                return await self.people.find(home, user)
+                return await self.people.find(installation, user)
         except (f.SlackFailure, TimeoutError) as error:
             self.notes.failure(error)
             if slack.external == "answer" or isinstance(error, f.Unauthorised):
-                return Person(user, user, home.me.team, "unknown")
+                return Person(user, user, installation.me.team, "unknown")
         raise NotNow(f"Slack does not say who `{user}` is.")
 
-    async def names(self, home: Installation, text: str, until: float) -> dict[str, str]:
+    async def names(self, installation: Installation, text: str, until: float) -> dict[str, str]:
         """Return the names of those whom the mrkdwn *text* mentions."""
-        return await self.people.names(home, mentioned_in(text), until=until)
+        return await self.people.names(installation, mentioned_in(text), until=until)
 
     async def look(
-        self, home: Installation, thread: Thread, mark: Watermark, *, before: str | None, until: float
+        self, installation: Installation, thread: Thread, mark: Watermark, *, before: str | None, until: float
     ) -> Look | None:
         """Return what was said after *mark* and *before* a message; None when Slack does not say it in time.
 
@@ -129,18 +129,18 @@ class Mentions:
         """
         try:
             async with asyncio.timeout_at(until):
-                return await look(home, self.people, thread, mark, before=before, until=until - NAMING)
-        except f.Gone:
+                return await look(installation, self.people, thread, mark, before=before, until=until - NAMING)
+        except f.TargetMissing:
             raise
         except (f.SlackFailure, TimeoutError) as error:
             self.notes.failure(error)
             return None
 
-    async def is_gone(self, home: Installation, thread: Thread, ts: str, until: float) -> bool:
+    async def is_gone(self, installation: Installation, thread: Thread, ts: str, until: float) -> bool:
         """Return whether the message at *ts* was deleted; not so when Slack does not say it in time."""
         try:
             async with asyncio.timeout_at(until):
-                return not await exists(home, thread, ts)
+                return not await exists(installation, thread, ts)
         except (f.SlackFailure, TimeoutError) as error:
             self.notes.failure(error)
             return False
@@ -189,11 +189,11 @@ def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> 
     return replace(about, allow_mentions=slack.allow_mentions, loading=slack.loading)
 
 
-def actor(home: Installation, user: str, name: str | None = None) -> Actor:
+def actor(installation: Installation, user: str, name: str | None = None) -> Actor:
     """Return *user* as the core knows them: no two workspaces share one."""
-    return Actor(f"slack:{home.me.team}:{user}", "user", name)
+    return Actor(f"slack:{installation.me.team}:{user}", "user", name)
 
 
-def own_name(home: Installation, agent: AgentObject | None) -> Mapping[str, str]:
+def own_name(installation: Installation, agent: AgentObject | None) -> Mapping[str, str]:
     """Return how we are called where we are mentioned."""
-    return {home.me.user: agent.definition.name} if agent else {}
+    return {installation.me.user: agent.definition.name} if agent else {}

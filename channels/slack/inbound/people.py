@@ -46,20 +46,20 @@ class People:
         self._known: OrderedDict[Key, tuple[int, Person]] = OrderedDict()
         self._asking: dict[Key, asyncio.Task[Person]] = {}
 
-    async def find(self, home: Installation, user: str) -> Person:
+    async def find(self, installation: Installation, user: str) -> Person:
         """Return who *user* is; raises a `SlackFailure`. A caller who gives up leaves the answer to the next one."""
-        if (person := self.known(home, user)) is not None:
+        if (person := self.known(installation, user)) is not None:
             return person
-        key = (home.me.team, user)
+        key = (installation.me.team, user)
         if (asking := self._asking.get(key)) is None:
-            asking = self._asking[key] = asyncio.create_task(self._ask(home, user))
+            asking = self._asking[key] = asyncio.create_task(self._ask(installation, user))
             asking.add_done_callback(lambda done: self._asked(key, done))
         return await asyncio.shield(asking)
 
-    async def names(self, home: Installation, users: Iterable[str], *, until: float) -> dict[str, str]:
+    async def names(self, installation: Installation, users: Iterable[str], *, until: float) -> dict[str, str]:
         """Return the names of *users* that are known by the event loop's time *until*, by their ids."""
         wanted = list(dict.fromkeys(users))[:MOST]
-        asked = [asyncio.ensure_future(self.find(home, user)) for user in wanted]
+        asked = [asyncio.ensure_future(self.find(installation, user)) for user in wanted]
         if asked:
             await asyncio.wait(asked, timeout=max(0.0, until - asyncio.get_running_loop().time()))
         for each in asked:
@@ -67,12 +67,12 @@ class People:
         found = await asyncio.gather(*asked, return_exceptions=True)
         return {person.id: person.name for person in found if isinstance(person, Person)}
 
-    def known(self, home: Installation, user: str) -> Person | None:
+    def known(self, installation: Installation, user: str) -> Person | None:
         """Return who *user* is if Slack need not be asked."""
-        at, person = self._known.get((home.me.team, user), (0, None))
+        at, person = self._known.get((installation.me.team, user), (0, None))
         if person is None or self._clock.now() - at >= AGE:
             return None
-        self._known.move_to_end((home.me.team, user))
+        self._known.move_to_end((installation.me.team, user))
         return person
 
     async def close(self) -> None:
@@ -82,15 +82,15 @@ class People:
             each.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
-    async def _ask(self, home: Installation, user: str) -> Person:
+    async def _ask(self, installation: Installation, user: str) -> Person:
         try:
-            said = await self._call(home, user)
+            posted = await self._call(installation, user)
         except f.Uncertain:  # looking a person up twice does no harm
-            said = await self._call(home, user)
-        return person_of(said, home.me)
+            posted = await self._call(installation, user)
+        return person_of(posted, installation.me)
 
-    async def _call(self, home: Installation, user: str) -> Json:
-        space = home.space
+    async def _call(self, installation: Installation, user: str) -> Json:
+        space = installation.space
         await space.pacer.admit(METHOD, space.team, None, Lane.FIRST)
         try:
             return await space.api.user(user)

@@ -12,7 +12,7 @@ WAITS = ("waiting", "requires_action")
 QUEUED = "Your message is queued; I answer it when this conversation continues. It waits for "
 
 
-async def say_queued(core: Core, home: Installation, thread: Thread, receipt: Receipt) -> None:
+async def say_queued(core: Core, installation: Installation, thread: Thread, receipt: Receipt) -> None:
     """Post the sentence, if the message of *receipt* is still queued after a run that waits.
 
     The caller posts for a receipt that is not repeated, so at most once for a message, whatever Slack sends again.
@@ -21,7 +21,7 @@ async def say_queued(core: Core, home: Installation, thread: Thread, receipt: Re
     run = await _waiting(core, receipt)
     if run is None:
         return
-    space, words = home.space, w.mrkdwn(await _sentence(core, run, home.me.team))
+    space, words = installation.space, w.mrkdwn(await _sentence(core, run, installation.me.team))
     await space.pacer.admit("chat.postMessage", space.team, thread.channel, Lane.EDIT)
     # With a mark of its own it is not mistaken for a part of an answer.
     await space.api.post(thread.channel, words, thread_ts=thread.root, metadata=mark(f"queued:{receipt.message}"))

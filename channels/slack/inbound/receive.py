@@ -22,7 +22,7 @@ from agent_core import (
     Text,
 )
 from channels.slack.inbound import intake as i
-from channels.slack.inbound.clicks import Clicks, Shown
+from channels.slack.inbound.clicks import CardDisplay, Clicks
 from channels.slack.inbound.commands import commanded, pointed
 from channels.slack.inbound.context import Look, Watermark, after, as_context, at
 from channels.slack.inbound.groups import Groups
@@ -63,7 +63,7 @@ class Receiver:
     """Takes in what people do in Slack."""
 
     def __init__(
-        self, core: Core, shows: Shows, people: People, clock: Clock, cards: Shown, *, timeout: float = TIMEOUT
+        self, core: Core, shows: Shows, people: People, clock: Clock, cards: CardDisplay, *, timeout: float = TIMEOUT
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
         self._mentions = Mentions(core, shows, people, timeout=timeout)
@@ -71,47 +71,47 @@ class Receiver:
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
 
-    async def take(self, home: Installation, asked: i.Asked) -> str | Json | None:
+    async def take(self, installation: Installation, asked: i.Asked) -> str | Json | None:
         """Do what is *asked*, and return what only the person who asked reads, or what becomes of their form.
 
         Raises a `ParleyError` when nothing was kept and the same may come again.
         """
         match asked:
-            case i.Said():
-                await self._said(home, asked)
+            case i.MessagePosted():
+                await self._on_message(installation, asked)
             case i.Edited():
-                await self._edited(home, asked)
+                await self._edited(installation, asked)
             case i.Deleted():
-                await self._deleted(home, asked)
-            case i.Stopped():
-                await self._stopped(home, asked)
+                await self._deleted(installation, asked)
+            case i.StopPressed():
+                await self._stopped(installation, asked)
             case i.Renamed():
                 await self._renamed(asked)
             case i.Voted():
                 with suppress(NotFound):
-                    by = self._actor(home, asked.user)
+                    by = self._actor(installation, asked.user)
                     await self._core.feedback(asked.run, by=by, rating="up" if asked.good else "down")
             case i.Opened():
-                self._begin(self._shows.home(home.me.team, asked.user, asked.channel))
+                self._begin(self._shows.home(installation.me.team, asked.user, asked.channel))
             case i.Unknown():
                 self.note("slack.unknown", kind=asked.kind)
             case _:
-                return await self._answered(home, asked)
+                return await self._answered(installation, asked)
         return None
 
     async def _answered(
-        self, home: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
+        self, installation: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
     ) -> str | Json | None:
         """Do what a person asked for who can be answered at once."""
         match asked:
             case i.Commanded():
-                return await commanded(self._mentions, home, asked, self._clock, self._begin)
+                return await commanded(self._mentions, installation, asked, self._clock, self._begin)
             case i.Pointed():
-                return await pointed(self._mentions, home, asked, self._begin)
+                return await pointed(self._mentions, installation, asked, self._begin)
             case i.Pressed():
-                return await self._clicks.pressed(home, asked)
+                return await self._clicks.pressed(installation, asked)
             case i.Filled():
-                return await self._clicks.filled(home, asked)
+                return await self._clicks.filled(installation, asked)
 
     def note(self, event: str, **more: str) -> None:
         """Log *event* unless it was logged before."""
@@ -124,140 +124,146 @@ class Receiver:
         await asyncio.gather(*self._beside, return_exceptions=True)
         await self._people.close()
 
-    async def _said(self, home: Installation, said: i.Said) -> None:
+    async def _on_message(self, installation: Installation, posted: i.MessagePosted) -> None:
         """Have a message answered if it is to an agent: by name, in a direct message, or in a thread it is in."""
-        thread, until = said.thread, self._mentions.until()
-        if (not said.addressed and thread.root == said.ts) or self._lately.knows("deleted", thread.address, said.ts):
+        thread, until = posted.thread, self._mentions.until()
+        if (not posted.addressed and thread.root == posted.ts) or self._lately.knows(
+            "deleted", thread.address, posted.ts
+        ):
             return
         session = await self._core.find_session(thread.address)
-        if session is None and not said.addressed:
+        if session is None and not posted.addressed:
             return
         agent = await self._mentions.agent(session, thread)
         if agent is None:
-            self._whisper(home, said, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
+            self._whisper(installation, posted, NO_AGENT.format(channel=thread.channel), scope=thread.channel)
             return
-        if not (said.addressed or settings_of(agent.definition).follow_up):
+        if not (posted.addressed or settings_of(agent.definition).follow_up):
             return
-        person = await self._mentions.who(home, thread.user, settings_of(agent.definition), until)
+        person = await self._mentions.who(installation, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
         if (words := refusal(person, settings_of(agent.definition))) is not None:
-            self._whisper(home, said, words, scope="")
+            self._whisper(installation, posted, words, scope="")
             return
-        late = self._clock.now() - at(said.ts)[0] * 1000 > IN_TIME
-        if late and await self._mentions.is_gone(home, thread, said.ts, until):
+        late = self._clock.now() - at(posted.ts)[0] * 1000 > IN_TIME
+        if late and await self._mentions.is_gone(installation, thread, posted.ts, until):
             return  # its deletion came before it, perhaps to another process
         async with self._mentions.order(thread, until):
             # Looked for again: the same message may have come twice at once.
             session = await self._core.find_session(thread.address)
             try:
-                await self._take_in(home, said, session, agent, person, until)
+                await self._take_in(installation, posted, session, agent, person, until)
             except SessionClosed:
-                self._whisper(home, said, CLOSED, scope=thread.address)
-                self._begin(_show_closed(home, thread))
+                self._whisper(installation, posted, CLOSED, scope=thread.address)
+                self._begin(_show_closed(installation, thread))
         if session is None and late and not thread.is_dm:
-            self._begin(self._catch_up(home, said))
+            self._begin(self._catch_up(installation, posted))
 
-    async def _catch_up(self, home: Installation, said: i.Said) -> None:
+    async def _catch_up(self, installation: Installation, posted: i.MessagePosted) -> None:
         """Take in the replies that came before the late message which they reply to, and were therefore skipped."""
-        for message in await self._after(home, said):
-            event = {**message, "type": "message", "channel": said.thread.channel}
-            match i.read({"type": "event_callback", "event": event}, home.me):
-                case i.Said() as reply:
-                    await self._said(home, reply)
+        for message in await self._after(installation, posted):
+            event = {**message, "type": "message", "channel": posted.thread.channel}
+            match i.read({"type": "event_callback", "event": event}, installation.me):
+                case i.MessagePosted() as reply:
+                    await self._on_message(installation, reply)
                 case _:
                     continue
 
-    async def _after(self, home: Installation, said: i.Said) -> list[Json]:
+    async def _after(self, installation: Installation, posted: i.MessagePosted) -> list[Json]:
         for pause in PAUSES:
             try:
-                return await after(home, said.thread, said.ts)
+                return await after(installation, posted.thread, posted.ts)
             except (f.Uncertain, f.NotSent, f.Limited):
                 await self._clock.sleep(pause)
-        return await after(home, said.thread, said.ts)
+        return await after(installation, posted.thread, posted.ts)
 
     async def _take_in(
         self,
-        home: Installation,
-        said: i.Said,
+        installation: Installation,
+        posted: i.MessagePosted,
         session: SessionObject | None,
         agent: AgentObject,
         person: Person,
         until: float,
     ) -> None:
         mark = Watermark.of(session.metadata if session else {})
-        found = await self._look(home, said, mark, until)
-        words = await self._words(home, said, agent, until)
-        mark = mark.passed(said.ts) if found is None else mark.moved(said.ts)
+        found = await self._look(installation, posted, mark, until)
+        words = await self._words(installation, posted, agent, until)
+        mark = mark.passed(posted.ts) if found is None else mark.moved(posted.ts)
         inbound = Inbound(
             parts=(Text(words),),
-            actor=actor(home, person.id, person.name),
-            key=_key(said.ts),
-            context=(*(found.context if found else ()), *_files(said)),
+            actor=actor(installation, person.id, person.name),
+            key=_key(posted.ts),
+            context=(*(found.context if found else ()), *_files(posted)),
             metadata=mark.metadata,
         )
-        receipt = await self._mentions.ask(asked_by(said.thread, person, agent, words), session, inbound)
+        receipt = await self._mentions.ask(asked_by(posted.thread, person, agent, words), session, inbound)
         if session is not None and session.status in WAITS and not receipt.repeated:
-            self._begin(say_queued(self._core, home, said.thread, receipt))
+            self._begin(say_queued(self._core, installation, posted.thread, receipt))
 
-    async def _look(self, home: Installation, said: i.Said, mark: Watermark, until: float) -> Look | None:
+    async def _look(
+        self, installation: Installation, posted: i.MessagePosted, mark: Watermark, until: float
+    ) -> Look | None:
         """Return what was said before; of a direct message all that came later was said to us."""
-        thread: Thread = said.thread
-        if thread.root == said.ts or mark.covers(said.ts) or (thread.is_dm and mark.seen is not None):
-            return Look((), said.ts)
+        thread: Thread = posted.thread
+        if thread.root == posted.ts or mark.covers(posted.ts) or (thread.is_dm and mark.seen is not None):
+            return Look((), posted.ts)
         try:
-            return await self._mentions.look(home, thread, mark, before=said.ts, until=until)
-        except f.Gone as error:
+            return await self._mentions.look(installation, thread, mark, before=posted.ts, until=until)
+        except f.TargetMissing as error:
             self._mentions.notes.failure(error)
             return None
 
-    async def _words(self, home: Installation, said: i.Said, agent: AgentObject | None, until: float) -> str:
-        names = await self._mentions.names(home, said.text, until)
-        return i.words(said.text, home.me, {**names, **own_name(home, agent)}) or "(no words)"
+    async def _words(
+        self, installation: Installation, posted: i.MessagePosted, agent: AgentObject | None, until: float
+    ) -> str:
+        names = await self._mentions.names(installation, posted.text, until)
+        return i.words(posted.text, installation.me, {**names, **own_name(installation, agent)}) or "(no words)"
 
-    async def _edited(self, home: Installation, edited: i.Edited) -> None:
-        said = edited.said
-        session = await self._core.find_session(said.thread.address)
+    async def _edited(self, installation: Installation, edited: i.Edited) -> None:
+        posted = edited.posted
+        session = await self._core.find_session(posted.thread.address)
         mark = Watermark.of(session.metadata if session else {})
         if session is not None:
-            agent = await self._mentions.agent(session, said.thread)
-            parts = (Text(await self._words(home, said, agent, self._mentions.until())),)
+            agent = await self._mentions.agent(session, posted.thread)
+            parts = (Text(await self._words(installation, posted, agent, self._mentions.until())),)
             with suppress(NotFound):
                 seconds, micros = at(edited.at)
-                order, key = seconds * 1_000_000 + micros, f"edit:{said.ts}:{edited.at}"
-                await self._core.correct(session.id, _key(said.ts), parts, key=key, order=order)
+                order, key = seconds * 1_000_000 + micros, f"edit:{posted.ts}:{edited.at}"
+                await self._core.correct(session.id, _key(posted.ts), parts, key=key, order=order)
                 return
-            if mark.covers(said.ts) and not said.thread.is_dm:
-                await self._quote_again(home, session, edited)
+            if mark.covers(posted.ts) and not posted.thread.is_dm:
+                await self._quote_again(installation, session, edited)
                 return
         # An edit may come before its message, which is then answered in its edited form; the other is a repetition.
-        late = at(edited.at)[0] - at(said.ts)[0] <= LATE and at(said.ts) > mark.newest
-        if late and (said.addressed or session is not None):
-            await self._said(home, said)
+        late = at(edited.at)[0] - at(posted.ts)[0] <= LATE and at(posted.ts) > mark.newest
+        if late and (posted.addressed or session is not None):
+            await self._on_message(installation, posted)
 
-    async def _quote_again(self, home: Installation, session: SessionObject, edited: i.Edited) -> None:
+    async def _quote_again(self, installation: Installation, session: SessionObject, edited: i.Edited) -> None:
         """Quote a message of others again, whose text changed after it was quoted."""
-        said = edited.said
-        message = {"user": said.thread.user, "text": said.text, "files": [None] * said.files}
-        notice = await as_context(home, self._people, (message,), until=self._mentions.until())
+        posted = edited.posted
+        message = {"user": posted.thread.user, "text": posted.text, "files": [None] * posted.files}
+        notice = await as_context(installation, self._people, (message,), until=self._mentions.until())
         with suppress(SessionClosed):
-            await self._core.add_context(session.id, (_EDITED, *notice), key=f"edit:{said.ts}:{edited.at}")
+            await self._core.add_context(session.id, (_EDITED, *notice), key=f"edit:{posted.ts}:{edited.at}")
 
-    async def _deleted(self, home: Installation, deleted: i.Deleted) -> None:
+    async def _deleted(self, installation: Installation, deleted: i.Deleted) -> None:
         session = await self._core.find_session(deleted.thread.address)
         if session is not None:
-            by = self._actor(home, deleted.thread.user)
+            by = self._actor(installation, deleted.thread.user)
             with suppress(NotFound):
                 await self._core.retract(session.id, _key(deleted.ts), by=by, key=f"delete:{deleted.ts}")
                 return
         # It was not said to the agent, or it will come after its own deletion.
         self._lately.first("deleted", deleted.thread.address, deleted.ts)
 
-    async def _stopped(self, home: Installation, stopped: i.Stopped) -> None:
+    async def _stopped(self, installation: Installation, stopped: i.StopPressed) -> None:
         session = await self._core.find_session(stopped.thread.address)
         if session is None:
             return
-        by, reason = self._actor(home, stopped.thread.user), "stopped in Slack"
+        by, reason = self._actor(installation, stopped.thread.user), "stopped in Slack"
         if Watermark.of(session.metadata).newest <= at(stopped.at):
             await self._core.stop_session(session.id, by=by, reason=reason)
         else:  # it comes late, or again: what was asked for since continues
@@ -277,15 +283,15 @@ class Receiver:
         if session is not None and not self._renames.covers(address, at(renamed.at)):
             await self._core.rename_session(session.id, renamed.title)
 
-    def _actor(self, home: Installation, user: str) -> Actor:
-        person = self._people.known(home, user)
-        return actor(home, user, person.name if person else None)
+    def _actor(self, installation: Installation, user: str) -> Actor:
+        person = self._people.known(installation, user)
+        return actor(installation, user, person.name if person else None)
 
-    def _whisper(self, home: Installation, said: i.Said, words: str, *, scope: str) -> None:
-        """Notify the author of *said* alone, if it was to us, and once a day and *scope*."""
-        if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
-            root = None if said.thread.root == said.ts else said.thread.root
-            self._begin(_notify_alone(home, said.thread, words, root))
+    def _whisper(self, installation: Installation, posted: i.MessagePosted, words: str, *, scope: str) -> None:
+        """Notify the author of *posted* alone, if it was to us, and once a day and *scope*."""
+        if posted.addressed and self._lately.first(installation.me.team, posted.thread.user, scope, words):
+            root = None if posted.thread.root == posted.ts else posted.thread.root
+            self._begin(_notify_alone(installation, posted.thread, words, root))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* beside the answers; that it fails is worth a line and nothing more."""
@@ -303,23 +309,23 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         _log.exception("slack.failed")
 
 
-async def _notify_alone(home: Installation, thread: Thread, words: str, root: str | None) -> None:
-    space = home.space
+async def _notify_alone(installation: Installation, thread: Thread, words: str, root: str | None) -> None:
+    space = installation.space
     await space.pacer.admit("chat.postEphemeral", space.team, thread.channel, Lane.EDIT)
     await space.api.ephemeral(thread.channel, thread.user, words, thread_ts=root)
 
 
-async def _show_closed(home: Installation, thread: Thread) -> None:
+async def _show_closed(installation: Installation, thread: Thread) -> None:
     """Have Slack show that a conversation is over which an operator closed."""
-    space = home.space
+    space = installation.space
     await space.pacer.admit("agents.sessions.setStatus", space.team, thread.channel, Lane.LIFECYCLE)
     await space.api.set_status(thread.channel, thread.root, "closed")
 
 
-def _files(said: i.Said) -> tuple[Context, ...]:
+def _files(posted: i.MessagePosted) -> tuple[Context, ...]:
     """Return a note for the model about files, which it cannot see."""
-    note = f"Files are attached to the next message, {said.files} of them; you cannot see them."
-    return (Context(text=note, source="note"),) if said.files else ()
+    note = f"Files are attached to the next message, {posted.files} of them; you cannot see them."
+    return (Context(text=note, source="note"),) if posted.files else ()
 
 
 def _key(ts: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
-from channels.base import Entry
+from channels.base import LedgerEntry
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import Json, SlackApi
 
@@ -22,7 +22,7 @@ def mark(delivery: str) -> dict[str, Any]:
 async def find(
     api: SlackApi,
     thread: Thread,
-    entry: Entry,
+    entry: LedgerEntry,
     *,
     user: str,
     known: Collection[str],

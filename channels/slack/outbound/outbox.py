@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import structlog
 
 from agent_core import Actor, Clock, NotFound, ParleyError
-from channels.base import Body, Entry, Limits, NotShown
+from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown
 from channels.delivery import Deferred
-from channels.ledger import Ledger, Place
+from channels.ledger import Ledger, OwnedPlace
 from channels.slack.outbound.blocks import Payload, plainer
 from channels.slack.outbound.finding import find, mark
-from channels.slack.outbound.picture import Picture, picture, tail, update_text
+from channels.slack.outbound.picture import MessagePicture, picture, tail, update_text
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -48,28 +48,28 @@ class GaveUp(ParleyError):
     code = "thread_gone"
 
 
-class Status(Protocol):
+class StatusPort(Protocol):
     """The status of the session in Slack: `note` records one that a stream has set, `begin` sets `processing`."""
 
     def note(self, status: str) -> None: ...
     def begin(self) -> None: ...
 
 
-class Runs(Protocol):
+class RunCanceller(Protocol):
     """The runs whose answers are shown."""
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> object: ...
 
 
 @dataclass(slots=True)
-class _Message:
+class _ThreadMessage:
     """A message of the thread: its row, and *last*, what this process knows that it shows, since *at* (milliseconds).
 
     *unsure* is set when the thread could not be searched for it.
     """
 
-    entry: Entry
-    last: Picture | None = None
+    entry: LedgerEntry
+    last: MessagePicture | None = None
     at: int = 0
     looks: int = 0
     refused: int = 0
@@ -89,26 +89,28 @@ class SlackOutbox:
         workspace: Workspace,
         thread: Thread,
         ledger: Ledger,
-        place: Place,
+        place: OwnedPlace,
         clock: Clock,
         *,
-        status: Status,
-        runs: Runs,
+        status: StatusPort,
+        runs: RunCanceller,
     ) -> None:
-        self.limits = Limits(edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value))
+        self.limits = MessageLimits(
+            edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value)
+        )
         self._space, self._api, self._pacer = workspace, workspace.api, workspace.pacer
         self._thread, self._ledger, self._place, self._clock = thread, ledger, place, clock
         self._status, self._runs = status, runs
-        self._messages: dict[str, _Message] = {}
+        self._messages: dict[str, _ThreadMessage] = {}
         self._sending: asyncio.Future[None] | None = None
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[LedgerEntry]:
         return await self._ledger.entries(self._place)
 
-    async def plan(self, *entries: Entry) -> None:
+    async def plan(self, *entries: LedgerEntry) -> None:
         await self._ledger.put(self._place, *entries)
 
-    async def show(self, entry: Entry, body: Body, /) -> None:
+    async def show(self, entry: LedgerEntry, body: ConversationView, /) -> None:
         """Show *body*; a caller that is cancelled does not interrupt the step."""
         self._sending = task = asyncio.ensure_future(self._show(entry, body))
         await asyncio.shield(task)
@@ -120,8 +122,8 @@ class SlackOutbox:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
-    async def _show(self, entry: Entry, body: Body) -> None:
-        message = self._messages.setdefault(entry.id, _Message(entry))
+    async def _show(self, entry: LedgerEntry, body: ConversationView) -> None:
+        message = self._messages.setdefault(entry.id, _ThreadMessage(entry))
         if entry.ref is not None:
             await self._edit(message, body)
         else:
@@ -130,7 +132,7 @@ class SlackOutbox:
         if body.closed and all(run.ended for run in body.runs):
             await self._keep(message, state="closed")
 
-    async def _send(self, message: _Message, body: Body) -> None:
+    async def _send(self, message: _ThreadMessage, body: ConversationView) -> None:
         """Show *body* as a new message, unless it turns out that it was sent before."""
         if message.entry.state != "planned" and (ts := await self._find(message)) is not None:
             await self._keep(message, state="acknowledged", ref=ts)
@@ -141,7 +143,7 @@ class SlackOutbox:
         if not (may_stream and await self._start(message, wanted)):
             await self._post(message, wanted)
 
-    async def _edit(self, message: _Message, body: Body) -> None:
+    async def _edit(self, message: _ThreadMessage, body: ConversationView) -> None:
         entry, wanted = message.entry, self._picture(body, message)
         if entry.mode == _DELETED or (wanted == message.last and entry.state != "uncertain"):
             return
@@ -159,7 +161,7 @@ class SlackOutbox:
 
     # ---- streams --------------------------------------------------------------------------------
 
-    async def _start(self, message: _Message, wanted: Picture) -> bool:
+    async def _start(self, message: _ThreadMessage, wanted: MessagePicture) -> bool:
         """Begin a stream; return False when this thread does not take one."""
         chunks = tail((), wanted.items)
         if not chunks:
@@ -177,7 +179,7 @@ class SlackOutbox:
         except f.Uncertain as error:
             await self._keep(message, state="uncertain")
             raise NotShown(str(error), retry_after=_SOON) from None
-        except (f.NoStreaming, f.BadBlocks, f.TooLong, f.Refused) as error:
+        except (f.NoStreaming, f.BadBlocks, f.TextTooLong, f.SlackRefused) as error:
             self._space.note_no_stream(self._thread.channel, error)
             await self._unsent(message)
             return False
@@ -189,14 +191,14 @@ class SlackOutbox:
         await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length)
         return True
 
-    async def _append(self, message: _Message, wanted: Picture, chunks: list[dict[str, Any]]) -> None:
+    async def _append(self, message: _ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
         await self._admit("chat.appendStream", Lane.EDIT)
         await self._keep(message, state="sent", sent_to=wanted.length)
         if await self._streamed(self._api.append_stream(self._thread.channel, message.ts, chunks), message, wanted):
             # Persisted with the next step: after a kill before it an update repairs the message, with the same result.
             message.entry.state, message.entry.acked_to = "acknowledged", wanted.length
 
-    async def _stop(self, message: _Message, wanted: Picture, chunks: list[dict[str, Any]]) -> None:
+    async def _stop(self, message: _ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
         """End a stream with its last words and what is shown below them."""
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         await self._keep(message, state="sent", sent_to=wanted.length)
@@ -216,14 +218,14 @@ class SlackOutbox:
         if status is None:
             self._status.begin()
 
-    async def _streamed(self, call: Awaitable[None], message: _Message, wanted: Picture) -> bool:
+    async def _streamed(self, call: Awaitable[None], message: _ThreadMessage, wanted: MessagePicture) -> bool:
         """Return whether the stream took what *call* sends; if it takes no more, *wanted* is shown by an update."""
         try:
             await call
         except (f.Limited, f.NotSent) as error:
             await self._keep(message, state="acknowledged", sent_to=message.entry.acked_to)
             raise self._not_shown(error, message) from None
-        except (f.Gone, f.Unauthorised) as error:
+        except (f.TargetMissing, f.Unauthorised) as error:
             await self._gone(error, message, wanted)
             return False
         except f.SlackFailure as error:
@@ -234,7 +236,7 @@ class SlackOutbox:
         message.last, message.at = wanted, self._clock.now()
         return True
 
-    async def _repair(self, message: _Message, wanted: Picture) -> None:
+    async def _repair(self, message: _ThreadMessage, wanted: MessagePicture) -> None:
         """End the stream, whatever it shows, and overwrite the whole message."""
         await self._keep(message, state="uncertain", mode="stream")
         await self._end(message)
@@ -243,11 +245,11 @@ class SlackOutbox:
         message.entry.mode, message.at = "post", 0
         await self._update(message, wanted, repairs=True)
 
-    async def _end(self, message: _Message) -> None:
+    async def _end(self, message: _ThreadMessage) -> None:
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         try:
             await self._api.stop_stream(self._thread.channel, message.ts)
-        except (f.Expired, f.StoppedByUser, f.Refused, f.BadBlocks):
+        except (f.Expired, f.StoppedByUser, f.SlackRefused, f.BadBlocks):
             return  # it had ended before
         except f.SlackFailure as error:
             raise self._not_shown(error, message) from None
@@ -255,7 +257,7 @@ class SlackOutbox:
 
     # ---- posts and updates ----------------------------------------------------------------------
 
-    async def _post(self, message: _Message, wanted: Picture) -> None:
+    async def _post(self, message: _ThreadMessage, wanted: MessagePicture) -> None:
         payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
         while True:
             await self._admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
@@ -279,7 +281,7 @@ class SlackOutbox:
         message.last, message.at = wanted, self._clock.now()
         await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length, began_at=None)  # no ageing
 
-    async def _update(self, message: _Message, wanted: Picture, *, repairs: bool = False) -> None:
+    async def _update(self, message: _ThreadMessage, wanted: MessagePicture, *, repairs: bool = False) -> None:
         """Overwrite the whole message; idempotent."""
         lane = Lane.FINAL if wanted.closed or repairs else Lane.EDIT
         since = (self._clock.now() - message.at) / 1000
@@ -302,7 +304,7 @@ class SlackOutbox:
             except f.Streaming:
                 await self._end(message)
                 continue
-            except f.Gone as error:
+            except f.TargetMissing as error:
                 await self._gone(error, message, wanted)
                 return
             except f.SlackFailure as error:
@@ -312,9 +314,9 @@ class SlackOutbox:
         message.last, message.at, message.refused = wanted, self._clock.now(), 0
         await self._keep(message, state="repaired" if repairs else "acknowledged", acked_to=wanted.length)
 
-    def _plainer(self, payload: Payload, error: f.SlackFailure, message: _Message) -> Payload:
+    def _plainer(self, payload: Payload, error: f.SlackFailure, message: _ThreadMessage) -> Payload:
         """Return a plainer form of *payload*; raises what *error* means when there is none."""
-        if isinstance(error, (f.BadBlocks, f.TooLong)):
+        if isinstance(error, (f.BadBlocks, f.TextTooLong)):
             pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
             if (found := plainer(payload, pointer)) is not None:
                 _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
@@ -323,13 +325,13 @@ class SlackOutbox:
 
     # ---- what happened to a message -------------------------------------------------------------
 
-    async def _find(self, message: _Message) -> str | None:
+    async def _find(self, message: _ThreadMessage) -> str | None:
         """Search the thread for a message that may have been sent; None when it is missing, or that cannot be known."""
         known = {each.ref for each in await self.entries() if each.ref is not None}
         admit = partial(self._admit, "conversations.replies", Lane.FINAL)
         try:
             found = await find(self._api, self._thread, message.entry, user=self._space.user, known=known, admit=admit)
-        except f.Gone as error:
+        except f.TargetMissing as error:
             raise self._not_shown(error, message) from None
         except f.SlackFailure as error:
             if isinstance(error, f.Unauthorised):
@@ -343,7 +345,7 @@ class SlackOutbox:
         message.looks = 0
         return found
 
-    async def _gone(self, error: f.SlackFailure, message: _Message, wanted: Picture) -> None:
+    async def _gone(self, error: f.SlackFailure, message: _ThreadMessage, wanted: MessagePicture) -> None:
         """Stop the run of a message that was deleted, and leave it deleted; raises what any other *error* means."""
         if error.reason not in _MESSAGE_GONE:
             raise self._not_shown(error, message) from None
@@ -351,13 +353,13 @@ class SlackOutbox:
         await self._keep(message, state="acknowledged", mode=_DELETED)
         await self._cancel(wanted)
 
-    async def _cancel(self, wanted: Picture) -> None:
+    async def _cancel(self, wanted: MessagePicture) -> None:
         """Cancel the run that *wanted* shows: the event that a person stopped it may come later, or never."""
         if wanted.run is not None:
             with suppress(NotFound):
                 await self._runs.cancel(wanted.run, by=_SLACK, reason="stopped in Slack")
 
-    def _picture(self, body: Body, message: _Message) -> Picture:
+    def _picture(self, body: ConversationView, message: _ThreadMessage) -> MessagePicture:
         made = picture(body, allow_mentions=self._thread.allow_mentions)
         return replace(made, notice=f"{_UNSURE} {made.notice}".strip()) if message.unsure else made
 
@@ -369,22 +371,22 @@ class SlackOutbox:
         elif wait := self._pacer.offer(method, *where, thread=thread):
             raise Deferred("Other threads edit, too.", retry_after=wait)
 
-    async def _keep(self, message: _Message, **values: Any) -> None:
+    async def _keep(self, message: _ThreadMessage, **values: Any) -> None:
         """Set *values* of the row and persist it."""
         for name, value in values.items():
             setattr(message.entry, name, value)
         await self.plan(message.entry)
 
-    async def _unsent(self, message: _Message) -> None:
+    async def _unsent(self, message: _ThreadMessage) -> None:
         await self._keep(message, state="planned", mode=None, sent_to=0, began_at=None)
 
-    def _not_shown(self, error: f.SlackFailure, message: _Message) -> ParleyError:
+    def _not_shown(self, error: f.SlackFailure, message: _ThreadMessage) -> ParleyError:
         """Return what *error* means for the delivery: retry, retry later, or give up."""
         match error:
             case f.Limited():
                 self._pacer.penalty(error.method, self._space.team, error.retry_after)
                 return NotShown(str(error), retry_after=error.retry_after)
-            case f.Gone():
+            case f.TargetMissing():
                 return GaveUp(str(error))
             case f.Unauthorised():
                 self._space.log_missing(error)

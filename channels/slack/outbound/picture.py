@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from channels.base import Body, Call, Run
-from channels.delivery import TooLong
+from channels.base import CallView, ConversationView, RunView
+from channels.delivery import PartTooLong
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.text import flowing, neutral, safe
@@ -40,7 +40,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ToolTask:
     """A tool call: *details* are its latest progress, *output* is how it ended unless it succeeded."""
 
     key: str
@@ -49,7 +49,7 @@ class Task:
     details: str = ""
     output: str = ""
 
-    def chunk(self, before: "Task | None") -> Json:
+    def chunk(self, before: "ToolTask | None") -> Json:
         """Return the chunk that updates the task from *before*, without unchanged fields, since Slack appends them."""
         given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
         if self.details and (before is None or before.details != self.details):
@@ -64,11 +64,11 @@ class Task:
         return f"{_SIGN[self.status]} {self.title}{f': {more}' if more else ''}"
 
 
-Item = Words | Task
+Item = Words | ToolTask
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MessagePicture:
     """One message: its *items* in order, a *notice* below them, and the run to ask *feedback* on, if it succeeded.
 
     *status* is that of Slack's session after a *closed* message; *run* is the one that it shows.
@@ -95,7 +95,7 @@ class Picture:
     def payload(self, *, allow_mentions: bool) -> Payload:
         """Return the whole as one message, an ellipsis when there is nothing to show."""
         text = "".join(item.text for item in self.items if isinstance(item, Words)).strip()
-        lines = [item.line() for item in self.items if isinstance(item, Task)]
+        lines = [item.line() for item in self.items if isinstance(item, ToolTask)]
         found = payloads(
             text,
             lines=lines,
@@ -110,7 +110,7 @@ class Picture:
         return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
 
 
-def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
+def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessagePicture:
     """Return what a message shows of *body*."""
     items: list[Item] = []
     messages = [each for each in body.recent if each.role == "assistant"]
@@ -130,10 +130,10 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
         items += [Words(render.id, f"{_GAP}{markdown_of(render)}") for render in renders]
         text_before = text_before or bool(renders)
     if run is None or not any(each.border for each in body.recent):
-        return Picture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
+        return MessagePicture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
     answered = run.status == "completed" and bool(messages) and not messages[-1].calls
     waits = run.status in ("waiting", "requires_action")
-    return Picture(
+    return MessagePicture(
         tuple(items),
         _notice(run),
         feedback=run.id if answered else None,
@@ -143,14 +143,14 @@ def picture(body: Body, *, allow_mentions: bool = False) -> Picture:
     )
 
 
-def update_text(payload: Payload, shown: Picture) -> str:
-    """Return the text of an update, which takes less than a post; raises `TooLong` for long text without blocks."""
+def update_text(payload: Payload, shown: MessagePicture) -> str:
+    """Return the text of an update, which takes less than a post; raises `PartTooLong` for long text without blocks."""
     most = limits.TEXT.value
     if payload.blocks or len(payload.text) <= most:
         return payload.text[:most]
     if shown.length < _LEAST:  # it is not the answer that is long
         return payload.text[: most - len(_CUT)] + _CUT
-    raise TooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
+    raise PartTooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
 
 
 def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
@@ -170,8 +170,8 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
                 chunks += _words(text[len(sent) :])
             case Words(text=text), _:
                 chunks += _words(text)
-            case Task(), _ if item != old:
-                chunks.append(item.chunk(old if isinstance(old, Task) else None))
+            case ToolTask(), _ if item != old:
+                chunks.append(item.chunk(old if isinstance(old, ToolTask) else None))
             case _:
                 pass
         at_end = at_end or item.key == last
@@ -182,16 +182,16 @@ def _words(text: str) -> list[Json]:
     return [{"type": "markdown_text", "text": text}] if text else []
 
 
-def _task(call: Call, *, ended: bool) -> Task:
+def _task(call: CallView, *, ended: bool) -> ToolTask:
     title = neutral(call.name.replace("_", " "))[: limits.TASK_TEXT.value]
     status = _STATUS.get(call.status, "error")
     details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT.value]
     if ended and status == "in_progress":
-        return Task(call.id, title, "error", details)
-    return Task(call.id, title, status, details, _OUTCOME.get(call.status, ""))
+        return ToolTask(call.id, title, "error", details)
+    return ToolTask(call.id, title, status, details, _OUTCOME.get(call.status, ""))
 
 
-def _notice(run: Run) -> str:
+def _notice(run: RunView) -> str:
     match run.status:
         case "failed":
             return run.error or "The answer could not be finished."

@@ -10,12 +10,12 @@ import structlog
 
 from agent_core import Clock, Core, Event, NotFound, ParleyError, Unavailable
 from channels.delivery import Delivery
-from channels.ledger import LEASE, Ledger, LostPlace, Place
+from channels.ledger import LEASE, Ledger, LostPlace, OwnedPlace
 from channels.slack.outbound.outbox import GaveUp, SlackOutbox
 from channels.slack.outbound.status import ThreadStatus
 from channels.slack.thread import Thread
 from channels.slack.web_api.workspaces import Workspace
-from channels.sweep import Sweep
+from channels.sweep import PeriodicTask
 
 SWEEP = 2.0
 """Seconds between two sweeps for places without an owner: their process was killed, or ended."""
@@ -69,7 +69,7 @@ class Threads:
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
-        self._sweep = Sweep("threads", self._look, clock, SWEEP)
+        self._sweep = PeriodicTask("threads", self._look, clock, SWEEP)
 
     async def start(self, *, alone: bool = False) -> None:
         """Start the sweep for places without an owner.
@@ -101,7 +101,7 @@ class Threads:
             self._resumed.add(session)
         self._sweep.news.set()
 
-    def _begin(self, session: str, place: Place | None) -> None:
+    def _begin(self, session: str, place: OwnedPlace | None) -> None:
         before = self._showing.get(session)
         task = asyncio.create_task(self._guarded(session, place, before), name=f"parley-slack-{session}")
         self._showing[session] = task
@@ -121,11 +121,11 @@ class Threads:
         for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
             self._begin(place.session, place)
         if waiting := await self._ledger.waiting():  # another process may have resumed them
-            for session in await self._core.beyond(waiting):
+            for session in await self._core.updated_since(waiting):
                 self.show(session)
         self._share(1 / await self._ledger.processes())
 
-    async def _guarded(self, session: str, place: Place | None, before: asyncio.Task[None] | None) -> None:
+    async def _guarded(self, session: str, place: OwnedPlace | None, before: asyncio.Task[None] | None) -> None:
         """Show a session, after *before*; after any failure the sweep of some process retries it."""
         if before is not None:  # both claimed the place at the same moment
             await asyncio.wait((before,))
@@ -140,7 +140,7 @@ class Threads:
         except Exception as error:  # noqa: BLE001 - the boundary of a task: one thread's failure affects no other
             await self._postpone(session, place, error)
 
-    async def _postpone(self, session: str, place: Place | None, error: Exception) -> None:
+    async def _postpone(self, session: str, place: OwnedPlace | None, error: Exception) -> None:
         """Retry later, with exponential backoff: the cause may be permanent."""
         tries = self._failed[session] = self._failed.get(session, 0) + 1
         is_bug = not isinstance(error, ParleyError)
@@ -152,7 +152,7 @@ class Threads:
             with suppress(LostPlace, Unavailable):  # else its lease expires
                 await self._ledger.postpone(place, pause)
 
-    async def _show(self, place: Place) -> Place | None:
+    async def _show(self, place: OwnedPlace) -> OwnedPlace | None:
         """Show the session until no run of it is active; return the place if more was requested meanwhile."""
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
@@ -176,12 +176,12 @@ class Threads:
             seq = max(delivery.body.seq, place.shown)
             return await self._ledger.rest(place, None if waits else seq, seen=seq)
 
-    def _is_fresh(self, place: Place) -> bool:
+    def _is_fresh(self, place: OwnedPlace) -> bool:
         """Return whether the message that *place* was requested for may still be pending."""
         return place.wanted_at is not None and self._clock.now() - place.wanted_at < PENDING
 
     @asynccontextmanager
-    async def _renewing(self, place: Place) -> AsyncGenerator[None]:
+    async def _renewing(self, place: OwnedPlace) -> AsyncGenerator[None]:
         """Renew the lease of *place* while it is shown; raises `LostPlace` when another process owns it."""
         lost = False
         shower = asyncio.current_task()

@@ -1,31 +1,31 @@
 """A Slack stand-in: a local server that speaks the parts of Slack that Parley uses, as strictly as Slack does."""
 
 from channels.slack.testing.app import EVENTS, App
-from channels.slack.testing.deliveries import Delivery
-from channels.slack.testing.faults import Armed, Fault
-from channels.slack.testing.page import Page
-from channels.slack.testing.server import Call, SlackStandIn
-from channels.slack.testing.shown import Button, SessionShown, Shown
+from channels.slack.testing.deliveries import Notification
+from channels.slack.testing.faults import Armed, InjectedFault
+from channels.slack.testing.page import StandInPage
+from channels.slack.testing.server import ApiCall, SlackStandIn
+from channels.slack.testing.shown import Button, SessionShown, VisibleMessage
 from channels.slack.testing.team import Dispatched, NotPossible, Team
-from channels.slack.testing.world import SCOPES, Channel, User, Workspace
+from channels.slack.testing.world import SCOPES, Channel, SimulatedWorkspace, User
 
 __all__ = [
     "EVENTS",
     "SCOPES",
+    "ApiCall",
     "App",
     "Armed",
     "Button",
-    "Call",
     "Channel",
-    "Delivery",
     "Dispatched",
-    "Fault",
+    "InjectedFault",
     "NotPossible",
-    "Page",
+    "Notification",
     "SessionShown",
-    "Shown",
+    "SimulatedWorkspace",
     "SlackStandIn",
+    "StandInPage",
     "Team",
     "User",
-    "Workspace",
+    "VisibleMessage",
 ]

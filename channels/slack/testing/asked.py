@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from channels.slack.testing.world import Channel, Json, Workspace
+from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
 
 Got = TypeVar("Got")
 
 
-class Refused(Exception):
+class MethodFailed(Exception):
     """Slack says no: `ok: false` with HTTP status 200, or 429 with *retry_after* seconds."""
 
     def __init__(self, code: str, *messages: str, retry_after: int = 0, **more: Any) -> None:
@@ -71,7 +71,7 @@ class Arguments(Mapping[str, Any]):
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("list[Any]", value)):
-            raise Refused(code)
+            raise MethodFailed(code)
         return cast("list[Json]", value)
 
     def texts(self, name: str) -> list[str]:
@@ -85,7 +85,7 @@ class Arguments(Mapping[str, Any]):
         """Return an object, given as such or as JSON text; None without it; raises *code*."""
         value = self._parsed(name, code)
         if value is not None and not isinstance(value, dict):
-            raise Refused(code)
+            raise MethodFailed(code)
         return cast("Json | None", value)
 
     def _parsed(self, name: str, code: str) -> Any:
@@ -95,18 +95,18 @@ class Arguments(Mapping[str, Any]):
         try:
             return json.loads(value) if value else None
         except ValueError:
-            raise Refused(code) from None
+            raise MethodFailed(code) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class MethodContext:
     """Where a method works: the workspace whose token asked, the time, and what it may set off.
 
     *notify* sends an event to the app, *subscribed* says whether the app listens to one. *check* is the strict look at
     blocks. *redeem* takes a trigger id, once and in time.
     """
 
-    workspace: Workspace
+    workspace: SimulatedWorkspace
     app_id: str
     now: int
     base_url: str
@@ -124,22 +124,24 @@ class Desk:
             found = workspace.channels.get(name)
         inside = found is not None and workspace.bot.id in found.members
         if found is None or (not inside and found.kind != "channel"):
-            raise Refused("channel_not_found")
+            raise MethodFailed("channel_not_found")
         found.settle(self.now)
         if write and found.archived:
-            raise Refused("is_archived")
+            raise MethodFailed("is_archived")
         if write and not inside:
-            raise Refused("not_in_channel")
+            raise MethodFailed("not_in_channel")
         return found
 
     def need_scope(self, *any_of: str) -> None:
         """Raise `missing_scope` unless the token has one of these."""
         if not self.workspace.scopes.intersection(any_of):
-            raise Refused("missing_scope", needed=",".join(any_of), provided=",".join(sorted(self.workspace.scopes)))
+            raise MethodFailed(
+                "missing_scope", needed=",".join(any_of), provided=",".join(sorted(self.workspace.scopes))
+            )
 
 
-Method = Callable[[Desk, Arguments], Json]
+Method = Callable[[MethodContext, Arguments], Json]
 
 
-def _wrong(message: str) -> Refused:
-    return Refused("invalid_arguments", message)
+def _wrong(message: str) -> MethodFailed:
+    return MethodFailed("invalid_arguments", message)

@@ -4,7 +4,18 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from channels.slack.testing.block_parts import RICH_TEXT
-from channels.slack.testing.block_shapes import Json, Problem, both, flag, items, nullable, number, record, text, typed
+from channels.slack.testing.block_shapes import (
+    Json,
+    ShapeProblem,
+    both,
+    flag,
+    items,
+    nullable,
+    number,
+    record,
+    text,
+    typed,
+)
 from channels.slack.web_api import limits
 
 _ID = {"block_id": text(limits.BLOCK_ID.value)}
@@ -30,23 +41,23 @@ def cell_texts(value: Any) -> Iterator[str]:
 
 
 def _short_enough(most: int, what: str) -> Any:
-    def check(value: Json, at: str) -> Iterator[Problem]:
+    def check(value: Json, at: str) -> Iterator[ShapeProblem]:
         if sum(map(len, cell_texts(value))) > most:
-            yield Problem(at, "too_long", f"a {what} holds at most {most} characters")
+            yield ShapeProblem(at, "too_long", f"a {what} holds at most {most} characters")
 
     return check
 
 
-def _is_grid(value: Json, at: str) -> Iterator[Problem]:
+def _is_grid(value: Json, at: str) -> Iterator[ShapeProblem]:
     header, *rows = value["rows"]
     for n, row in enumerate(rows, 1):
         if len(row) != len(header):
-            yield Problem(f"{at}/rows/{n}", "bad_value", f"all rows must have {len(header)} cells")
+            yield ShapeProblem(f"{at}/rows/{n}", "bad_value", f"all rows must have {len(header)} cells")
     for n, cell in enumerate(header):
         if cell["type"] == "rich_text":
-            yield Problem(f"{at}/rows/0/{n}", "bad_value", "a header cell may not be rich_text")
+            yield ShapeProblem(f"{at}/rows/0/{n}", "bad_value", "a header cell may not be rich_text")
     if value.get("row_header_column_index", 0) >= len(header):
-        yield Problem(f"{at}/row_header_column_index", "too_high", f"must be less than {len(header)}")
+        yield ShapeProblem(f"{at}/row_header_column_index", "too_high", f"must be less than {len(header)}")
 
 
 TABLE = both(
@@ -90,17 +101,17 @@ _AXIS = text(limits.CHART_AXIS.value)
 _POINT = record({"label": _NAME, "value": number()})
 
 
-def _fits_its_axis(value: Json, at: str) -> Iterator[Problem]:
+def _fits_its_axis(value: Json, at: str) -> Iterator[ShapeProblem]:
     """Every series has one point per category, and names differ."""
     categories: list[str] = value["axis_config"]["categories"]
     if len(set(categories)) < len(categories):
-        yield Problem(f"{at}/axis_config/categories", "not_unique", "categories must be unique")
+        yield ShapeProblem(f"{at}/axis_config/categories", "not_unique", "categories must be unique")
     names = [series["name"] for series in value["series"]]
     if len(set(names)) < len(names):
-        yield Problem(f"{at}/series", "not_unique", "names of series must be unique")
+        yield ShapeProblem(f"{at}/series", "not_unique", "names of series must be unique")
     for n, series in enumerate(value["series"]):
         if sorted(point["label"] for point in series["data"]) != sorted(categories):
-            yield Problem(f"{at}/series/{n}/data", "bad_value", "must have exactly one point per category")
+            yield ShapeProblem(f"{at}/series/{n}/data", "bad_value", "must have exactly one point per category")
 
 
 _SERIES = both(

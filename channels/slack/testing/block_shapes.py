@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 Json = dict[str, Any]
 
 
-class Problem(NamedTuple):
+class ShapeProblem(NamedTuple):
     """What Slack would refuse: *pointer* is a JSON pointer into what was checked."""
 
     pointer: str
@@ -14,21 +14,21 @@ class Problem(NamedTuple):
     message: str
 
 
-Shape = Callable[[Any, str], Iterator[Problem]]
+Shape = Callable[[Any, str], Iterator[ShapeProblem]]
 
 
 def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()) -> Shape:
     """Ask for a string of *least* to *most* characters, or one *among* a few."""
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, str):
-            yield Problem(at, "wrong_type", "must provide a string")
+            yield ShapeProblem(at, "wrong_type", "must provide a string")
         elif among and value not in among:
-            yield Problem(at, "bad_value", f"must be a valid enum value: {', '.join(among)}")
+            yield ShapeProblem(at, "bad_value", f"must be a valid enum value: {', '.join(among)}")
         elif len(value) < least:
-            yield Problem(at, "too_short", f"must be more than {least - 1} characters")
+            yield ShapeProblem(at, "too_short", f"must be more than {least - 1} characters")
         elif most is not None and len(value) > most:
-            yield Problem(at, "too_long", f"must be less than {most + 1} characters")
+            yield ShapeProblem(at, "too_long", f"must be less than {most + 1} characters")
 
     return check
 
@@ -36,37 +36,37 @@ def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()
 def number(least: float | None = None, most: float | None = None, *, whole: bool = False, above: bool = False) -> Shape:
     """Ask for a number from *least* (with *above*: more than it) to *most*."""
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-            yield Problem(at, "wrong_type", f"must provide {'an integer' if whole else 'a number'}")
+            yield ShapeProblem(at, "wrong_type", f"must provide {'an integer' if whole else 'a number'}")
         elif value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 -- only NaN differs from itself
-            yield Problem(at, "bad_value", "must be a finite number")
+            yield ShapeProblem(at, "bad_value", "must be a finite number")
         elif least is not None and (value <= least if above else value < least):
-            yield Problem(at, "too_low", f"must be {'greater than' if above else 'at least'} {least}")
+            yield ShapeProblem(at, "too_low", f"must be {'greater than' if above else 'at least'} {least}")
         elif most is not None and value > most:
-            yield Problem(at, "too_high", f"must be at most {most}")
+            yield ShapeProblem(at, "too_high", f"must be at most {most}")
 
     return check
 
 
-def flag(value: Any, at: str) -> Iterator[Problem]:
+def flag(value: Any, at: str) -> Iterator[ShapeProblem]:
     """Ask for a boolean."""
     if not isinstance(value, bool):
-        yield Problem(at, "wrong_type", "must provide a boolean")
+        yield ShapeProblem(at, "wrong_type", "must provide a boolean")
 
 
 def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
     """Ask for an array of *least* to *most* items."""
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, list):
-            yield Problem(at, "wrong_type", "must provide an array")
+            yield ShapeProblem(at, "wrong_type", "must provide an array")
             return
         found = cast("list[Any]", value)
         if len(found) < least:
-            yield Problem(at, "too_few", f"no fewer than {least} items allowed")
+            yield ShapeProblem(at, "too_few", f"no fewer than {least} items allowed")
         if most is not None and len(found) > most:
-            yield Problem(at, "too_many", f"no more than {most} items allowed")
+            yield ShapeProblem(at, "too_many", f"no more than {most} items allowed")
         for n, item in enumerate(found):
             yield from of(item, f"{at}/{n}")
 
@@ -77,19 +77,19 @@ def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None =
     """Ask for an object with all *required* fields, perhaps *optional* ones, and no others."""
     fields = {**required, **(optional or {})}
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, dict):
-            yield Problem(at, "wrong_type", "must provide an object")
+            yield ShapeProblem(at, "wrong_type", "must provide an object")
             return
         found = cast(Json, value)
         for name in required:
             if name not in found:
-                yield Problem(at, "missing_field", f"missing required field: {name}")
+                yield ShapeProblem(at, "missing_field", f"missing required field: {name}")
         for name, inner in found.items():
             if name in fields:
                 yield from fields[name](inner, f"{at}/{name}")
             elif name != "type":
-                yield Problem(at, "unknown_field", f"invalid additional property: {name}")
+                yield ShapeProblem(at, "unknown_field", f"invalid additional property: {name}")
 
     return check
 
@@ -97,16 +97,16 @@ def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None =
 def typed(shapes: Mapping[str, Shape]) -> Shape:
     """Ask for an object whose `type` says which of *shapes* it has."""
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, dict):
-            yield Problem(at, "wrong_type", "must provide an object")
+            yield ShapeProblem(at, "wrong_type", "must provide an object")
             return
         found = cast(Json, value)
         kind = found.get("type")
         if kind is None:
-            yield Problem(at, "missing_field", "missing required field: type")
+            yield ShapeProblem(at, "missing_field", "missing required field: type")
         elif not isinstance(kind, str) or kind not in shapes:
-            yield Problem(f"{at}/type", "unknown_type", f"unsupported type: {kind}")
+            yield ShapeProblem(f"{at}/type", "unknown_type", f"unsupported type: {kind}")
         else:
             yield from shapes[kind](found, at)
 
@@ -116,7 +116,7 @@ def typed(shapes: Mapping[str, Shape]) -> Shape:
 def both(*shapes: Shape) -> Shape:
     """Ask for a value that has all *shapes*; those after the first are checked only if it accepts."""
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         found = list(shapes[0](value, at))
         yield from found
         if not found:
@@ -134,8 +134,8 @@ def nullable(shape: Shape) -> Shape:
 def one_of(*names: str) -> Shape:
     """Ask for an object with exactly one of the fields *names*."""
 
-    def check(value: Any, at: str) -> Iterator[Problem]:
+    def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if sum(name in value for name in names) != 1:
-            yield Problem(at, "bad_value", f"must have exactly one of: {', '.join(names)}")
+            yield ShapeProblem(at, "bad_value", f"must have exactly one of: {', '.join(names)}")
 
     return check

@@ -14,7 +14,18 @@ from channels.slack.testing.block_parts import (
     SECTION_ACCESSORIES,
     words,
 )
-from channels.slack.testing.block_shapes import Json, Problem, Shape, both, flag, items, number, record, text, typed
+from channels.slack.testing.block_shapes import (
+    Json,
+    Shape,
+    ShapeProblem,
+    both,
+    flag,
+    items,
+    number,
+    record,
+    text,
+    typed,
+)
 from channels.slack.web_api import limits
 
 Surface = Literal["message", "modal", "home"]
@@ -31,7 +42,7 @@ _SUMS = (
 )
 
 
-def check(blocks: Any, *, surface: Surface = "message") -> list[Problem]:
+def check(blocks: Any, *, surface: Surface = "message") -> list[ShapeProblem]:
     """Return what Slack would refuse in *blocks*; pointers begin at the list: `/1/elements/0/text`."""
     most = limits.BLOCKS_PER_MESSAGE if surface == "message" else limits.BLOCKS_PER_VIEW
     found = list(items(typed(_BLOCKS), most.value, least=0)(blocks, ""))
@@ -41,7 +52,7 @@ def check(blocks: Any, *, surface: Surface = "message") -> list[Problem]:
     return [*found, *_misplaced(whole, surface), *_repeated(whole), *_too_much(whole, surface)]
 
 
-def check_view(view: Any) -> list[Problem]:
+def check_view(view: Any) -> list[ShapeProblem]:
     """Return what Slack would refuse in a modal or a Home tab; pointers begin at the view."""
     found = list(typed(_VIEWS)(view, ""))
     if isinstance(view, dict) and "blocks" in view:
@@ -50,7 +61,7 @@ def check_view(view: Any) -> list[Problem]:
         inner = check(content["blocks"], surface=surface)
         found += [problem._replace(pointer=f"/blocks{problem.pointer}") for problem in inner]
         if surface == "modal" and "submit" not in content and any(_is_input(each) for each in content["blocks"]):
-            found.append(Problem("", "missing_field", "missing required field: submit"))
+            found.append(ShapeProblem("", "missing_field", "missing required field: submit"))
     return found
 
 
@@ -58,24 +69,24 @@ def _is_input(block: Any) -> bool:
     return isinstance(block, dict) and cast(Json, block).get("type") == "input"
 
 
-def _misplaced(blocks: Sequence[Json], surface: Surface) -> Iterator[Problem]:
+def _misplaced(blocks: Sequence[Json], surface: Surface) -> Iterator[ShapeProblem]:
     for n, block in enumerate(blocks):
         if surface not in _SURFACES.get(str(block.get("type")), {surface}):
-            yield Problem(f"/{n}/type", "wrong_surface", f"unsupported type: {block['type']} in a {surface}")
+            yield ShapeProblem(f"/{n}/type", "wrong_surface", f"unsupported type: {block['type']} in a {surface}")
         if block.get("type") == "task_card" and block.get("status") == "pending":
-            yield Problem(f"/{n}/status", "bad_value", "a task_card outside of a plan may not be pending")
+            yield ShapeProblem(f"/{n}/status", "bad_value", "a task_card outside of a plan may not be pending")
 
 
-def _repeated(blocks: Sequence[Json]) -> Iterator[Problem]:
+def _repeated(blocks: Sequence[Json]) -> Iterator[ShapeProblem]:
     seen: set[str] = set()
     for n, block in enumerate(blocks):
         if isinstance(name := block.get("block_id"), str):
             if name in seen:
-                yield Problem(f"/{n}/block_id", "not_unique", f"block_id {name} already exists")
+                yield ShapeProblem(f"/{n}/block_id", "not_unique", f"block_id {name} already exists")
             seen.add(name)
         for name, count in Counter(_action_ids(block)).items():
             if count > 1:
-                yield Problem(f"/{n}", "not_unique", f"action_id {name} already exists")
+                yield ShapeProblem(f"/{n}", "not_unique", f"action_id {name} already exists")
 
 
 def _action_ids(block: Json) -> Iterator[str]:
@@ -87,7 +98,7 @@ def _action_ids(block: Json) -> Iterator[str]:
             yield name
 
 
-def _too_much(blocks: Sequence[Json], surface: Surface) -> Iterator[Problem]:
+def _too_much(blocks: Sequence[Json], surface: Surface) -> Iterator[ShapeProblem]:
     """Give what is too much over all blocks, at the block that is one too many."""
     for kind, most in _SUMS:
         size = 0
@@ -95,21 +106,21 @@ def _too_much(blocks: Sequence[Json], surface: Surface) -> Iterator[Problem]:
             if block.get("type") == kind:
                 size += len(block["text"]) if isinstance(block.get("text"), str) else sum(map(len, cell_texts(block)))
                 if size > most:
-                    yield Problem(
+                    yield ShapeProblem(
                         f"/{n}", "too_long", f"all {kind} blocks of a {surface} hold at most {most} characters"
                     )
     charts = [n for n, block in enumerate(blocks) if block.get("type") == "data_visualization"]
     if len(charts) > (most := limits.CHARTS_PER_MESSAGE.value):
-        yield Problem(f"/{charts[most]}", "too_many", f"no more than {most} data_visualization blocks allowed")
+        yield ShapeProblem(f"/{charts[most]}", "too_many", f"no more than {most} data_visualization blocks allowed")
 
 
 def _block(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
     return record(required, {"block_id": text(limits.BLOCK_ID.value), **(optional or {})})
 
 
-def _has_words(value: Json, at: str) -> Iterator[Problem]:
+def _has_words(value: Json, at: str) -> Iterator[ShapeProblem]:
     if "text" not in value and "fields" not in value:
-        yield Problem(at, "missing_field", "missing required field: text or fields")
+        yield ShapeProblem(at, "missing_field", "missing required field: text or fields")
 
 
 _TASK: dict[str, Shape] = {

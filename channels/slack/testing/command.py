@@ -5,9 +5,9 @@ from functools import partial
 
 from agent_core.testing.command import serve
 from channels.slack.testing.app import App
-from channels.slack.testing.page import Page
+from channels.slack.testing.page import StandInPage
 from channels.slack.testing.server import SlackStandIn
-from channels.slack.testing.world import Workspace
+from channels.slack.testing.world import SimulatedWorkspace
 
 _SETTINGS = """\
 Slack stand-in at {url} (open it in a browser); Ctrl-C ends it.
@@ -26,9 +26,9 @@ def simulate(*, port: int, app_url: str, signing_secret: str | None, socket_mode
     Without a *signing_secret* it has the default one. Exits with 1 when the port is taken.
     """
     app = App(signing_secret=signing_secret or App().signing_secret, url=app_url, socket_mode=socket_mode)
-    workspaces = [Workspace.example(), Workspace.example("T0002", "Globex")]
+    workspaces = [SimulatedWorkspace.example(), SimulatedWorkspace.example("T0002", "Globex")]
     stand_in = SlackStandIn(app=app, workspaces=workspaces)
-    listening = stand_in.serving(port, Page(stand_in).routes())
+    listening = stand_in.serving(port, StandInPage(stand_in).routes())
     asyncio.run(serve("parley slack simulate", listening, partial(_settings, stand_in)))
 
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from channels.slack.testing.asked import Arguments, Refused
-from channels.slack.testing.block_shapes import Problem
+from channels.slack.testing.asked import Arguments, MethodFailed
+from channels.slack.testing.block_shapes import ShapeProblem
 from channels.slack.testing.blocks import check
-from channels.slack.testing.world import Json, Stream, Task
+from channels.slack.testing.world import Json, Stream, TaskCard
 from channels.slack.web_api import limits
 
 _STATUSES = {"pending", "in_progress", "complete", "error"}
@@ -19,22 +19,22 @@ def blocks_of(given: Arguments, *, most: int = limits.BLOCKS_PER_MESSAGE.value) 
     blocks = given.listed("blocks", "invalid_blocks_format")
     if blocks is not None:
         if len(blocks) > most:
-            raise Refused("msg_blocks_too_many")
-        approve(blocks)
+            raise MethodFailed("msg_blocks_too_many")
+        check_blocks(blocks)
     return blocks
 
 
-def approve(blocks: list[Json], prefix: str = "/blocks") -> None:
+def check_blocks(blocks: list[Json], prefix: str = "/blocks") -> None:
     """Raise `invalid_blocks` with every reason that Slack has; pointers begin with *prefix*."""
-    refuse("invalid_blocks", check(blocks), prefix)
+    raise_problems("invalid_blocks", check(blocks), prefix)
 
 
-def refuse(code: str, problems: Iterable[Problem], prefix: str = "") -> None:
+def raise_problems(code: str, problems: Iterable[ShapeProblem], prefix: str = "") -> None:
     """Raise *code* if there are *problems*."""
     found = [each._asdict() | {"pointer": f"{prefix}{each.pointer}"} for each in problems]
     if found:
         said = [f"[ERROR] {each['message']} [json-pointer:{each['pointer']}]" for each in found]
-        raise Refused(code, *said, errors=found)
+        raise MethodFailed(code, *said, errors=found)
 
 
 def metadata_of(given: Arguments) -> Json | None:
@@ -43,9 +43,9 @@ def metadata_of(given: Arguments) -> Json | None:
     if metadata is None:
         return None
     if not isinstance(metadata.get("event_type"), str) or not isinstance(metadata.get("event_payload"), dict):
-        raise Refused("invalid_metadata_format")
+        raise MethodFailed("invalid_metadata_format")
     if len(json.dumps(metadata).encode()) > _LARGEST_METADATA:
-        raise Refused("metadata_too_large")
+        raise MethodFailed("metadata_too_large")
     return metadata
 
 
@@ -58,16 +58,16 @@ def chunks_of(given: Arguments) -> list[Json]:
     for n, chunk in enumerate(chunks):
         _check_chunk(n, chunk)
     if sum(len(each["text"]) for each in chunks if each["type"] == "markdown_text") > limits.STREAM_CALL_TEXT.value:
-        raise Refused("msg_too_long")
+        raise MethodFailed("msg_too_long")
     return chunks
 
 
-def pour(chunks: list[Json], stream: Stream) -> list[str]:
+def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
     """Put *chunks* into *stream*; return the warnings."""
     warnings: list[str] = []
     fresh = "".join(each["text"] for each in chunks if each["type"] == "markdown_text")
     if len(stream.markdown) + len(fresh) > limits.MARKDOWN.value:
-        raise Refused("msg_too_long")  # no page says how long a finished stream may be: the least is assumed
+        raise MethodFailed("msg_too_long")  # no page says how long a finished stream may be: the least is assumed
     for chunk in chunks:
         match chunk["type"]:
             case "markdown_text":
@@ -88,7 +88,7 @@ def _update_task(chunk: Json, stream: Stream) -> None:
     """Change the card with the chunk's id or add one; details and output are appended to what is there."""
     task = next((each for each in stream.tasks if each.id == chunk["id"]), None)
     if task is None:
-        task = Task(chunk["id"], chunk["title"], chunk["status"])
+        task = TaskCard(chunk["id"], chunk["title"], chunk["status"])
         stream.parts.append(task)
     task.title, task.status = chunk["title"], chunk["status"]
     task.details += chunk.get("details") or ""
@@ -112,7 +112,7 @@ def _check_chunk(n: int, chunk: Json) -> None:
         case "blocks":
             if not isinstance(blocks := chunk.get("blocks"), list):
                 raise _bad_chunk(n, "blocks", "must be a list")
-            approve(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value], f"/chunks/{n}/blocks")
+            check_blocks(cast("list[Json]", blocks)[: limits.STREAM_CALL_BLOCKS.value], f"/chunks/{n}/blocks")
         case _:
             raise _bad_chunk(n, "type", "unsupported chunk type")
 
@@ -136,5 +136,5 @@ def _is_source(value: Any) -> bool:
     )
 
 
-def _bad_chunk(n: int, name: str, message: str) -> Refused:
-    return Refused("invalid_chunks", f"[ERROR] {message} [json-pointer:/chunks/{n}/{name}]")
+def _bad_chunk(n: int, name: str, message: str) -> MethodFailed:
+    return MethodFailed("invalid_chunks", f"[ERROR] {message} [json-pointer:/chunks/{n}/{name}]")

@@ -17,7 +17,7 @@ from channels.slack.testing import payloads
 from channels.slack.testing.app import App
 from channels.slack.testing.faults import Faults
 from channels.slack.testing.sockets import NotAcknowledged, Sockets
-from channels.slack.testing.world import Channel, Json, Workspace
+from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
 from channels.slack.web_api import limits
 
 DeliveryKind = Literal["events_api", "interactive", "slash_commands"]
@@ -28,7 +28,7 @@ _OK = range(200, 300)
 
 
 @dataclass(slots=True, eq=False)
-class Delivery:
+class Notification:
     """One notification of the app; *failures* are Slack's reasons, one per attempt that went wrong."""
 
     kind: DeliveryKind
@@ -40,12 +40,12 @@ class Delivery:
     _tried: asyncio.Event = field(default_factory=asyncio.Event)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def tried(self) -> "Delivery":
+    async def tried(self) -> "Notification":
         """Return once the app has acknowledged, or all that Slack tries at once has failed, or it is held back."""
         await self._tried.wait()
         return self
 
-    async def finished(self) -> "Delivery":
+    async def finished(self) -> "Notification":
         """Return once the app has acknowledged or Slack has given up."""
         await self._over.wait()
         return self
@@ -82,7 +82,7 @@ class Courier:
         signed_at: Callable[[], float],
     ) -> None:
         self.app = app
-        self.sent: list[Delivery] = []
+        self.sent: list[Notification] = []
         self._clock, self._faults, self._sockets = clock, faults, sockets
         self._changed, self._ack_within, self._signed_at = changed, ack_within, signed_at
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,7 +104,7 @@ class Courier:
     def subscribed(self, name: str) -> bool:
         return name in self.app.subscribed
 
-    def event(self, workspace: Workspace, channel: Channel | None, event: Json) -> list[Delivery]:
+    def event(self, workspace: SimulatedWorkspace, channel: Channel | None, event: Json) -> list[Notification]:
         """Send *event* if the app has subscribed to it and may see it."""
         if not self._wanted(workspace, channel, event):
             return []
@@ -113,11 +113,11 @@ class Courier:
         again = self._faults.strike("duplicate", event["type"], workspace.id) is not None
         return [self._start("events_api", payload, workspace.id) for _ in range(2 if again else 1)]
 
-    def interaction(self, payload: Json, workspace: str, kind: DeliveryKind = "interactive") -> Delivery:
+    def interaction(self, payload: Json, workspace: str, kind: DeliveryKind = "interactive") -> Notification:
         """Send a click, a command, a shortcut or a view; Slack does not repeat these."""
         return self._start(kind, payload, workspace)
 
-    def _wanted(self, workspace: Workspace, channel: Channel | None, event: Json) -> bool:
+    def _wanted(self, workspace: SimulatedWorkspace, channel: Channel | None, event: Json) -> bool:
         name = event["type"]
         if name == "app_mention":
             return self.subscribed(name) and "app_mentions:read" in workspace.scopes
@@ -127,8 +127,8 @@ class Courier:
         inside = workspace.bot.id in channel.members
         return inside and self.subscribed(f"message.{plural}") and f"{plural}:history" in workspace.scopes
 
-    def _start(self, kind: DeliveryKind, payload: Json, workspace: str) -> Delivery:
-        delivery = Delivery(kind, payload)
+    def _start(self, kind: DeliveryKind, payload: Json, workspace: str) -> Notification:
+        delivery = Notification(kind, payload)
         self.sent.append(delivery)
         self.run(self._deliver(delivery, workspace))
         return delivery
@@ -139,7 +139,7 @@ class Courier:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, delivery: Delivery, workspace: str) -> None:
+    async def _deliver(self, delivery: Notification, workspace: str) -> None:
         try:
             await self._hold(delivery, workspace)
             for attempt in range(1 + (len(_PAUSES) if delivery.kind == "events_api" else 0)):
@@ -154,7 +154,7 @@ class Courier:
             delivery.ends()
             self._changed()
 
-    async def _hold(self, delivery: Delivery, workspace: str) -> None:
+    async def _hold(self, delivery: Notification, workspace: str) -> None:
         """Hold a delivery back that is to be late, or until the next one is through; let go of the one before."""
         if fault := self._faults.strike("late", delivery.type, workspace):
             delivery.pauses()
@@ -167,7 +167,7 @@ class Courier:
             waiting, self._held = self._held, []
             self.run(_release(waiting, delivery))
 
-    async def _attempt(self, delivery: Delivery, attempt: int) -> bool:
+    async def _attempt(self, delivery: Notification, attempt: int) -> bool:
         """Try once; return whether that was the last try."""
         reason = delivery.failures[-1] if delivery.failures else ""
         try:
@@ -181,7 +181,7 @@ class Courier:
         delivery.acked = True
         return True
 
-    async def _request(self, delivery: Delivery, attempt: int, reason: str) -> None:
+    async def _request(self, delivery: Notification, attempt: int, reason: str) -> None:
         if self._session is None or self.app.url is None:
             raise NotAcknowledged("connection_failed")
         content_type, body = _encoded(delivery)
@@ -210,13 +210,13 @@ class Courier:
         return {"X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": str(signature)}
 
 
-async def _release(waiting: list[asyncio.Event], after: Delivery) -> None:
+async def _release(waiting: list[asyncio.Event], after: Notification) -> None:
     await after.tried()
     for each in waiting:
         each.set()
 
 
-def _encoded(delivery: Delivery) -> tuple[str, str]:
+def _encoded(delivery: Notification) -> tuple[str, str]:
     form = "application/x-www-form-urlencoded"
     match delivery.kind:
         case "events_api":

@@ -22,7 +22,7 @@ their effect; streams close too early, blocks are rejected, a method is unknown.
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """Strike *on* a method or a type of event (None: any) of *workspace*, from the *nth* match on, *times* times.
 
     With *times* None it strikes until it is lifted; with *when*, only while that is true. *seconds* is the Retry-After
@@ -46,7 +46,7 @@ class Fault:
 class Armed:
     """A fault on its way: how often it matched and struck; `lift` ends it."""
 
-    fault: Fault
+    fault: InjectedFault
     matched: int = 0
     struck: int = 0
     lifted: bool = False
@@ -80,12 +80,12 @@ class Faults:
     def __init__(self) -> None:
         self.armed: list[Armed] = []
 
-    def add(self, fault: Fault) -> Armed:
+    def add(self, fault: InjectedFault) -> Armed:
         """Arm *fault*."""
         self.armed.append(made := Armed(fault))
         return made
 
-    def strike(self, kind: FaultKind, on: str, workspace: str | None = None) -> Fault | None:
+    def strike(self, kind: FaultKind, on: str, workspace: str | None = None) -> InjectedFault | None:
         """Return the fault of this *kind* that strikes now, the oldest first."""
         found = (each for each in self.armed if each.fault.kind == kind and each.strikes(on, workspace))
         return next((each.fault for each in found), None)

@@ -9,7 +9,7 @@ from channels.slack.testing.asked import Method
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScopedMethod:
     """A method with the scopes of which it needs one; none where any token is good."""
 
     run: Method
@@ -20,34 +20,34 @@ _READ = ("channels:read", "groups:read", "im:read", "mpim:read")
 _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 _STATUS = ("chat:write", "assistant:write")
 
-METHODS: Mapping[str, Entry] = MappingProxyType(
+METHODS: Mapping[str, ScopedMethod] = MappingProxyType(
     {
-        "auth.test": Entry(reading.auth_test),
-        "chat.postMessage": Entry(posting.post, ("chat:write",)),
-        "chat.postEphemeral": Entry(posting.post_ephemeral, ("chat:write",)),
-        "chat.update": Entry(posting.update, ("chat:write",)),
-        "chat.delete": Entry(posting.delete, ("chat:write",)),
-        "chat.getPermalink": Entry(posting.permalink),
-        "chat.startStream": Entry(streaming.start, ("chat:write",)),
-        "chat.appendStream": Entry(streaming.append, ("chat:write",)),
-        "chat.stopStream": Entry(streaming.stop, ("chat:write",)),
-        "agents.sessions.setStatus": Entry(sessions.set_status, ("chat:write",)),
-        "agents.sessions.rename": Entry(sessions.rename, ("chat:write",)),
-        "assistant.threads.setStatus": Entry(sessions.bridge_status, _STATUS),
-        "assistant.threads.setTitle": Entry(sessions.bridge_title, ("assistant:write",)),
-        "assistant.threads.setSuggestedPrompts": Entry(sessions.set_prompts, ("assistant:write",)),
-        "conversations.replies": Entry(reading.replies, _HISTORY),
-        "conversations.history": Entry(reading.history, _HISTORY),
-        "conversations.info": Entry(reading.info, _READ),
-        "conversations.members": Entry(reading.members, _READ),
-        "conversations.open": Entry(reading.open_im, ("im:write",)),
-        "users.info": Entry(reading.user, ("users:read",)),
-        "usergroups.users.list": Entry(reading.group_users, ("usergroups:read",)),
-        "reactions.add": Entry(posting.react, ("reactions:write",)),
-        "views.open": Entry(views.open_modal),
-        "views.push": Entry(views.push_modal),
-        "views.update": Entry(views.update_view),
-        "views.publish": Entry(views.publish_home),
-        "blocks.validate": Entry(reading.validate),
+        "auth.test": ScopedMethod(reading.auth_test),
+        "chat.postMessage": ScopedMethod(posting.post, ("chat:write",)),
+        "chat.postEphemeral": ScopedMethod(posting.post_ephemeral, ("chat:write",)),
+        "chat.update": ScopedMethod(posting.update, ("chat:write",)),
+        "chat.delete": ScopedMethod(posting.delete, ("chat:write",)),
+        "chat.getPermalink": ScopedMethod(posting.permalink),
+        "chat.startStream": ScopedMethod(streaming.start, ("chat:write",)),
+        "chat.appendStream": ScopedMethod(streaming.append, ("chat:write",)),
+        "chat.stopStream": ScopedMethod(streaming.stop, ("chat:write",)),
+        "agents.sessions.setStatus": ScopedMethod(sessions.set_status, ("chat:write",)),
+        "agents.sessions.rename": ScopedMethod(sessions.rename, ("chat:write",)),
+        "assistant.threads.setStatus": ScopedMethod(sessions.bridge_status, _STATUS),
+        "assistant.threads.setTitle": ScopedMethod(sessions.bridge_title, ("assistant:write",)),
+        "assistant.threads.setSuggestedPrompts": ScopedMethod(sessions.set_prompts, ("assistant:write",)),
+        "conversations.replies": ScopedMethod(reading.replies, _HISTORY),
+        "conversations.history": ScopedMethod(reading.history, _HISTORY),
+        "conversations.info": ScopedMethod(reading.info, _READ),
+        "conversations.members": ScopedMethod(reading.members, _READ),
+        "conversations.open": ScopedMethod(reading.open_im, ("im:write",)),
+        "users.info": ScopedMethod(reading.user, ("users:read",)),
+        "usergroups.users.list": ScopedMethod(reading.group_users, ("usergroups:read",)),
+        "reactions.add": ScopedMethod(posting.react, ("reactions:write",)),
+        "views.open": ScopedMethod(views.open_modal),
+        "views.push": ScopedMethod(views.push_modal),
+        "views.update": ScopedMethod(views.update_view),
+        "views.publish": ScopedMethod(views.publish_home),
+        "blocks.validate": ScopedMethod(reading.validate),
     }
 )

@@ -11,8 +11,8 @@ from typing import Any, Literal, cast, get_args
 
 from aiohttp import web
 
-from channels.slack.testing.faults import Fault, FaultKind
-from channels.slack.testing.picture import Picture, Place
+from channels.slack.testing.faults import FaultKind, InjectedFault
+from channels.slack.testing.picture import PageDrawing, PageLocation
 from channels.slack.testing.server import SlackStandIn
 from channels.slack.testing.team import Dispatched, NotPossible, Team
 from channels.slack.testing.world import Json
@@ -30,7 +30,7 @@ Act = Literal[
 ]
 
 
-class Page:
+class StandInPage:
     """Serve the page of *stand_in* to browsers of this machine."""
 
     def __init__(self, stand_in: SlackStandIn) -> None:
@@ -59,8 +59,8 @@ class Page:
         """Send a picture whenever another one is to be seen, until the browser goes."""
         _check_host(request)
         query = request.query
-        place = Place(*(query.get(name, "") for name in ("team", "user", "channel", "thread")))
-        picture = Picture(self._stand_in, place)
+        place = PageLocation(*(query.get(name, "") for name in ("team", "user", "channel", "thread")))
+        picture = PageDrawing(self._stand_in, place)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
         last, seen = "", self._stand_in.version
@@ -106,7 +106,7 @@ class Page:
         elif said["kind"] not in get_args(FaultKind):
             raise NotPossible(f"There is no fault {said['kind']}.")
         else:
-            self._stand_in.fault(Fault(said["kind"], said.get("on") or None, times=said.get("times") or None))
+            self._stand_in.fault(InjectedFault(said["kind"], said.get("on") or None, times=said.get("times") or None))
         self._stand_in.changed()
 
 

@@ -1,9 +1,19 @@
 """What Slack writes: messages as they are read, events as they are sent, and the payloads of a click."""
 
-from channels.slack.testing.world import Channel, Json, Message, Session, Stream, Task, User, View, Workspace
+from channels.slack.testing.world import (
+    Channel,
+    Json,
+    SimulatedWorkspace,
+    SlackMessage,
+    SlackSession,
+    Stream,
+    TaskCard,
+    User,
+    View,
+)
 
 
-def as_json(message: Message, app_id: str = "", *, metadata: bool = True) -> Json:
+def as_json(message: SlackMessage, app_id: str = "", *, metadata: bool = True) -> Json:
     """Return *message* as `conversations.replies` and events show it."""
     shown: Json = {"type": "message", "user": message.user, "ts": message.ts, "team": message.team}
     stream = message.stream
@@ -34,7 +44,7 @@ def streamed(stream: Stream) -> list[Json]:
         match part:
             case str():
                 blocks.append({"type": "markdown", "text": part})
-            case Task() if not stream.plan:
+            case TaskCard() if not stream.plan:
                 blocks.append(_card(part))
             case list():
                 blocks += part
@@ -43,7 +53,7 @@ def streamed(stream: Stream) -> list[Json]:
     return blocks
 
 
-def message(workspace: Workspace, channel: Channel, said: Message, app_id: str = "") -> Json:
+def message(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, app_id: str = "") -> Json:
     """Return the event of a new message."""
     event = as_json(said, app_id)
     root = channel.messages.get(said.thread_ts or "")
@@ -55,14 +65,14 @@ def message(workspace: Workspace, channel: Channel, said: Message, app_id: str =
     return _of(channel, event, said.ts)
 
 
-def changed(workspace: Workspace, channel: Channel, said: Message, before: Json, ts: str) -> Json:
+def changed(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, before: Json, ts: str) -> Json:
     """Return the event of an edit, an unfurl or an update; only a person's edit has a new `edited.ts`."""
     now = as_json(said, before.get("app_id", "")) | {"source_team": workspace.id}
     event: Json = {"type": "message", "subtype": "message_changed", "hidden": True, "ts": ts}
     return _of(channel, event | {"message": now, "previous_message": before}, ts)
 
 
-def gone(workspace: Workspace, channel: Channel, said: Message, before: Json, ts: str) -> Json:
+def gone(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, before: Json, ts: str) -> Json:
     """Return the event of a deletion; of a thread's root with answers it is a change into a tombstone."""
     if said.subtype == "tombstone":
         return changed(workspace, channel, said, before, ts)
@@ -89,14 +99,18 @@ def stopped(channel: Channel, user: str, root: str, streams: list[str], ts: str)
     }
 
 
-def renamed(workspace: Workspace, channel: Channel, user: str, root: str, session: Session, old: str) -> Json:
+def renamed(
+    workspace: SimulatedWorkspace, channel: Channel, user: str, root: str, session: SlackSession, old: str
+) -> Json:
     """Return the event of a new title."""
     event: Json = {"type": "agent_session_title_changed", "channel": channel.id, "user": user}
     event |= {"team_id": workspace.id, "thread_ts": root, "title": session.title}
     return event | ({"previous_title": old} if old else {})
 
 
-def envelope(workspace: Workspace, channel: Channel | None, event: Json, app_id: str, ids: tuple[str, int]) -> Json:
+def envelope(
+    workspace: SimulatedWorkspace, channel: Channel | None, event: Json, app_id: str, ids: tuple[str, int]
+) -> Json:
     """Wrap *event* as the Events API does; *ids* are its id and its time in seconds."""
     event_id, seconds = ids
     bot: Json = {"enterprise_id": workspace.enterprise, "team_id": workspace.id, "user_id": workspace.bot.id}
@@ -121,7 +135,7 @@ def person(user: User) -> Json:
     return {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team}
 
 
-def interaction(workspace: Workspace, user: User, app_id: str, more: Json) -> Json:
+def interaction(workspace: SimulatedWorkspace, user: User, app_id: str, more: Json) -> Json:
     """Return what all payloads of a click have, and *more*."""
     enterprise = {"id": workspace.enterprise, "name": workspace.name} if workspace.enterprise else None
     return {
@@ -134,7 +148,7 @@ def interaction(workspace: Workspace, user: User, app_id: str, more: Json) -> Js
     } | more
 
 
-def where(channel: Channel, said: Message, app_id: str) -> Json:
+def where(channel: Channel, said: SlackMessage, app_id: str) -> Json:
     """Return the part of a click that says on which message it was."""
     container: Json = {"type": "message", "message_ts": said.ts, "channel_id": channel.id}
     container |= {"is_ephemeral": said.to is not None}
@@ -148,7 +162,7 @@ def where(channel: Channel, said: Message, app_id: str) -> Json:
     }
 
 
-def view(workspace: Workspace, opened: View, app_id: str) -> Json:
+def view(workspace: SimulatedWorkspace, opened: View, app_id: str) -> Json:
     """Return a view as it is answered and sent."""
     given = opened.view
     return {
@@ -166,7 +180,7 @@ def view(workspace: Workspace, opened: View, app_id: str) -> Json:
     }
 
 
-def _card(task: Task) -> Json:
+def _card(task: TaskCard) -> Json:
     card: Json = {"type": "task_card", "task_id": task.id, "title": task.title, "status": task.status}
     for name in ("details", "output"):
         if text := getattr(task, name):

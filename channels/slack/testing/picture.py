@@ -7,8 +7,8 @@ from typing import Any
 
 from channels.slack.testing.drawing import Drawing, Node
 from channels.slack.testing.faults import Armed
-from channels.slack.testing.server import Call, SlackStandIn
-from channels.slack.testing.shown import Shown
+from channels.slack.testing.server import ApiCall, SlackStandIn
+from channels.slack.testing.shown import VisibleMessage
 from channels.slack.testing.team import Team
 from channels.slack.testing.world import Json
 
@@ -18,7 +18,7 @@ _DELIVERIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageLocation:
     """Who looks at what; empty where the page says nothing."""
 
     team: str = ""
@@ -27,10 +27,10 @@ class Place:
     thread: str = ""
 
 
-class Picture:
+class PageDrawing:
     """Draw one page; a message is drawn again only when it has changed."""
 
-    def __init__(self, stand_in: SlackStandIn, place: Place) -> None:
+    def __init__(self, stand_in: SlackStandIn, place: PageLocation) -> None:
         self._stand_in = stand_in
         self._team = stand_in.teams.get(place.team) or stand_in.team()
         people = self._team.workspace.users
@@ -88,7 +88,7 @@ class Picture:
             "messages": [self._message(each, channel, in_thread=True) for each in said],
         }
 
-    def _message(self, message: Shown, channel: str, *, in_thread: bool) -> Json:
+    def _message(self, message: VisibleMessage, channel: str, *, in_thread: bool) -> Json:
         author = self._team.workspace.users.get(message.user)
         session = None if in_thread else self._team.session(channel, message.ts)
         return {
@@ -109,7 +109,7 @@ class Picture:
             "title": session.title if session else "",
         }
 
-    def _draw(self, message: Shown) -> list[Node]:
+    def _draw(self, message: VisibleMessage) -> list[Node]:
         key = json.dumps([message.source, message.blocks])
         if message.ts not in self._drawn or self._drawn[message.ts][0] != key:
             blocks = list(message.blocks)
@@ -143,6 +143,6 @@ def _fault(n: int, armed: Armed) -> Json:
     return {"n": n, "kind": fault.kind, "on": fault.on or "", "struck": armed.struck, "spent": armed.spent}
 
 
-def _call(call: Call) -> Json:
+def _call(call: ApiCall) -> Json:
     error: Any = "" if call.ok else (call.answer or {}).get("error", "")
     return {"at": call.at, "method": call.method, "status": call.status, "error": error}

@@ -1,95 +1,95 @@
 """`chat.*` without streaming: posts, updates, deletions and what only one person sees."""
 
 from channels.slack.testing import payloads
-from channels.slack.testing.asked import Arguments, Desk, Refused
+from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
 from channels.slack.testing.content import blocks_of, metadata_of
-from channels.slack.testing.world import Channel, Json, Message
+from channels.slack.testing.world import Channel, Json, SlackMessage
 from channels.slack.web_api import limits
 
 
-def post(desk: Desk, given: Arguments) -> Json:
+def post(context: MethodContext, given: Arguments) -> Json:
     """`chat.postMessage`."""
-    channel = desk.channel(given.need("channel"), write=True)
-    message = _composed(desk, given, channel)
+    channel = context.channel(given.need("channel"), write=True)
+    message = _composed(context, given, channel)
     message.thread_ts = thread_of(channel, given.text("thread_ts"))
     message.metadata = metadata_of(given)
     channel.messages[message.ts] = message
     session = channel.sessions.get(message.root)
     if session is not None:
         session.loading = ""  # the app's next message clears it
-    desk.notify(channel, payloads.message(desk.workspace, channel, message))
-    return {"channel": channel.id, "ts": message.ts, "message": payloads.as_json(message, desk.app_id)}
+    context.notify(channel, payloads.message(context.workspace, channel, message))
+    return {"channel": channel.id, "ts": message.ts, "message": payloads.as_json(message, context.app_id)}
 
 
-def post_ephemeral(desk: Desk, given: Arguments) -> Json:
+def post_ephemeral(context: MethodContext, given: Arguments) -> Json:
     """`chat.postEphemeral`."""
-    channel = desk.channel(given.need("channel"), write=True)
+    channel = context.channel(given.need("channel"), write=True)
     if (user := given.need("user")) not in channel.members:
-        raise Refused("user_not_in_channel")
-    message = _composed(desk, given, channel)
+        raise MethodFailed("user_not_in_channel")
+    message = _composed(context, given, channel)
     message.thread_ts, message.to = given.text("thread_ts") or None, user
     channel.ephemeral.append(message)
     return {"message_ts": message.ts}
 
 
-def update(desk: Desk, given: Arguments) -> Json:
+def update(context: MethodContext, given: Arguments) -> Json:
     """`chat.update`; what is not given goes away with the old content, metadata stays."""
-    channel = desk.channel(given.need("channel"))
-    message = owned(desk, channel, given.need("ts"), "cant_update_message")
-    if message.stream is not None and not message.stream.settled(desk.now):
-        raise Refused("streaming_state_conflict")
+    channel = context.channel(given.need("channel"))
+    message = owned(context, channel, given.need("ts"), "cant_update_message")
+    if message.stream is not None and not message.stream.settled(context.now):
+        raise MethodFailed("streaming_state_conflict")
     if len(given.text("text")) > limits.TEXT.value:
-        raise Refused("msg_too_long")
-    composed = _composed(desk, given, channel)
-    before = payloads.as_json(message, desk.app_id)
+        raise MethodFailed("msg_too_long")
+    composed = _composed(context, given, channel)
+    before = payloads.as_json(message, context.app_id)
     message.text, message.blocks, message.stream = composed.text, composed.blocks, None
     message.metadata = metadata_of(given) or message.metadata
     if not message.blocks:
         message.edited = {"user": message.user, "ts": composed.ts}
-    desk.notify(channel, payloads.changed(desk.workspace, channel, message, before, composed.ts))
-    shown = payloads.as_json(message, desk.app_id)
+    context.notify(channel, payloads.changed(context.workspace, channel, message, before, composed.ts))
+    shown = payloads.as_json(message, context.app_id)
     return {"channel": channel.id, "ts": message.ts, "text": message.text, "message": shown}
 
 
-def delete(desk: Desk, given: Arguments) -> Json:
+def delete(context: MethodContext, given: Arguments) -> Json:
     """`chat.delete`."""
-    channel = desk.channel(given.need("channel"))
-    message = owned(desk, channel, given.need("ts"), "cant_delete_message")
-    before = payloads.as_json(message, desk.app_id)
+    channel = context.channel(given.need("channel"))
+    message = owned(context, channel, given.need("ts"), "cant_delete_message")
+    before = payloads.as_json(message, context.app_id)
     channel.remove(message)
-    desk.notify(channel, payloads.gone(desk.workspace, channel, message, before, channel.stamp(desk.now)))
+    context.notify(channel, payloads.gone(context.workspace, channel, message, before, channel.stamp(context.now)))
     return {"channel": channel.id, "ts": message.ts}
 
 
-def permalink(desk: Desk, given: Arguments) -> Json:
+def permalink(context: MethodContext, given: Arguments) -> Json:
     """`chat.getPermalink`."""
-    channel = desk.channel(given.need("channel"))
+    channel = context.channel(given.need("channel"))
     if (ts := given.need("message_ts")) not in channel.messages:
-        raise Refused("message_not_found")
-    link = f"{desk.base_url}archives/{channel.id}/p{ts.replace('.', '')}"
+        raise MethodFailed("message_not_found")
+    link = f"{context.base_url}archives/{channel.id}/p{ts.replace('.', '')}"
     return {"channel": channel.id, "permalink": link}
 
 
-def react(desk: Desk, given: Arguments) -> Json:
+def react(context: MethodContext, given: Arguments) -> Json:
     """`reactions.add`."""
-    channel = desk.channel(given.need("channel"))
+    channel = context.channel(given.need("channel"))
     message = channel.messages.get(given.need("timestamp"))
     if message is None:
-        raise Refused("message_not_found")
+        raise MethodFailed("message_not_found")
     who = message.reactions.setdefault(given.need("name"), [])
-    if desk.workspace.bot.id in who:
-        raise Refused("already_reacted")
-    who.append(desk.workspace.bot.id)
+    if context.workspace.bot.id in who:
+        raise MethodFailed("already_reacted")
+    who.append(context.workspace.bot.id)
     return {}
 
 
-def owned(desk: Desk, channel: Channel, ts: str, code: str) -> Message:
+def owned(context: MethodContext, channel: Channel, ts: str, code: str) -> SlackMessage:
     """Return the app's own message at *ts*; raises `message_not_found`, or *code* for another author's."""
     message = channel.messages.get(ts)
     if message is None or message.subtype == "tombstone":
-        raise Refused("message_not_found")
-    if message.user != desk.workspace.bot.id:
-        raise Refused(code)
+        raise MethodFailed("message_not_found")
+    if message.user != context.workspace.bot.id:
+        raise MethodFailed(code)
     return message
 
 
@@ -99,32 +99,32 @@ def thread_of(channel: Channel, thread_ts: str, code: str = "cannot_reply_to_mes
         return None
     root = channel.messages.get(thread_ts)
     if root is None and not channel.replies(thread_ts):
-        raise Refused(code)
+        raise MethodFailed(code)
     if root is not None and root.thread_ts not in (None, root.ts):
-        raise Refused(code)
+        raise MethodFailed(code)
     return thread_ts
 
 
-def _composed(desk: Desk, given: Arguments, channel: Channel) -> Message:
+def _composed(context: MethodContext, given: Arguments, channel: Channel) -> SlackMessage:
     """Make a message of the app out of text, Markdown or blocks; its `ts` is new."""
     text, markdown, blocks = given.text("text"), given.text("markdown_text"), blocks_of(given)
     if markdown and (text or blocks is not None):
-        raise Refused("markdown_text_conflict")
+        raise MethodFailed("markdown_text_conflict")
     if len(markdown) > limits.MARKDOWN_TEXT.value:
-        raise Refused("msg_too_long")
+        raise MethodFailed("msg_too_long")
     if not text and not markdown and not blocks:
-        raise Refused("no_text")
+        raise MethodFailed("no_text")
     if markdown:
         text, blocks = markdown, [{"type": "markdown", "text": markdown}]
     if given.text("username") or given.text("icon_emoji") or given.text("icon_url"):
-        desk.need_scope("chat:write.customize")
-    bot = desk.workspace.bot
-    return Message(
-        channel.stamp(desk.now),
+        context.need_scope("chat:write.customize")
+    bot = context.workspace.bot
+    return SlackMessage(
+        channel.stamp(context.now),
         bot.id,
         text[: limits.TEXT_HARD.value],
-        team=desk.workspace.id,
-        bot_id=desk.workspace.bot_id,
+        team=context.workspace.id,
+        bot_id=context.workspace.bot_id,
         blocks=blocks or [],
         username=given.text("username") or None,
     )

@@ -3,102 +3,102 @@
 from collections.abc import Sequence
 
 from channels.slack.testing import payloads
-from channels.slack.testing.asked import Arguments, Desk, Refused
+from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
 from channels.slack.testing.blocks import check, check_view
-from channels.slack.testing.content import refuse
-from channels.slack.testing.world import Channel, Json, Message, Workspace
+from channels.slack.testing.content import raise_problems
+from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage
 
 _PAGE = 1000
 _KINDS = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
 
 
-def auth_test(desk: Desk, _: Arguments) -> Json:
+def auth_test(context: MethodContext, _: Arguments) -> Json:
     """`auth.test`."""
-    workspace = desk.workspace
-    said: Json = {"url": desk.base_url, "team": workspace.name, "user": workspace.bot.name, "team_id": workspace.id}
+    workspace = context.workspace
+    said: Json = {"url": context.base_url, "team": workspace.name, "user": workspace.bot.name, "team_id": workspace.id}
     said |= {"user_id": workspace.bot.id, "bot_id": workspace.bot_id, "is_enterprise_install": False}
     return said | ({"enterprise_id": workspace.enterprise} if workspace.enterprise else {})
 
 
-def replies(desk: Desk, given: Arguments) -> Json:
+def replies(context: MethodContext, given: Arguments) -> Json:
     """`conversations.replies`: the root, then the answers; metadata only where it is asked for."""
-    channel = _readable(desk, given)
+    channel = _readable(context, given)
     ts = given.need("ts")
     if (asked := channel.messages.get(ts)) is None and not channel.replies(ts):
-        raise Refused("thread_not_found")
+        raise MethodFailed("thread_not_found")
     root = asked.root if asked else ts
     within = [each for each in channel.thread(root) if each.ts == root or _within(given, each.ts)]
-    said = _page(desk, given, within)
+    said = _page(context, given, within)
     for each in said["messages"]:
         if each["ts"] == root and (answers := channel.replies(root)):
             each |= {"thread_ts": root, "reply_count": len(answers), "latest_reply": answers[-1].ts}
     return said
 
 
-def history(desk: Desk, given: Arguments) -> Json:
+def history(context: MethodContext, given: Arguments) -> Json:
     """`conversations.history`: the newest first, no answers of threads."""
-    channel = _readable(desk, given)
+    channel = _readable(context, given)
     within = [m for m in channel.messages.values() if m.root == m.ts and _within(given, m.ts)]
-    return _page(desk, given, within[::-1])
+    return _page(context, given, within[::-1])
 
 
-def info(desk: Desk, given: Arguments) -> Json:
+def info(context: MethodContext, given: Arguments) -> Json:
     """`conversations.info`."""
-    channel = desk.channel(given.need("channel"))
-    desk.need_scope(f"{_KINDS[channel.kind]}:read")
-    return {"channel": channel_json(desk.workspace, channel)}
+    channel = context.channel(given.need("channel"))
+    context.need_scope(f"{_KINDS[channel.kind]}:read")
+    return {"channel": channel_json(context.workspace, channel)}
 
 
-def members(desk: Desk, given: Arguments) -> Json:
+def members(context: MethodContext, given: Arguments) -> Json:
     """`conversations.members`."""
-    channel = desk.channel(given.need("channel"))
-    desk.need_scope(f"{_KINDS[channel.kind]}:read")
+    channel = context.channel(given.need("channel"))
+    context.need_scope(f"{_KINDS[channel.kind]}:read")
     return {"members": sorted(channel.members), "response_metadata": {"next_cursor": ""}}
 
 
-def open_im(desk: Desk, given: Arguments) -> Json:
+def open_im(context: MethodContext, given: Arguments) -> Json:
     """`conversations.open`, with one person."""
     users = given.texts("users")
-    if len(users) != 1 or users[0] not in desk.workspace.users:
-        raise Refused("user_not_found")
-    desk.need_scope("im:write")
-    channel = desk.workspace.im(users[0])
+    if len(users) != 1 or users[0] not in context.workspace.users:
+        raise MethodFailed("user_not_found")
+    context.need_scope("im:write")
+    channel = context.workspace.im(users[0])
     return {"channel": {"id": channel.id}}
 
 
-def user(desk: Desk, given: Arguments) -> Json:
+def user(context: MethodContext, given: Arguments) -> Json:
     """`users.info`."""
-    found = desk.workspace.users.get(given.need("user"))
+    found = context.workspace.users.get(given.need("user"))
     if found is None:
-        raise Refused("user_not_found")
+        raise MethodFailed("user_not_found")
     return {"user": found.as_json()}
 
 
-def group_users(desk: Desk, given: Arguments) -> Json:
+def group_users(context: MethodContext, given: Arguments) -> Json:
     """`usergroups.users.list`."""
-    found = desk.workspace.groups.get(given.need("usergroup"))
+    found = context.workspace.groups.get(given.need("usergroup"))
     if found is None:
-        raise Refused("no_such_subteam")
+        raise MethodFailed("no_such_subteam")
     return {"users": list(found)}
 
 
-def validate(_: Desk, given: Arguments) -> Json:
+def validate(_: MethodContext, given: Arguments) -> Json:
     """`blocks.validate`: exactly one of blocks, message and view."""
     names = [name for name in ("blocks", "message", "view") if name in given]
     if len(names) != 1:
-        raise Refused("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
+        raise MethodFailed("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
     code = f"invalid_{names[0]}"
     if names[0] == "view":
-        refuse(code, check_view(given.mapping("view", code)))
+        raise_problems(code, check_view(given.mapping("view", code)))
     elif names[0] == "blocks":
-        refuse(code, check(given.listed("blocks", code)), "/blocks")
+        raise_problems(code, check(given.listed("blocks", code)), "/blocks")
     else:
         message = given.mapping("message", code) or {}
-        refuse(code, check(message.get("blocks", [])), "/blocks")
+        raise_problems(code, check(message.get("blocks", [])), "/blocks")
     return {}
 
 
-def channel_json(workspace: Workspace, channel: Channel) -> Json:
+def channel_json(workspace: SimulatedWorkspace, channel: Channel) -> Json:
     """Return the conversation object."""
     person = next((each for each in channel.members if each != workspace.bot.id), None)
     return {
@@ -118,12 +118,12 @@ def channel_json(workspace: Workspace, channel: Channel) -> Json:
     }
 
 
-def _readable(desk: Desk, given: Arguments) -> Channel:
+def _readable(context: MethodContext, given: Arguments) -> Channel:
     """Return a channel whose messages the app may read: one that it is in."""
-    channel = desk.channel(given.need("channel"))
-    desk.need_scope(f"{_KINDS[channel.kind]}:history")
-    if desk.workspace.bot.id not in channel.members:
-        raise Refused("not_in_channel")
+    channel = context.channel(given.need("channel"))
+    context.need_scope(f"{_KINDS[channel.kind]}:history")
+    if context.workspace.bot.id not in channel.members:
+        raise MethodFailed("not_in_channel")
     return channel
 
 
@@ -134,10 +134,10 @@ def _within(given: Arguments, ts: str) -> bool:
     return after and before
 
 
-def _page(desk: Desk, given: Arguments, found: Sequence[Message]) -> Json:
+def _page(context: MethodContext, given: Arguments, found: Sequence[SlackMessage]) -> Json:
     limit, start = max(1, min(given.number("limit", _PAGE), _PAGE)), given.number("cursor", 0)
     end, everything = start + limit, given.flag("include_all_metadata")
-    shown = [payloads.as_json(each, desk.app_id, metadata=everything) for each in found[start:end]]
+    shown = [payloads.as_json(each, context.app_id, metadata=everything) for each in found[start:end]]
     more = end < len(found)
     cursor = {"response_metadata": {"next_cursor": str(end)}} if more else {}
     return {"messages": shown, "has_more": more, **cursor}

@@ -13,16 +13,16 @@ from aiohttp import web
 from agent_core import Clock, SystemClock
 from agent_core.testing import Level
 from channels.slack.testing.app import App
-from channels.slack.testing.asked import Arguments, Desk, Refused
-from channels.slack.testing.deliveries import Courier, Delivery, machine_time
-from channels.slack.testing.faults import Armed, Fault, Faults
+from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
+from channels.slack.testing.deliveries import Courier, Notification, machine_time
+from channels.slack.testing.faults import Armed, Faults, InjectedFault
 from channels.slack.testing.methods import METHODS
 from channels.slack.testing.sockets import Sockets
 from channels.slack.testing.team import Team
 from channels.slack.testing.tickets import Tickets
-from channels.slack.testing.world import Channel, Json, Workspace
+from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
 from channels.slack.web_api import limits
-from channels.slack.web_api.budget import Budget
+from channels.slack.web_api.budget import CallBudget
 
 _LARGEST = 4 * 1024 * 1024
 _BEARER = "Bearer "
@@ -40,7 +40,7 @@ class Rates(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class ApiCall:
     """One call that came in: when (ms), of which workspace, with what, and how it was answered.
 
     *status* 0 is a cut connection; *answer* is what the call did, even if it never arrived.
@@ -71,7 +71,7 @@ class SlackStandIn:
         self,
         *,
         clock: Clock | None = None,
-        workspaces: Iterable[Workspace] | None = None,
+        workspaces: Iterable[SimulatedWorkspace] | None = None,
         app: App | None = None,
         rates: Rates | Literal["slack"] | None = "slack",
         echo: bool = True,
@@ -79,10 +79,10 @@ class SlackStandIn:
         signed_at: Callable[[], float] = machine_time,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
-        self.calls: list[Call] = []
+        self.calls: list[ApiCall] = []
         self.faults = Faults()
         self.base_url = ""
-        self._rates, self._echo = Budget() if rates == "slack" else rates, echo
+        self._rates, self._echo = CallBudget() if rates == "slack" else rates, echo
         self._level = Level()
         app = app or App()
         self.sockets = Sockets(app.id, self.faults, self.changed, ack_within)
@@ -90,7 +90,7 @@ class SlackStandIn:
             app, self.clock, self.faults, self.sockets, ack_within=ack_within, changed=self.changed, signed_at=signed_at
         )
         self.tickets = Tickets(self.clock)
-        given = [Workspace.example()] if workspaces is None else workspaces
+        given = [SimulatedWorkspace.example()] if workspaces is None else workspaces
         self.teams = {each.id: Team(each, self.courier, self.tickets, self.clock, self.changed) for each in given}
 
     # ---- for tests -------------------------------------------------------------------------------
@@ -112,16 +112,16 @@ class SlackStandIn:
         """Return a workspace, the first one without *id*."""
         return next(iter(self.teams.values())) if id is None else self.teams[id]
 
-    def fault(self, fault: Fault) -> Armed:
+    def fault(self, fault: InjectedFault) -> Armed:
         """Let something go wrong."""
         return self.faults.add(fault)
 
-    def called(self, method: str, team: str | None = None) -> list[Call]:
+    def called(self, method: str, team: str | None = None) -> list[ApiCall]:
         """Return the calls of *method*."""
         return [call for call in self.calls if call.method == method and team in (None, call.team)]
 
     @property
-    def sent(self) -> list[Delivery]:
+    def sent(self) -> list[Notification]:
         """Return everything that was sent to the app, delivered or not."""
         return self.courier.sent
 
@@ -175,7 +175,7 @@ class SlackStandIn:
         given = await _arguments(request)
         token = request.headers.get("Authorization", "").removeprefix(_BEARER) or str(given.pop("token", ""))
         team = next((each.workspace for each in self.teams.values() if each.bot_token == token), None)
-        call = Call(self.clock.now(), request.match_info["method"], team.id if team else "", given)
+        call = ApiCall(self.clock.now(), request.match_info["method"], team.id if team else "", given)
         self.calls.append(call)
         strike = partial(self.faults.strike, on=call.method, workspace=call.team)
         try:
@@ -193,46 +193,46 @@ class SlackStandIn:
         finally:
             self.changed()
 
-    def _run(self, call: Call, token: str, team: Workspace | None) -> dict[str, str]:
+    def _run(self, call: ApiCall, token: str, team: SimulatedWorkspace | None) -> dict[str, str]:
         """Carry the call out, keep its answer, and return the headers of a 429."""
         try:
             call.answer = {"ok": True, **self._answer(call, token, team)}
-        except Refused as refused:
+        except MethodFailed as refused:
             call.answer = refused.as_json()
             return {"Retry-After": str(refused.retry_after)} if refused.retry_after else {}
         return {}
 
-    def _answer(self, call: Call, token: str, team: Workspace | None) -> Json:
+    def _answer(self, call: ApiCall, token: str, team: SimulatedWorkspace | None) -> Json:
         entry = METHODS.get(call.method)
         known = entry is not None or call.method == "apps.connections.open"
         if fault := self.faults.strike("refused", call.method, call.team):
-            raise Refused(fault.code)
+            raise MethodFailed(fault.code)
         if not known:
-            raise Refused("unknown_method")
+            raise MethodFailed("unknown_method")
         if not token:
-            raise Refused("not_authed")
+            raise MethodFailed("not_authed")
         if (call.method == "apps.connections.open") != (token == self.app.app_token):
-            raise Refused("not_allowed_token_type" if team or token == self.app.app_token else "invalid_auth")
+            raise MethodFailed("not_allowed_token_type" if team or token == self.app.app_token else "invalid_auth")
         if entry is None:
             return {"url": self.sockets.ticket(self.base_url)}
         if team is None:
-            raise Refused("invalid_auth")
-        desk, given = self._desk(team), Arguments(call.arguments)
+            raise MethodFailed("invalid_auth")
+        context, given = self._context(team), Arguments(call.arguments)
         if entry.scopes:
-            desk.need_scope(*entry.scopes)
+            context.need_scope(*entry.scopes)
         self._ration(call)
         self._break(call, team)
-        return entry.run(desk, given)
+        return entry.run(context, given)
 
-    def _ration(self, call: Call) -> None:
+    def _ration(self, call: ApiCall) -> None:
         fault = self.faults.strike("ratelimited", call.method, call.team)
         channel = call.arguments.get("channel") or call.arguments.get("channel_id")
         wait = self._rates.take(call.method, call.team, channel, self.clock.now()) if self._rates is not None else 0.0
         if fault is not None or wait:
             seconds = int(-(-(fault.seconds if fault else wait) // 1))
-            raise Refused("ratelimited", retry_after=seconds)
+            raise MethodFailed("ratelimited", retry_after=seconds)
 
-    def _break(self, call: Call, team: Workspace) -> None:
+    def _break(self, call: ApiCall, team: SimulatedWorkspace) -> None:
         """Let the faults strike that concern what the call is about."""
         given = call.arguments
         if any(name in given for name in ("blocks", "view")) and self.faults.strike(
@@ -240,15 +240,15 @@ class SlackStandIn:
         ):
             reason = {"pointer": "/blocks/0", "code": "invalid_block", "message": "rejected by a fault"}
             said = "[ERROR] rejected by a fault [json-pointer:/blocks/0]"
-            raise Refused("invalid_blocks", said, errors=[reason])
+            raise MethodFailed("invalid_blocks", said, errors=[reason])
         channel = team.channels.get(str(given.get("channel")))
         message = channel.messages.get(str(given.get("ts"))) if channel else None
         stream = message.stream if message else None
         if stream and stream.ended is None and self.faults.strike("stream_closed", call.method, call.team):
             stream.ended = "closed"
 
-    def _desk(self, workspace: Workspace) -> Desk:
-        return Desk(
+    def _context(self, workspace: SimulatedWorkspace) -> MethodContext:
+        return MethodContext(
             workspace,
             self.app.id,
             self.clock.now(),
@@ -259,14 +259,14 @@ class SlackStandIn:
             self.tickets.unique,
         )
 
-    def _notify(self, workspace: Workspace, channel: Channel, event: Json) -> None:
+    def _notify(self, workspace: SimulatedWorkspace, channel: Channel, event: Json) -> None:
         if self._echo:
             self.courier.event(workspace, channel, event)
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         try:
             self.tickets.use(request.match_info["name"], await request.json())
-        except Refused as refused:
+        except MethodFailed as refused:
             return web.Response(status=404, text=refused.code)
         finally:
             self.changed()

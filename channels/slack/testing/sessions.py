@@ -2,90 +2,92 @@
 
 from typing import Any, cast, get_args
 
-from channels.slack.testing.asked import Arguments, Desk, Refused
-from channels.slack.testing.world import Channel, Json, Session, SessionStatus
+from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
+from channels.slack.testing.world import Channel, Json, SessionStatus, SlackSession
 from channels.slack.web_api import limits
 
 _NO_STOP = "missing_agent_session_stopped_event_subscription"
 
 
-def session_at(channel: Channel, root: str) -> Session:
+def session_at(channel: Channel, root: str) -> SlackSession:
     """Return the session of the thread *root*, opened if need be."""
-    return channel.sessions.setdefault(root, Session())
+    return channel.sessions.setdefault(root, SlackSession())
 
 
 def status_of(given: Arguments, name: str, default: str = "") -> SessionStatus:
     """Return a session's status."""
     if (status := given.text(name, default)) not in get_args(SessionStatus):
-        raise Refused("invalid_arguments", f"[ERROR] must be a status of a session [json-pointer:/{name}]")
+        raise MethodFailed("invalid_arguments", f"[ERROR] must be a status of a session [json-pointer:/{name}]")
     return cast("SessionStatus", status)
 
 
-def set_status(desk: Desk, given: Arguments) -> Json:
+def set_status(context: MethodContext, given: Arguments) -> Json:
     """`agents.sessions.setStatus`."""
-    channel, root = _thread(desk, given)
+    channel, root = _thread(context, given)
     status, title = status_of(given, "status"), given.text("title")
     if len(title) > limits.SESSION_TITLE.value:
-        raise Refused("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
+        raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
     if given.text("username") or given.text("icon_emoji") or given.text("icon_url"):
-        desk.need_scope("chat:write.customize")
+        context.need_scope("chat:write.customize")
     if root not in channel.sessions and title:
         session_at(channel, root).title = title
     session = session_at(channel, root)
-    session.become(status, desk.now)
+    session.become(status, context.now)
     said: Json = {"status": status, "agent_status": status}
-    if status == "processing" and not desk.subscribed("agent_session_stopped"):
+    if status == "processing" and not context.subscribed("agent_session_stopped"):
         said |= {"warning": _NO_STOP, "response_metadata": {"warnings": [_NO_STOP]}}
     return said
 
 
-def rename(desk: Desk, given: Arguments) -> Json:
+def rename(context: MethodContext, given: Arguments) -> Json:
     """`agents.sessions.rename`."""
-    channel, root = _thread(desk, given)
+    channel, root = _thread(context, given)
     title = given.need("title")
     if len(title) > limits.SESSION_TITLE.value:
-        raise Refused("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
+        raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
     session_at(channel, root).title = title
     return {}
 
 
-def bridge_status(desk: Desk, given: Arguments) -> Json:
+def bridge_status(context: MethodContext, given: Arguments) -> Json:
     """`assistant.threads.setStatus`: a text sets the session to `processing`, none to `active`."""
-    channel, root = _thread(desk, given)
+    channel, root = _thread(context, given)
     loading = given.texts("loading_messages")
     if len(loading) > limits.LOADING_MESSAGES.value:
-        raise Refused("invalid_arguments", "[ERROR] too many loading messages [json-pointer:/loading_messages]")
+        raise MethodFailed("invalid_arguments", "[ERROR] too many loading messages [json-pointer:/loading_messages]")
     session, status = session_at(channel, root), given.text("status")
-    session.become("processing" if status else "active", desk.now)
+    session.become("processing" if status else "active", context.now)
     session.loading = status
     return {}
 
 
-def bridge_title(desk: Desk, given: Arguments) -> Json:
+def bridge_title(context: MethodContext, given: Arguments) -> Json:
     """`assistant.threads.setTitle`: the session's title."""
-    channel, root = _thread(desk, given)
+    channel, root = _thread(context, given)
     session_at(channel, root).title = given.need("title")[: limits.SESSION_TITLE.value]
     return {}
 
 
-def set_prompts(desk: Desk, given: Arguments) -> Json:
+def set_prompts(context: MethodContext, given: Arguments) -> Json:
     """`assistant.threads.setSuggestedPrompts`: without effect where `thread_ts` is given."""
-    channel = desk.channel(given.need("channel_id"))
+    channel = context.channel(given.need("channel_id"))
     prompts = given.listed("prompts", "invalid_arguments")
     if not prompts or len(prompts) > limits.PROMPTS.value:
-        raise Refused("invalid_arguments", f"[ERROR] from 1 to {limits.PROMPTS.value} [json-pointer:/prompts]")
+        raise MethodFailed("invalid_arguments", f"[ERROR] from 1 to {limits.PROMPTS.value} [json-pointer:/prompts]")
     for n, prompt in enumerate(prompts):
         texts: list[Any] = [prompt.get("title"), prompt.get("message")]
         if not all(isinstance(each, str) and each for each in texts):
-            raise Refused("invalid_arguments", f"[ERROR] title and message are required [json-pointer:/prompts/{n}]")
+            raise MethodFailed(
+                "invalid_arguments", f"[ERROR] title and message are required [json-pointer:/prompts/{n}]"
+            )
     if not given.text("thread_ts"):
         channel.prompts = {"title": given.text("title"), "prompts": prompts}
     return {}
 
 
-def _thread(desk: Desk, given: Arguments) -> tuple[Channel, str]:
-    channel = desk.channel(given.need("channel_id"))
+def _thread(context: MethodContext, given: Arguments) -> tuple[Channel, str]:
+    channel = context.channel(given.need("channel_id"))
     root = given.text("thread_ts")
     if not root or (root not in channel.messages and not channel.replies(root)):
-        raise Refused("invalid_thread_ts")
+        raise MethodFailed("invalid_thread_ts")
     return channel, root

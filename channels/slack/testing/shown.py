@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from channels.slack.testing.payloads import streamed
-from channels.slack.testing.world import Json, Message, Session, SessionStatus, StreamEnd, Task
+from channels.slack.testing.world import Json, SessionStatus, SlackMessage, SlackSession, StreamEnd, TaskCard
 
 _PING = re.compile(r"<(![a-z]+(?:\^[^>|]*)?|@[UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _QUIET = ("!date",)
@@ -26,7 +26,7 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleMessage:
     """One message as a person sees it; *text* is what its blocks say, *source* the text that goes with them.
 
     Markdown is in both as it was written; in *text* a task or a block between two pieces is a line end. *ended*
@@ -38,7 +38,7 @@ class Shown:
     text: str
     source: str
     blocks: tuple[Json, ...]
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[TaskCard, ...] = ()
     buttons: tuple[Button, ...] = ()
     streaming: bool = False
     ended: StreamEnd | None = None
@@ -59,12 +59,12 @@ class SessionShown:
     stop_button: bool
 
 
-def shown(message: Message, now: int) -> Shown:
+def shown(message: SlackMessage, now: int) -> VisibleMessage:
     """Return *message* as it is seen at *now*."""
     stream = message.stream
     blocks = streamed(stream) if stream else message.blocks
     source = stream.markdown if stream else message.text
-    return Shown(
+    return VisibleMessage(
         message.ts,
         message.user,
         drawn(blocks) if blocks else plain(source),
@@ -82,7 +82,7 @@ def shown(message: Message, now: int) -> Shown:
     )
 
 
-def session_shown(session: Session, now: int, *, stop_button: bool) -> SessionShown:
+def session_shown(session: SlackSession, now: int, *, stop_button: bool) -> SessionShown:
     """Return *session* as it is seen at *now*."""
     status = session.settled(now)
     return SessionShown(status, session.title, session.loading, stop_button and status == "processing")

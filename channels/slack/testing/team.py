@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from agent_core import Clock
 from channels.slack.testing import forms, payloads
-from channels.slack.testing.deliveries import Courier, Delivery
+from channels.slack.testing.deliveries import Courier, Notification
 from channels.slack.testing.forms import NotPossible
-from channels.slack.testing.shown import Button, SessionShown, Shown, buttons, session_shown, shown
+from channels.slack.testing.shown import Button, SessionShown, VisibleMessage, buttons, session_shown, shown
 from channels.slack.testing.tickets import Tickets
-from channels.slack.testing.world import Channel, Json, Message, User, View, Workspace
+from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage, User, View
 
 _MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
 
@@ -20,7 +20,7 @@ class Dispatched:
     """What became of something that a person did: its `ts` where it has one, and the deliveries to the app."""
 
     ts: str
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[Notification, ...] = ()
 
     @property
     def acked(self) -> bool:
@@ -43,7 +43,12 @@ class Team:
     """One workspace. Actions return when the app has acknowledged, or when what Slack tries at once has failed."""
 
     def __init__(
-        self, workspace: Workspace, courier: Courier, tickets: Tickets, clock: Clock, changed: Callable[[], None]
+        self,
+        workspace: SimulatedWorkspace,
+        courier: Courier,
+        tickets: Tickets,
+        clock: Clock,
+        changed: Callable[[], None],
     ) -> None:
         self.workspace = workspace
         self._courier, self._tickets, self._clock, self._changed = courier, tickets, clock, changed
@@ -72,7 +77,7 @@ class Team:
         """
         place, author = self._place(user, channel)
         now = self._clock.now()
-        message = Message(place.stamp(now), author.id, escaped(text), thread_ts, author.team)
+        message = SlackMessage(place.stamp(now), author.id, escaped(text), thread_ts, author.team)
         if author.bot:
             message.bot_id = f"B{author.id[1:]}"
         place.messages[message.ts] = message
@@ -223,18 +228,18 @@ class Team:
 
     # ---- what people see -------------------------------------------------------------------------
 
-    def thread(self, channel: str, ts: str, *, user: str | None = None) -> tuple[Shown, ...]:
+    def thread(self, channel: str, ts: str, *, user: str | None = None) -> tuple[VisibleMessage, ...]:
         """Return the thread *ts* in its order, with what only *user* sees."""
         place, now = self._channel(channel), self._clock.now()
         place.settle(now)
         own = [each for each in place.ephemeral if each.to == user and each.root == ts]
         return tuple(shown(each, now) for each in sorted([*place.thread(ts), *own], key=lambda each: each.ts))
 
-    def answers(self, channel: str, ts: str) -> tuple[Shown, ...]:
+    def answers(self, channel: str, ts: str) -> tuple[VisibleMessage, ...]:
         """Return what the app has said in the thread *ts*."""
         return tuple(each for each in self.thread(channel, ts) if each.user == self.bot)
 
-    def top(self, channel: str, *, user: str | None = None) -> tuple[Shown, ...]:
+    def top(self, channel: str, *, user: str | None = None) -> tuple[VisibleMessage, ...]:
         """Return the messages of a channel that are no answers in a thread."""
         place, now = self._channel(channel), self._clock.now()
         place.settle(now)
@@ -260,7 +265,7 @@ class Team:
         return await self._dispatched(ts, self._courier.event(self.workspace, place, event))
 
     async def _interact(
-        self, kind: str, user: str, more: Json, place: Channel | None = None, message: Message | None = None
+        self, kind: str, user: str, more: Json, place: Channel | None = None, message: SlackMessage | None = None
     ) -> Dispatched:
         person = self.workspace.users[user]
         payload = payloads.interaction(self.workspace, person, self._courier.app.id, {"type": kind, **more})
@@ -270,7 +275,7 @@ class Team:
         ts = message.ts if message else ""
         return await self._dispatched(ts, [self._courier.interaction(payload, self.id)])
 
-    async def _dispatched(self, ts: str, deliveries: list[Delivery]) -> Dispatched:
+    async def _dispatched(self, ts: str, deliveries: list[Notification]) -> Dispatched:
         self._changed()
         for each in deliveries:
             await each.tried()
@@ -288,20 +293,20 @@ class Team:
             raise NotPossible(f"{user} is not in {channel}.")
         return place, self.workspace.users[user]
 
-    def _message(self, channel: str, ts: str) -> tuple[Channel, Message]:
+    def _message(self, channel: str, ts: str) -> tuple[Channel, SlackMessage]:
         place = self._channel(channel)
         found = place.messages.get(ts) or next((each for each in place.ephemeral if each.ts == ts), None)
         if found is None:
             raise NotPossible(f"There is no message {ts} in {channel}.")
         return place, found
 
-    def _own(self, user: str, channel: str, ts: str) -> tuple[Channel, Message]:
+    def _own(self, user: str, channel: str, ts: str) -> tuple[Channel, SlackMessage]:
         place, message = self._message(channel, ts)
         if message.user != user:
             raise NotPossible(f"The message {ts} in {channel} is not {user}'s.")
         return place, message
 
-    def _button(self, message: Message, action_id: str, value: str | None) -> Button:
+    def _button(self, message: SlackMessage, action_id: str, value: str | None) -> Button:
         blocks = shown(message, self._clock.now()).blocks
         for each in buttons(list(blocks)):
             if each.action_id == action_id and value in (None, each.value):

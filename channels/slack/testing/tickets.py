@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from agent_core import Clock
-from channels.slack.testing.asked import Refused
-from channels.slack.testing.content import approve
-from channels.slack.testing.deliveries import Delivery
-from channels.slack.testing.world import Channel, Json, Message, View, Workspace
+from channels.slack.testing.asked import MethodFailed
+from channels.slack.testing.content import check_blocks
+from channels.slack.testing.deliveries import Notification
+from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage, View
 from channels.slack.web_api import limits
 
 
@@ -22,10 +22,10 @@ class _Trigger:
 class _Hook:
     """A response URL: where its answers go and how often it was used."""
 
-    workspace: Workspace
+    workspace: SimulatedWorkspace
     channel: Channel
     user: str
-    message: Message | None
+    message: SlackMessage | None
     made: int
     uses: int = 0
 
@@ -54,15 +54,17 @@ class Tickets:
         """Take a trigger id and return whose click it came from; raises what Slack says of a bad one."""
         found = self._triggers.get(trigger)
         if found is None:
-            raise Refused("invalid_trigger_id")
+            raise MethodFailed("invalid_trigger_id")
         if found.used:
-            raise Refused("exchanged_trigger_id")
+            raise MethodFailed("exchanged_trigger_id")
         if self._clock.now() - found.made > limits.TRIGGER_AGE.value * 1000:
-            raise Refused("expired_trigger_id")
+            raise MethodFailed("expired_trigger_id")
         found.used = True
         return found.user
 
-    def response_url(self, workspace: Workspace, channel: Channel, user: str, message: Message | None = None) -> str:
+    def response_url(
+        self, workspace: SimulatedWorkspace, channel: Channel, user: str, message: SlackMessage | None = None
+    ) -> str:
         """Return an address for answers to a click."""
         name = self.unique("R")
         self._hooks[name] = _Hook(workspace, channel, user, message, self._clock.now())
@@ -72,19 +74,19 @@ class Tickets:
         """Take an answer to a response URL; raises `used_url` or `expired_url`."""
         hook = self._hooks.get(name)
         if hook is None or self._clock.now() - hook.made > limits.RESPONSE_URL_AGE.value * 1000:
-            raise Refused("expired_url")
+            raise MethodFailed("expired_url")
         if hook.uses >= limits.RESPONSE_URL_USES.value:
-            raise Refused("used_url")
+            raise MethodFailed("used_url")
         hook.uses += 1
         if hook.message is not None and (said.get("replace_original") or said.get("delete_original")):
             _replace(hook.channel, hook.message, said)
         else:
             self.respond(hook.workspace, hook.channel, hook.user, said)
 
-    def respond(self, workspace: Workspace, channel: Channel, user: str, said: Json) -> None:
+    def respond(self, workspace: SimulatedWorkspace, channel: Channel, user: str, said: Json) -> None:
         """Show an answer to *user* alone, or to all if it says so."""
-        approve(said.get("blocks", []))
-        message = Message(channel.stamp(self._clock.now()), workspace.bot.id, str(said.get("text", "")))
+        check_blocks(said.get("blocks", []))
+        message = SlackMessage(channel.stamp(self._clock.now()), workspace.bot.id, str(said.get("text", "")))
         message.team, message.bot_id, message.blocks = workspace.id, workspace.bot_id, said.get("blocks", [])
         message.thread_ts = said.get("thread_ts")
         if said.get("response_type") == "in_channel":
@@ -93,7 +95,7 @@ class Tickets:
             message.to = user
             channel.ephemeral.append(message)
 
-    def after_submission(self, workspace: Workspace, view: View, delivery: Delivery) -> None:
+    def after_submission(self, workspace: SimulatedWorkspace, view: View, delivery: Notification) -> None:
         """Do what the app answered to a modal that was sent off: nothing else than closing it is the default."""
         if not delivery.acked:
             return
@@ -113,7 +115,7 @@ class Tickets:
                 workspace.views.pop(view.id, None)
 
 
-def _replace(channel: Channel, message: Message, said: Json) -> None:
+def _replace(channel: Channel, message: SlackMessage, said: Json) -> None:
     """Change or delete the message that was clicked."""
     if said.get("delete_original"):
         if message.to is None:
@@ -121,5 +123,5 @@ def _replace(channel: Channel, message: Message, said: Json) -> None:
         else:
             channel.ephemeral.remove(message)
         return
-    approve(said.get("blocks", []))
+    check_blocks(said.get("blocks", []))
     message.text, message.blocks, message.stream = str(said.get("text", "")), said.get("blocks", []), None

@@ -50,7 +50,7 @@ class User:
 
 
 @dataclass(slots=True)
-class Task:
+class TaskCard:
     """A task card, as the updates with its id have made it."""
 
     id: str
@@ -68,7 +68,7 @@ class Stream:
     started: int
     plan: bool = False
     title: str = ""
-    parts: "list[str | Task | list[Json]]" = field(default_factory=list["str | Task | list[Json]"])
+    parts: "list[str | TaskCard | list[Json]]" = field(default_factory=list["str | TaskCard | list[Json]"])
     ended: StreamEnd | None = None
 
     def settled(self, now: int) -> bool:
@@ -83,8 +83,8 @@ class Stream:
         return "".join(part for part in self.parts if isinstance(part, str))
 
     @property
-    def tasks(self) -> list[Task]:
-        return [part for part in self.parts if isinstance(part, Task)]
+    def tasks(self) -> list[TaskCard]:
+        return [part for part in self.parts if isinstance(part, TaskCard)]
 
     def write(self, text: str) -> None:
         """Add *text*, to the last piece of text if nothing is between."""
@@ -95,7 +95,7 @@ class Stream:
 
 
 @dataclass(slots=True)
-class Message:
+class SlackMessage:
     """One message; *stream* is what it was streamed from, until an update replaces it."""
 
     ts: str
@@ -122,7 +122,7 @@ class Message:
 
 
 @dataclass(slots=True)
-class Session:
+class SlackSession:
     """An agent's session in a thread."""
 
     status: SessionStatus = "active"
@@ -152,9 +152,9 @@ class Channel:
     members: set[str] = field(default_factory=set[str])
     shared: bool = False
     archived: bool = False
-    messages: dict[str, Message] = field(default_factory=dict[str, Message])
-    ephemeral: list[Message] = field(default_factory=list[Message])
-    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    messages: dict[str, SlackMessage] = field(default_factory=dict[str, SlackMessage])
+    ephemeral: list[SlackMessage] = field(default_factory=list[SlackMessage])
+    sessions: dict[str, SlackSession] = field(default_factory=dict[str, SlackSession])
     prompts: Json | None = None
     last: int = 0
     """Microseconds of the newest `ts`."""
@@ -164,14 +164,14 @@ class Channel:
         self.last = max(now * 1000, self.last + 100)
         return f"{self.last // 1_000_000}.{self.last % 1_000_000:06d}"
 
-    def thread(self, root: str) -> Iterator[Message]:
+    def thread(self, root: str) -> Iterator[SlackMessage]:
         """Give the message at *root*, if it is still there, and all answers to it."""
         return (each for each in self.messages.values() if root in (each.ts, each.thread_ts))
 
-    def replies(self, root: str) -> list[Message]:
+    def replies(self, root: str) -> list[SlackMessage]:
         return [each for each in self.thread(root) if each.ts != root]
 
-    def remove(self, message: Message) -> None:
+    def remove(self, message: SlackMessage) -> None:
         """Delete *message*; a root that was answered leaves a tombstone."""
         if message.root == message.ts and self.replies(message.ts):
             message.subtype, message.user, message.text = "tombstone", "USLACKBOT", "This message was deleted."
@@ -205,10 +205,10 @@ class View:
 
 
 @dataclass(slots=True)
-class Workspace:
+class SimulatedWorkspace:
     """One workspace with the app installed.
 
-    Users and channels are found by id; `Workspace.example` has some of each kind. *scopes* are what the bot token may
+    Users and channels are found by id; `SimulatedWorkspace.example` has some of each kind. *scopes* are what the bot token may
     do. *groups* are user groups with their members.
     """
 

@@ -59,7 +59,7 @@ class _Window:
             self.times.popleft()
 
 
-class Budget:
+class CallBudget:
     """Count calls per method and workspace in a rolling window, and posts per second and channel.
 
     Times are milliseconds of a `Clock`, answers are seconds. *share* is the part of every rate that this process may

@@ -111,14 +111,14 @@ class SlackApi:
     ) -> Replies:
         """Read one page of the thread at *ts*, with the metadata of its messages."""
         fields = {"channel": channel, "ts": ts, "oldest": oldest, "cursor": cursor, "limit": limit}
-        return _page(await self._ask("conversations.replies", **fields, include_all_metadata=True))
+        return _replies(await self._ask("conversations.replies", **fields, include_all_metadata=True))
 
     async def history(
         self, channel: str, *, oldest: str | None = None, cursor: str | None = None, limit: int = 200
     ) -> Replies:
         """Read one page of the messages of a channel outside threads, the newest first, with their metadata."""
         fields = {"channel": channel, "oldest": oldest, "cursor": cursor, "limit": limit}
-        return _page(await self._ask("conversations.history", **fields, include_all_metadata=True))
+        return _replies(await self._ask("conversations.history", **fields, include_all_metadata=True))
 
     # ---- streams --------------------------------------------------------------------------------
 
@@ -218,6 +218,6 @@ class SlackApi:
         raise failure
 
 
-def _page(found: Json) -> Replies:
+def _replies(found: Json) -> Replies:
     metadata: Json = found.get("response_metadata") or {}
     return Replies(tuple(found.get("messages") or ()), metadata.get("next_cursor") or None)

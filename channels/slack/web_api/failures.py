@@ -85,19 +85,19 @@ class BadBlocks(SlackFailure):
         self.pointers = pointers
 
 
-class TooLong(SlackFailure):
+class TextTooLong(SlackFailure):
     """More text than one call accepts."""
 
     template = "The text of {method} is too long for Slack ({reason})."
 
 
-class Gone(SlackFailure):
+class TargetMissing(SlackFailure):
     """The message or the conversation is missing, or not accessible to this app."""
 
     template = "The target of {method} is missing or not accessible to this app ({reason})."
 
 
-class Refused(SlackFailure):
+class SlackRefused(SlackFailure):
     """Anything else; `reason` is Slack's code."""
 
 
@@ -171,14 +171,14 @@ _UNAUTHORISED = (
 _CODES: Mapping[str, type[SlackFailure]] = MappingProxyType(
     {
         "message_not_in_streaming_state": Expired,
-        "msg_too_long": TooLong,
+        "msg_too_long": TextTooLong,
         "stopped_by_user": StoppedByUser,
         "streaming_state_conflict": Streaming,
-        "view_too_large": TooLong,
+        "view_too_large": TextTooLong,
     }
     | dict.fromkeys(_UNCERTAIN, Uncertain)
     | dict.fromkeys(_BAD_BLOCKS, BadBlocks)
-    | dict.fromkeys(_GONE, Gone)
+    | dict.fromkeys(_GONE, TargetMissing)
     | dict.fromkeys(_UNAUTHORISED, Unauthorised)
 )
 _STREAMS = ("chat.startStream", "chat.appendStream", "chat.stopStream")
@@ -208,10 +208,12 @@ def classify(method: str, error: SlackApiError) -> SlackFailure:
     if status >= _SERVER or status == _REQUEST_TIMEOUT:
         return Uncertain(method, reason or f"HTTP {status}")
     if not reason:
-        return Uncertain(method, "the answer is not Slack's") if status == _OK else Refused(method, f"HTTP {status}")
+        return (
+            Uncertain(method, "the answer is not Slack's") if status == _OK else SlackRefused(method, f"HTTP {status}")
+        )
     if method in _STREAMS and reason in _NO_STREAMS | _NO_STREAM_HERE:
         return NoStreaming(method, reason)
-    kind = _CODES.get(reason, Refused)
+    kind = _CODES.get(reason, SlackRefused)
     if kind is BadBlocks:
         details = _details(data)
         pointers = dict.fromkeys(pointer for detail in details for pointer in _POINTER.findall(detail))

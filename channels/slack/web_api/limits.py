@@ -23,11 +23,11 @@ class Limit(Generic[Number]):
     note: str = ""
 
 
-def _page(value: Number, unit: str, page: str, note: str = "") -> Limit[Number]:
+def _documented(value: Number, unit: str, page: str, note: str = "") -> Limit[Number]:
     return Limit(value, unit, f"https://docs.slack.dev/{page}", "2026-11", note)
 
 
-def _seen(value: Number, unit: str, note: str) -> Limit[Number]:
+def _measured(value: Number, unit: str, note: str) -> Limit[Number]:
     return Limit(value, unit, "measured", "2026-11", note)
 
 
@@ -40,117 +40,135 @@ _METHODS = "reference/methods"
 
 # ---- messages -------------------------------------------------------------------------------------
 
-TEXT = _page(4_000, "characters", f"{_METHODS}/chat.postMessage", "advice for posts, a hard limit for chat.update")
-TEXT_HARD = _page(40_000, "characters", f"{_METHODS}/chat.postMessage", "Slack cuts longer text")
-MARKDOWN = _page(12_000, "characters", f"{_KIT}/blocks/markdown-block", "over all markdown blocks of one payload")
-MARKDOWN_TEXT = _page(12_000, "characters", f"{_METHODS}/chat.postMessage", "excludes text and blocks")
+TEXT = _documented(
+    4_000, "characters", f"{_METHODS}/chat.postMessage", "advice for posts, a hard limit for chat.update"
+)
+TEXT_HARD = _documented(40_000, "characters", f"{_METHODS}/chat.postMessage", "Slack cuts longer text")
+MARKDOWN = _documented(12_000, "characters", f"{_KIT}/blocks/markdown-block", "over all markdown blocks of one payload")
+MARKDOWN_TEXT = _documented(12_000, "characters", f"{_METHODS}/chat.postMessage", "excludes text and blocks")
 RICH_TEXT = _ours(12_000, "characters", "no page has a limit; over all rich_text of one payload, as for markdown")
-BLOCKS_PER_MESSAGE = _page(50, "blocks", f"{_KIT}/blocks")
-BLOCKS_PER_VIEW = _page(100, "blocks", f"{_KIT}/blocks", "modals and the Home tab")
-BLOCK_ID = _page(255, "characters", f"{_KIT}/blocks", "unique in the message")
-ACTION_ID = _page(255, "characters", f"{_KIT}/block-elements", "unique within its block")
+BLOCKS_PER_MESSAGE = _documented(50, "blocks", f"{_KIT}/blocks")
+BLOCKS_PER_VIEW = _documented(100, "blocks", f"{_KIT}/blocks", "modals and the Home tab")
+BLOCK_ID = _documented(255, "characters", f"{_KIT}/blocks", "unique in the message")
+ACTION_ID = _documented(255, "characters", f"{_KIT}/block-elements", "unique within its block")
 
 # ---- blocks ---------------------------------------------------------------------------------------
 
-SECTION_TEXT = _page(3_000, "characters", f"{_KIT}/blocks/section-block")
-SECTION_FIELDS = _page(10, "fields", f"{_KIT}/blocks/section-block")
-SECTION_FIELD = _page(2_000, "characters", f"{_KIT}/blocks/section-block")
-HEADER_TEXT = _page(150, "characters", f"{_KIT}/blocks/header-block")
-HEADER_LEVEL = _page(4, "level", f"{_KIT}/blocks/header-block")
-CONTEXT_ELEMENTS = _page(10, "elements", f"{_KIT}/blocks/context-block")
-CONTEXT_TEXT = _page(3_000, "characters", f"{_KIT}/composition-objects/text-object", "of any text object")
-ACTIONS_ELEMENTS = _page(25, "elements", f"{_KIT}/blocks/actions-block")
-CONTEXT_ACTIONS_ELEMENTS = _page(5, "elements", f"{_KIT}/blocks/context-actions-block")
-IMAGE_ALT = _page(2_000, "characters", f"{_KIT}/blocks/image-block")
-IMAGE_URL = _page(3_000, "characters", f"{_KIT}/blocks/image-block")
-IMAGE_TITLE = _page(2_000, "characters", f"{_KIT}/blocks/image-block")
-INPUT_LABEL = _page(2_000, "characters", f"{_KIT}/blocks/input-block")
-INPUT_HINT = _page(2_000, "characters", f"{_KIT}/blocks/input-block")
-TABLE_ROWS = _page(100, "rows", f"{_KIT}/blocks/table-block")
-TABLE_CELLS = _page(20, "cells in a row", f"{_KIT}/blocks/table-block")
-TABLE_COLUMN_SETTINGS = _page(20, "entries", f"{_KIT}/blocks/table-block")
-TABLE_TEXT = _page(10_000, "characters", f"{_KIT}/blocks/table-block", "per table and over all tables of a message")
-DATA_TABLE_ROWS = _page(100, "data rows", f"{_KIT}/blocks/data-table-block", "newer pages: 200; the header not counted")
-DATA_TABLE_COLUMNS = _page(20, "columns", f"{_KIT}/blocks/data-table-block")
-DATA_TABLE_TEXT = _page(10_000, "characters", f"{_KIT}/blocks/data-table-block", "newer pages: 20,000; also in sum")
-DATA_TABLE_PAGE = _page(100, "rows", f"{_KIT}/blocks/data-table-block", "from 1, default 5")
-CHARTS_PER_MESSAGE = _page(2, "blocks", f"{_KIT}/blocks/data-visualization-block")
-CHART_TITLE = _page(50, "characters", f"{_KIT}/blocks/data-visualization-block")
-CHART_SEGMENTS = _page(6, "segments", f"{_KIT}/blocks/data-visualization-block", "newer pages: 12")
-CHART_SERIES = _page(6, "series", f"{_KIT}/blocks/data-visualization-block", "newer pages: 12")
-CHART_NAME = _page(20, "characters", f"{_KIT}/blocks/data-visualization-block", "series, segments and categories")
-CHART_POINTS = _page(20, "points", f"{_KIT}/blocks/data-visualization-block", "exactly one per category")
-CHART_AXIS = _page(50, "characters", f"{_KIT}/blocks/data-visualization-block")
-TASK_TEXT = _page(256, "characters", f"{_METHODS}/chat.appendStream", "string fields of task and plan updates")
+SECTION_TEXT = _documented(3_000, "characters", f"{_KIT}/blocks/section-block")
+SECTION_FIELDS = _documented(10, "fields", f"{_KIT}/blocks/section-block")
+SECTION_FIELD = _documented(2_000, "characters", f"{_KIT}/blocks/section-block")
+HEADER_TEXT = _documented(150, "characters", f"{_KIT}/blocks/header-block")
+HEADER_LEVEL = _documented(4, "level", f"{_KIT}/blocks/header-block")
+CONTEXT_ELEMENTS = _documented(10, "elements", f"{_KIT}/blocks/context-block")
+CONTEXT_TEXT = _documented(3_000, "characters", f"{_KIT}/composition-objects/text-object", "of any text object")
+ACTIONS_ELEMENTS = _documented(25, "elements", f"{_KIT}/blocks/actions-block")
+CONTEXT_ACTIONS_ELEMENTS = _documented(5, "elements", f"{_KIT}/blocks/context-actions-block")
+IMAGE_ALT = _documented(2_000, "characters", f"{_KIT}/blocks/image-block")
+IMAGE_URL = _documented(3_000, "characters", f"{_KIT}/blocks/image-block")
+IMAGE_TITLE = _documented(2_000, "characters", f"{_KIT}/blocks/image-block")
+INPUT_LABEL = _documented(2_000, "characters", f"{_KIT}/blocks/input-block")
+INPUT_HINT = _documented(2_000, "characters", f"{_KIT}/blocks/input-block")
+TABLE_ROWS = _documented(100, "rows", f"{_KIT}/blocks/table-block")
+TABLE_CELLS = _documented(20, "cells in a row", f"{_KIT}/blocks/table-block")
+TABLE_COLUMN_SETTINGS = _documented(20, "entries", f"{_KIT}/blocks/table-block")
+TABLE_TEXT = _documented(
+    10_000, "characters", f"{_KIT}/blocks/table-block", "per table and over all tables of a message"
+)
+DATA_TABLE_ROWS = _documented(
+    100, "data rows", f"{_KIT}/blocks/data-table-block", "newer pages: 200; the header not counted"
+)
+DATA_TABLE_COLUMNS = _documented(20, "columns", f"{_KIT}/blocks/data-table-block")
+DATA_TABLE_TEXT = _documented(
+    10_000, "characters", f"{_KIT}/blocks/data-table-block", "newer pages: 20,000; also in sum"
+)
+DATA_TABLE_PAGE = _documented(100, "rows", f"{_KIT}/blocks/data-table-block", "from 1, default 5")
+CHARTS_PER_MESSAGE = _documented(2, "blocks", f"{_KIT}/blocks/data-visualization-block")
+CHART_TITLE = _documented(50, "characters", f"{_KIT}/blocks/data-visualization-block")
+CHART_SEGMENTS = _documented(6, "segments", f"{_KIT}/blocks/data-visualization-block", "newer pages: 12")
+CHART_SERIES = _documented(6, "series", f"{_KIT}/blocks/data-visualization-block", "newer pages: 12")
+CHART_NAME = _documented(20, "characters", f"{_KIT}/blocks/data-visualization-block", "series, segments and categories")
+CHART_POINTS = _documented(20, "points", f"{_KIT}/blocks/data-visualization-block", "exactly one per category")
+CHART_AXIS = _documented(50, "characters", f"{_KIT}/blocks/data-visualization-block")
+TASK_TEXT = _documented(256, "characters", f"{_METHODS}/chat.appendStream", "string fields of task and plan updates")
 
 # ---- elements and composition objects -------------------------------------------------------------
 
-BUTTON_TEXT = _page(75, "characters", f"{_KIT}/block-elements/button-element")
-BUTTON_VALUE = _page(2_000, "characters", f"{_KIT}/block-elements/button-element")
-BUTTON_URL = _page(3_000, "characters", f"{_KIT}/block-elements/button-element")
-ACCESSIBILITY_LABEL = _page(75, "characters", f"{_KIT}/block-elements/button-element")
-VISIBLE_TO = _page(10, "users", f"{_KIT}/block-elements/button-element")
-AGENT_PROMPT = _page(4_000, "characters", f"{_KIT}/block-elements/button-element")
-CONFIRM_TITLE = _page(100, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
-CONFIRM_TEXT = _page(300, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
-CONFIRM_BUTTON = _page(30, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
-OPTIONS = _page(100, "options", f"{_KIT}/block-elements/select-menu-element")
-OPTION_TEXT = _page(75, "characters", f"{_KIT}/composition-objects/option-object", "also of its description")
-OPTION_VALUE = _page(75, "characters", f"{_KIT}/composition-objects/option-object", "other pages: 150")
-OVERFLOW_OPTIONS = _page(5, "options", f"{_KIT}/block-elements/overflow-menu-element")
-CHOICES = _page(10, "options", f"{_KIT}/block-elements/checkboxes-element", "checkboxes and radio buttons")
-PLACEHOLDER = _page(150, "characters", f"{_KIT}/block-elements/plain-text-input-element")
-INPUT_TEXT = _page(3_000, "characters", f"{_KIT}/block-elements/plain-text-input-element", "min_length and max_length")
+BUTTON_TEXT = _documented(75, "characters", f"{_KIT}/block-elements/button-element")
+BUTTON_VALUE = _documented(2_000, "characters", f"{_KIT}/block-elements/button-element")
+BUTTON_URL = _documented(3_000, "characters", f"{_KIT}/block-elements/button-element")
+ACCESSIBILITY_LABEL = _documented(75, "characters", f"{_KIT}/block-elements/button-element")
+VISIBLE_TO = _documented(10, "users", f"{_KIT}/block-elements/button-element")
+AGENT_PROMPT = _documented(4_000, "characters", f"{_KIT}/block-elements/button-element")
+CONFIRM_TITLE = _documented(100, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
+CONFIRM_TEXT = _documented(300, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
+CONFIRM_BUTTON = _documented(30, "characters", f"{_KIT}/composition-objects/confirmation-dialog-object")
+OPTIONS = _documented(100, "options", f"{_KIT}/block-elements/select-menu-element")
+OPTION_TEXT = _documented(75, "characters", f"{_KIT}/composition-objects/option-object", "also of its description")
+OPTION_VALUE = _documented(75, "characters", f"{_KIT}/composition-objects/option-object", "other pages: 150")
+OVERFLOW_OPTIONS = _documented(5, "options", f"{_KIT}/block-elements/overflow-menu-element")
+CHOICES = _documented(10, "options", f"{_KIT}/block-elements/checkboxes-element", "checkboxes and radio buttons")
+PLACEHOLDER = _documented(150, "characters", f"{_KIT}/block-elements/plain-text-input-element")
+INPUT_TEXT = _documented(
+    3_000, "characters", f"{_KIT}/block-elements/plain-text-input-element", "min_length and max_length"
+)
 
 # ---- views, prompts, sessions ---------------------------------------------------------------------
 
-VIEW_TITLE = _page(24, "characters", "surfaces/modals", "title, submit and close")
-VIEW_CALLBACK_ID = _page(255, "characters", "surfaces/modals")
-VIEW_METADATA = _page(3_000, "characters", "surfaces/modals", "private_metadata")
-VIEW_BYTES = _page(250_000, "bytes", "surfaces/modals", "view_too_large")
-TRIGGER_AGE = _page(3, "seconds", "surfaces/modals", "a trigger_id serves once")
-PROMPTS = _page(4, "prompts", f"{_METHODS}/assistant.threads.setSuggestedPrompts")
-SESSION_TITLE = _page(200, "characters", f"{_METHODS}/agents.sessions.rename")
-LOADING_MESSAGES = _page(10, "texts", f"{_METHODS}/assistant.threads.setStatus")
-PROCESSING_AGE = _page(3_600, "seconds", f"{_METHODS}/agents.sessions.setStatus", "then the status is active again")
-RESPONSE_URL_AGE = _page(1_800, "seconds", "interactivity/handling-user-interaction")
-RESPONSE_URL_USES = _page(5, "uses", "interactivity/handling-user-interaction")
+VIEW_TITLE = _documented(24, "characters", "surfaces/modals", "title, submit and close")
+VIEW_CALLBACK_ID = _documented(255, "characters", "surfaces/modals")
+VIEW_METADATA = _documented(3_000, "characters", "surfaces/modals", "private_metadata")
+VIEW_BYTES = _documented(250_000, "bytes", "surfaces/modals", "view_too_large")
+TRIGGER_AGE = _documented(3, "seconds", "surfaces/modals", "a trigger_id serves once")
+PROMPTS = _documented(4, "prompts", f"{_METHODS}/assistant.threads.setSuggestedPrompts")
+SESSION_TITLE = _documented(200, "characters", f"{_METHODS}/agents.sessions.rename")
+LOADING_MESSAGES = _documented(10, "texts", f"{_METHODS}/assistant.threads.setStatus")
+PROCESSING_AGE = _documented(
+    3_600, "seconds", f"{_METHODS}/agents.sessions.setStatus", "then the status is active again"
+)
+RESPONSE_URL_AGE = _documented(1_800, "seconds", "interactivity/handling-user-interaction")
+RESPONSE_URL_USES = _documented(5, "uses", "interactivity/handling-user-interaction")
 
 # ---- streaming ------------------------------------------------------------------------------------
 
-STREAM_CALL_TEXT = _page(12_000, "characters", f"{_METHODS}/chat.appendStream", "markdown_text, or all text chunks")
-STREAM_CALL_BLOCKS = _page(50, "blocks", f"{_METHODS}/chat.stopStream", "of a blocks chunk, and of the stop")
-STREAM_AGE = _seen(300, "seconds", "from the start, however often text is appended (5.2 to 5.3 min measured)")
+STREAM_CALL_TEXT = _documented(
+    12_000, "characters", f"{_METHODS}/chat.appendStream", "markdown_text, or all text chunks"
+)
+STREAM_CALL_BLOCKS = _documented(50, "blocks", f"{_METHODS}/chat.stopStream", "of a blocks chunk, and of the stop")
+STREAM_AGE = _measured(300, "seconds", "from the start, however often text is appended (5.2 to 5.3 min measured)")
 STREAM_ROLL_AGE = _ours(240, "seconds", "a fresh stream is begun well before the old one expires")
 STREAM_ROLL_TEXT = _ours(11_000, "characters", "the size of a finished stream has no documented limit")
-APPEND_EVERY = _seen(0.6, "seconds", "between two appends of one stream")
-EDIT_EVERY = _page(3.0, "seconds", "apis/web-api/rate-limits", "between two updates of one message")
+APPEND_EVERY = _measured(0.6, "seconds", "between two appends of one stream")
+EDIT_EVERY = _documented(3.0, "seconds", "apis/web-api/rate-limits", "between two updates of one message")
 
 # ---- intake ---------------------------------------------------------------------------------------
 
-ACK_WITHIN = _page(3, "seconds", "apis/events-api")
-SIGNATURE_AGE = _page(300, "seconds", "authentication/verifying-requests-from-slack")
-EVENT_RETRIES = _page(3, "deliveries", "apis/events-api", "after the first")
-EVENT_RETRY_1 = _page(0, "seconds", "apis/events-api", "nearly at once")
-EVENT_RETRY_2 = _page(60, "seconds", "apis/events-api")
-EVENT_RETRY_3 = _page(300, "seconds", "apis/events-api")
-EVENT_AGE = _page(86_400, "seconds", "apis/events-api", "with Delayed Events on: hourly retries for a day")
-EVENTS_PER_HOUR = _page(30_000, "deliveries", "apis/events-api", "per workspace and app")
-SOCKETS = _page(10, "connections", "apis/events-api/using-socket-mode")
+ACK_WITHIN = _documented(3, "seconds", "apis/events-api")
+SIGNATURE_AGE = _documented(300, "seconds", "authentication/verifying-requests-from-slack")
+EVENT_RETRIES = _documented(3, "deliveries", "apis/events-api", "after the first")
+EVENT_RETRY_1 = _documented(0, "seconds", "apis/events-api", "nearly at once")
+EVENT_RETRY_2 = _documented(60, "seconds", "apis/events-api")
+EVENT_RETRY_3 = _documented(300, "seconds", "apis/events-api")
+EVENT_AGE = _documented(86_400, "seconds", "apis/events-api", "with Delayed Events on: hourly retries for a day")
+EVENTS_PER_HOUR = _documented(30_000, "deliveries", "apis/events-api", "per workspace and app")
+SOCKETS = _documented(10, "connections", "apis/events-api/using-socket-mode")
 
 # ---- rates: calls of one method, per workspace and app, in a rolling window -------------------------
 
 _RATES = "apis/web-api/rate-limits"
-RATE_WINDOW = _page(60, "seconds", _RATES)
-TIER_1 = _page(1, "calls per minute", _RATES, "also for methods that have no row")
-TIER_2 = _page(20, "calls per minute", _RATES)
-TIER_3 = _page(50, "calls per minute", _RATES)
-TIER_4 = _page(100, "calls per minute", _RATES)
-POSTS_PER_CHANNEL = _page(1, "posts per second", _RATES, "of one channel; short bursts are allowed, of unknown size")
-POSTS_PER_WORKSPACE = _page(200, "calls per minute", _RATES, "unpublished: several hundred, so the least of these")
-SPECIAL = _page(50, "calls per minute", _RATES, "special and unpublished: taken for Tier 3")
-UNLISTED = _page(1, "calls per minute", _RATES, "histories, for distributed apps outside the Marketplace")
-UNLISTED_OBJECTS = _page(15, "objects", _RATES, "histories, for distributed apps outside the Marketplace")
+RATE_WINDOW = _documented(60, "seconds", _RATES)
+TIER_1 = _documented(1, "calls per minute", _RATES, "also for methods that have no row")
+TIER_2 = _documented(20, "calls per minute", _RATES)
+TIER_3 = _documented(50, "calls per minute", _RATES)
+TIER_4 = _documented(100, "calls per minute", _RATES)
+POSTS_PER_CHANNEL = _documented(
+    1, "posts per second", _RATES, "of one channel; short bursts are allowed, of unknown size"
+)
+POSTS_PER_WORKSPACE = _documented(
+    200, "calls per minute", _RATES, "unpublished: several hundred, so the least of these"
+)
+SPECIAL = _documented(50, "calls per minute", _RATES, "special and unpublished: taken for Tier 3")
+UNLISTED = _documented(1, "calls per minute", _RATES, "histories, for distributed apps outside the Marketplace")
+UNLISTED_OBJECTS = _documented(15, "objects", _RATES, "histories, for distributed apps outside the Marketplace")
 
 RATES: Mapping[str, Limit[int]] = MappingProxyType({
     "agents.sessions.rename": TIER_3,

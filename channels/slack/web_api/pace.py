@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from agent_core import Clock
 from channels.slack.web_api import limits
-from channels.slack.web_api.budget import Budget, documented
+from channels.slack.web_api.budget import CallBudget, documented
 
 # A call reaches Slack some time after it was admitted, and not always the same time. Within a minute connections are
 # opened and networks stall; two posts in a row take the same way.
@@ -118,7 +118,7 @@ class Pacer:
         rate: Callable[[str], int] = documented,
     ) -> None:
         self._clock, self._reserves = clock, reserves
-        self._budget = Budget(share=share, leeway=LEEWAY, gap_leeway=GAP_LEEWAY, rate=rate)
+        self._budget = CallBudget(share=share, leeway=LEEWAY, gap_leeway=GAP_LEEWAY, rate=rate)
         self._queues: dict[tuple[str, str], _Queue] = {}
         self._editors: dict[tuple[str, str], _Editors] = {}
         self._order = count()

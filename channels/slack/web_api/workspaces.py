@@ -67,7 +67,7 @@ class Workspaces:
     async def find(self, team: str) -> Installation:
         """Return the installation in workspace *team*; raises `NotFound`, or a `SlackFailure` while that is unsure."""
         if team not in self._known and self._unknown:
-            await self.meet()
+            await self.identify()
         if (found := self._known.get(team)) is None:
             raise NotFound("installation in the workspace", team)
         return found
@@ -78,10 +78,10 @@ class Workspaces:
 
     async def only(self) -> str | None:
         """Return the workspace if there is just one; raises a `SlackFailure` while that is unsure."""
-        await self.meet()
+        await self.identify()
         return next(iter(self._known)) if len(self._known) == 1 else None
 
-    async def meet(self) -> None:
+    async def identify(self) -> None:
         """Ask every token that was not asked yet whose it is; raises a `SlackFailure`."""
         async with self._asking:
             while self._unknown:

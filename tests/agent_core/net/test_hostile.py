@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import booleans, lists, sampled_from
 
-from agent_core.net.exchange import Asked
+from agent_core.net.exchange import HostRequest
 from agent_core.net.fetch import Fetch, FetchFailed, FetchRefused
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, Site, serving
 
@@ -194,7 +194,7 @@ async def walker() -> AsyncIterator[tuple[Fetch, Roads]]:
 async def test_any_address(walker, text, sent_on):
     """However pieces of addresses are put together, what is connected to is public, at first or after a redirect."""
     fetch, roads = walker
-    asked = Asked("GET", httpx2.URL("https://site.example/a"), {}, b"")
+    asked = HostRequest("GET", httpx2.URL("https://site.example/a"), {}, b"")
     with suppress(FetchFailed):
         found = await fetch(str(asked.onward(302, text).url) if sent_on else f"http://{text}")
         pytest.fail(f"{found} was there")

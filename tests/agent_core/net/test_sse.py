@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.net.sse import EventTooLarge, Frames
+from agent_core.net.sse import EventSplitter, EventTooLarge
 
 STREAMS = {
     "plain": (b"data: one\n\ndata: two\n\n", [b"one", b"two"]),
@@ -30,7 +30,7 @@ STREAMS = {
 
 def read(data: bytes, *cuts: int) -> list[bytes]:
     """Return the events of *data*, read in pieces that end at *cuts*."""
-    frames = Frames()
+    frames = EventSplitter()
     pieces = zip((0, *cuts), (*cuts, len(data)), strict=True)
     found = [event for begin, end in pieces for event in frames.feed(data[begin:end])]
     return [*found, *frames.end()]
@@ -48,7 +48,7 @@ def test_events_are_read_however_they_are_cut(case):
 
 def test_an_event_comes_with_its_last_byte():
     """What is whole does not wait for the next read."""
-    frames = Frames()
+    frames = EventSplitter()
     assert frames.feed(b"data: one\n\ndata: tw") == [b"one"]
     assert frames.feed(b"o\r\n\r") == []
     assert frames.feed(b"\ndata") == [b"two"]
@@ -65,7 +65,7 @@ def test_a_long_event_is_read_in_pieces(end):
 
 def test_an_end_is_reported_once():
     """The rest of a stream is given out once."""
-    frames = Frames()
+    frames = EventSplitter()
     frames.feed(b"data: one")
     assert (frames.end(), frames.end()) == ([b"one"], [])
 
@@ -73,7 +73,7 @@ def test_an_end_is_reported_once():
 def test_an_event_without_end_is_refused(monkeypatch):
     """A server that never ends a line cannot fill the memory; many events of allowed size can pass."""
     monkeypatch.setattr("agent_core.net.sse.MAX_EVENT", 100)
-    frames = Frames()
+    frames = EventSplitter()
     for _ in range(50):
         assert frames.feed(b"data: " + b"x" * 60 + b"\n\n") == [b"x" * 60]
     frames.feed(b"data: " + b"x" * 60)
@@ -83,6 +83,6 @@ def test_an_event_without_end_is_refused(monkeypatch):
 
 def test_whole_events_keep_their_lines():
     """An event is given with its name and its id, with plain line ends, once its last byte has come."""
-    frames = Frames()
+    frames = EventSplitter()
     assert frames.split(b"id: 7\r\nevent: x\r\ndata: o") == []
     assert frames.split(b"ne\r\n\r\n: ping\n\n") == [b"id: 7\nevent: x\ndata: one", b": ping"]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_core.providers.base import Failed, TextDelta
+from agent_core.providers.base import CallFailed, ModelTextDelta
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import MAX_SAID, failed
 
@@ -15,9 +15,9 @@ async def discreet(said: str, key: str = KEY) -> str:
     """Return the operator's text of a failure in which a server said so."""
     client = SdkClient("acme", lambda: Sdk(SimpleNamespace(api_key=key), SimpleNamespace()), idle=1)
     await client.prepare()
-    delta, failure = client._redacted(lambda: [TextDelta(0, said), failed("auth", said)])
-    assert delta == TextDelta(0, said)
-    assert isinstance(failure, Failed)
+    delta, failure = client._redacted(lambda: [ModelTextDelta(0, said), failed("auth", said)])
+    assert delta == ModelTextDelta(0, said)
+    assert isinstance(failure, CallFailed)
     return failure.message
 
 

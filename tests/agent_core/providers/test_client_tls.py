@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Controls
 from agent_core.providers.anthropic.provider import anthropic
-from agent_core.providers.base import Failed, Request
+from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
 from tests.agent_core.net.test_tls import CERTIFICATE as STRANGER
@@ -60,13 +60,13 @@ async def url(certificate) -> AsyncIterator[str]:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def failure(provider: Model) -> Failed:
+async def failure(provider: Model) -> CallFailed:
     """Return how the only thing ends that is asked of *provider*."""
     try:
         [*_, last] = [delta async for batch in provider.stream(ASKED) for delta in batch]
     finally:
         await provider.close()
-    assert isinstance(last, Failed)
+    assert isinstance(last, CallFailed)
     return last
 
 

@@ -16,14 +16,14 @@ from openai import AsyncOpenAI
 from openai import DefaultAioHttpClient as OpenAIHttp
 
 from agent_core.clock import SystemClock
-from agent_core.providers.base import Delta, Failed, Finished, TextDelta
+from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import failed
 
 KEY = "Zebra.7731/quagga+okapi"
 PATIENCE = 10
 WHOLE = b"data: one\n\ndata: two\n\ndata: end\n\n"
-SAID: list[Delta] = [TextDelta(0, "one"), TextDelta(0, "two"), Finished("done")]
+SAID: list[ModelDelta] = [ModelTextDelta(0, "one"), ModelTextDelta(0, "two"), Finished("done")]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -33,11 +33,11 @@ class Words:
     def __init__(self) -> None:
         self.over = False
 
-    def take(self, events: Sequence[bytes]) -> list[Delta]:
+    def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
         self.over = self.over or b"end" in events
-        return [Finished("done") if event == b"end" else TextDelta(0, event.decode()) for event in events]
+        return [Finished("done") if event == b"end" else ModelTextDelta(0, event.decode()) for event in events]
 
-    def end(self) -> list[Delta]:
+    def end(self) -> list[ModelDelta]:
         return [] if self.over else [failed("network", "cut")]
 
 
@@ -50,13 +50,13 @@ class Line:
         self.headers: list[dict[str, str]] = []
         self.peers: list[int] = []
 
-    async def ask(self) -> list[Delta]:
+    async def ask(self) -> list[ModelDelta]:
         async with asyncio.timeout(PATIENCE):
             return [delta async for batch in self.client.stream("/words", b'{"a": 1}', Words()) for delta in batch]
 
-    async def failure(self) -> Failed:
+    async def failure(self) -> CallFailed:
         [*_, last] = await self.ask()
-        assert isinstance(last, Failed)
+        assert isinstance(last, CallFailed)
         assert KEY not in last.message
         return last
 
@@ -190,8 +190,8 @@ async def test_silence_is_a_failure(dial):
     line = await dial(silent, idle=0.2)
     said = await line.ask()
     gone.set()
-    assert said[0] == TextDelta(0, "one")
-    assert isinstance(said[1], Failed)
+    assert said[0] == ModelTextDelta(0, "one")
+    assert isinstance(said[1], CallFailed)
     assert (said[1].kind, "silent for 0.2 s" in said[1].message) == ("network", True)
 
 
@@ -219,7 +219,7 @@ async def test_pings_are_no_silence(dial):
         await response.write(b"data: end\n\n")
         return response
 
-    assert await (await dial(slow, idle=0.9)).ask() == [TextDelta(0, "one"), Finished("done")]
+    assert await (await dial(slow, idle=0.9)).ask() == [ModelTextDelta(0, "one"), Finished("done")]
 
 
 @pytest.mark.parametrize("sdk", ["anthropic", "openai"])
@@ -257,15 +257,15 @@ async def test_a_body_that_is_cut_is_a_failure(dial):
         return web.Response()
 
     said = await (await dial(cut)).ask()
-    assert said[0] == TextDelta(0, "one")
-    assert isinstance(said[-1], Failed)
+    assert said[0] == ModelTextDelta(0, "one")
+    assert isinstance(said[-1], CallFailed)
     assert said[-1].kind == "network"
     assert len(said) == 2
 
 
 async def test_a_stream_that_just_ends_is_asked_for_its_end(dial):
     """Whether an answer is whole without its last event is for its wire to say."""
-    assert [type(delta) for delta in await (await dial(stream(b"data: one\n\n"))).ask()] == [TextDelta, Failed]
+    assert [type(delta) for delta in await (await dial(stream(b"data: one\n\n"))).ask()] == [ModelTextDelta, CallFailed]
     assert await (await dial(stream(WHOLE.rstrip()))).ask() == SAID
 
 
@@ -339,7 +339,7 @@ async def test_an_answer_of_one_json_object_reaches_the_wire(dial):
     seen: list[bytes] = []
 
     class Whole(Words):
-        def take(self, events: Sequence[bytes]) -> list[Delta]:
+        def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
             seen.extend(events)
             return []
 

@@ -10,7 +10,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 
 from agent_core.context.snapshot import freeze
-from agent_core.context.window import Entry
+from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.messages import Message, Text
@@ -34,7 +34,7 @@ OFFICIAL = "https://api.openai.com/v1"
 
 def request(provider: Provider, model: str, **controls: Any) -> Request:
     snapshot = freeze(model=model, instructions="", tools=TOOLS)
-    entry = Entry(1, Message("user", (Text("Hi"),)), provider.encoder(model))
+    entry = WindowEntry(1, Message("user", (Text("Hi"),)), provider.encoder(model))
     return Request(model, snapshot, [entry], Controls(**controls), "s")
 
 

@@ -47,13 +47,13 @@ def request(*items: Item, tools=TOOLS, choice: ToolChoice = "auto") -> b.Request
     return b.Request("demo", Snapshot("h", "demo", "Be brief.", specs), items, controls, "ses_1")
 
 
-async def answer(*items: Item, **options) -> list[b.Delta]:
+async def answer(*items: Item, **options) -> list[b.ModelDelta]:
     provider = demo.DemoProvider(FakeClock(), rate=0)
     return [delta async for batch in provider.stream(request(*items, **options)) for delta in batch]
 
 
 async def text(*items: Item, **options) -> str:
-    return "".join(d.text for d in await answer(*items, **options) if isinstance(d, b.TextDelta))
+    return "".join(d.text for d in await answer(*items, **options) if isinstance(d, b.ModelTextDelta))
 
 
 async def calls(*items: Item, **options) -> dict:
@@ -132,7 +132,7 @@ async def test_both_tools_are_called_in_one_step():
     assert [json.loads(end.raw) for end in ends] == [end.arguments for end in ends]
     assert len({d.call_id for d in deltas if isinstance(d, b.ToolStart)}) == 2
     assert deltas[-1] == b.Finished("tools")
-    assert not any(isinstance(d, b.TextDelta) for d in deltas)
+    assert not any(isinstance(d, b.ModelTextDelta) for d in deltas)
 
 
 async def test_results_are_described_in_words():
@@ -227,7 +227,7 @@ async def test_at_length_streams_one_delta_per_word():
     """A long answer arrives as 300 to 500 deltas, also together with a tool's result."""
     window = (user("2 + 2 at length"), asked("calculate", expression="2 + 2"), result("calculate", "4"))
     for items in ([user("Explain at length, please.")], window):
-        deltas = [d for d in await answer(*items) if isinstance(d, b.TextDelta)]
+        deltas = [d for d in await answer(*items) if isinstance(d, b.ModelTextDelta)]
         assert 300 <= len(deltas) <= 500
     assert await text(*window) != await text(user("Another one at length"))
 
@@ -259,7 +259,7 @@ def test_words_are_the_whole_text(said):
 @given(st.text(alphabet="0123456789+-*/^%(),. x\u00d7plus", max_size=60))
 def test_any_text_can_be_read(said):
     """No mixture of digits and operators breaks the search, and what it finds is plain arithmetic."""
-    for wish in demo.wishes(said):
+    for wish in demo.wanted_calls(said):
         if wish.tool == "calculate":
             assert re.fullmatch(r"[-0-9.+*/%() ]+", wish.arguments["expression"])
 
@@ -284,7 +284,7 @@ async def test_it_keeps_its_rate():
     for _ in range(expected - 1):
         assert await clock.advance_to_next() == pytest.approx(0.02)
     await task
-    texts = [(time, batch) for time, batch in batches if isinstance(batch[0], b.TextDelta)]
+    texts = [(time, batch) for time, batch in batches if isinstance(batch[0], b.ModelTextDelta)]
     assert [time for time, _ in texts] == [20 * n for n in range(expected)]
     assert all(len(batch) == 1 for _, batch in texts)
 
@@ -328,7 +328,7 @@ async def test_a_slow_reader_gets_larger_batches(rate: float):
     async for batch in provider.stream(request(user("Explain at length"))):
         batches.append(batch)
         clock.advance(0.1)
-    texts = [[delta.text for delta in batch if isinstance(delta, b.TextDelta)] for batch in batches]
+    texts = [[delta.text for delta in batch if isinstance(delta, b.ModelTextDelta)] for batch in batches]
     words = demo.words(f"{demo.essay('Explain at length')}\n\n{demo.MARK}")
     assert [text for batch in texts for text in batch] == words
     assert len(batches) <= len(words) / 9 + 4

@@ -26,7 +26,7 @@ def make_answer(tool_choice: ToolChoice = "auto", attempt=1, model: str | None =
     return Answer(Ask(n=1, attempt=attempt, message="msg_1", takes=(1,), controls=chosen, snapshot="s"), 2)
 
 
-def play(*deltas: p.Delta, interrupted: bool = False, tool_choice: ToolChoice = "auto") -> Sequence[FactBody]:
+def play(*deltas: p.ModelDelta, interrupted: bool = False, tool_choice: ToolChoice = "auto") -> Sequence[FactBody]:
     """Return the facts of an answer that was streamed as *deltas*."""
     answer = make_answer(tool_choice)
     answer.take(deltas)
@@ -38,7 +38,7 @@ def message(facts: Sequence[FactBody]) -> e.MessageCompleted:
     return facts[0]
 
 
-def calling(slot: int, name: str = "look", raw: str = "{}", arguments: dict | None = None) -> list[p.Delta]:
+def calling(slot: int, name: str = "look", raw: str = "{}", arguments: dict | None = None) -> list[p.ModelDelta]:
     return [p.ToolStart(slot, f"c{slot}", name), p.ToolArgsDelta(slot, raw), p.ToolEnd(slot, raw, arguments)]
 
 
@@ -51,7 +51,7 @@ def test_appended_message_equals_the_shown_deltas(batches):
     answer, shown = make_answer(), dict[int, str]()
     for batch in batches:
         deltas = answer.take(
-            [p.TextDelta(slot, text) if slot else p.ReasoningDelta(slot, text) for slot, text in batch]
+            [p.ModelTextDelta(slot, text) if slot else p.ModelReasoningDelta(slot, text) for slot, text in batch]
         )
         assert len({delta.part for delta in deltas}) == len(deltas), "one delta per part and batch"
         for delta in deltas:
@@ -68,7 +68,7 @@ def test_appended_message_equals_the_shown_deltas(batches):
 def test_a_whole_answer_completes_message_and_step():
     """A whole answer is one completed message, then its step with the usage."""
     usage = Usage(1, 2, 3, 4, 5, 6)
-    facts = play(p.ReasoningDelta(0, "Hm."), p.TextDelta(1, "Hi."), p.UsageReport(usage), DONE)
+    facts = play(p.ModelReasoningDelta(0, "Hm."), p.ModelTextDelta(1, "Hi."), p.UsageReport(usage), DONE)
     assert facts == [
         e.MessageCompleted(message="msg_1", role="assistant", parts=(Reasoning("Hm."), Text("Hi.")), stop="done"),
         e.StepCompleted(n=1, usage=usage, cost=None),
@@ -85,13 +85,13 @@ def test_the_last_usage_report_counts():
 def test_an_empty_answer_is_a_message_without_parts():
     """An answer that says nothing, or only blanks, is kept as a whole message without parts."""
     assert message(play(DONE)).parts == ()
-    assert message(play(p.TextDelta(0, " \n"), DONE)).parts == ()
+    assert message(play(p.ModelTextDelta(0, " \n"), DONE)).parts == ()
     assert message(play(DONE)).partial is False
 
 
 def test_calls_are_requested_in_order():
     """Calls stand in the message in the order they were said, and are requested in that order after the step."""
-    facts = play(p.TextDelta(0, "Wait."), *calling(1, arguments={"a": 1}), *calling(2, "see", arguments={}), DONE)
+    facts = play(p.ModelTextDelta(0, "Wait."), *calling(1, arguments={"a": 1}), *calling(2, "see", arguments={}), DONE)
     said, step, first, second = facts
     assert isinstance(step, e.StepCompleted)
     assert isinstance(first, e.ToolRequested)
@@ -118,14 +118,14 @@ def test_arguments_that_are_no_object_are_requested_as_they_came():
 
 def test_lone_surrogates_are_replaced():
     """A lone surrogate in a model's text becomes a question mark, in what is shown and in what is kept."""
-    assert message(play(p.TextDelta(0, "a\ud800b"), DONE)).parts == (Text("a?b"),)
+    assert message(play(p.ModelTextDelta(0, "a\ud800b"), DONE)).parts == (Text("a?b"),)
 
 
 def test_native_items_are_kept_with_the_model_that_wrote_them():
     """What must be replayed verbatim is kept with the message, whole messages only."""
     said = (
         p.NativeItem(('{"signature":"x"}',)),
-        p.TextDelta(1, "Hi"),
+        p.ModelTextDelta(1, "Hi"),
         p.NativeItem(('{"text":', 1, "}")),
         *calling(2, arguments={}),
         p.NativeItem(('{"type":"call"}',), call=2),
@@ -140,7 +140,9 @@ def test_native_items_are_kept_with_the_model_that_wrote_them():
 @pytest.mark.parametrize("reason", ["length", "continue"])
 def test_calls_under_a_cut_are_dropped(reason):
     """An answer that was cut keeps its text; its calls are neither kept nor requested, whole or not."""
-    facts = play(p.TextDelta(0, "I will"), *calling(1, arguments={}), p.ToolStart(2, "c", "see"), p.Finished(reason))
+    facts = play(
+        p.ModelTextDelta(0, "I will"), *calling(1, arguments={}), p.ToolStart(2, "c", "see"), p.Finished(reason)
+    )
     assert message(facts).stop == reason
     assert message(facts).parts == (Text("I will"),)
     assert [type(fact) for fact in facts[1:]] == [e.StepCompleted]
@@ -151,7 +153,7 @@ def test_calls_under_a_cut_are_dropped(reason):
 )
 def test_refusal_withdraws_the_shown_text(end):
     """A refused answer is a message without parts, whatever text came before; its calls are not requested."""
-    facts = play(p.TextDelta(0, "Sure, "), *calling(1, arguments={}), *end)
+    facts = play(p.ModelTextDelta(0, "Sure, "), *calling(1, arguments={}), *end)
     assert message(facts).stop == "refused"
     assert message(facts).parts == ()
     assert [type(fact) for fact in facts[1:]] == [e.StepCompleted]
@@ -159,13 +161,13 @@ def test_refusal_withdraws_the_shown_text(end):
 
 def test_stopped_refusal_keeps_no_text():
     """Text that a refusal took back does not return as the partial answer of a run that is then stopped."""
-    facts = play(p.TextDelta(0, "Sure, "), p.Refusal("No."), interrupted=True)
+    facts = play(p.ModelTextDelta(0, "Sure, "), p.Refusal("No."), interrupted=True)
     assert (message(facts).stop, message(facts).parts) == ("cancelled", ())
 
 
 def test_stream_without_an_end_is_a_failed_attempt():
     """A stream that ends without a word is a try that failed on the network, with nothing kept of its text."""
-    (failed,) = play(p.TextDelta(0, "Half a"))
+    (failed,) = play(p.ModelTextDelta(0, "Half a"))
     assert isinstance(failed, e.StepFailed)
     assert (failed.code, failed.retryable, failed.attempt) == ("network", True, 1)
 
@@ -173,7 +175,9 @@ def test_stream_without_an_end_is_a_failed_attempt():
 def test_failure_keeps_its_code_and_message():
     """A failed try names kind, message, pause and the tokens it cost, and nothing of its text is kept."""
     usage = Usage(7, 1, None, None, None, None)
-    (failed,) = play(p.TextDelta(0, "Half a"), p.UsageReport(usage), p.Failed("overloaded", "Busy.", True, 3.0))
+    (failed,) = play(
+        p.ModelTextDelta(0, "Half a"), p.UsageReport(usage), p.CallFailed("overloaded", "Busy.", True, 3.0)
+    )
     assert failed == e.StepFailed(
         n=1, attempt=1, code="overloaded", message="Busy.", retryable=True, retry_after=3.0, partial=True, usage=usage
     )
@@ -192,7 +196,7 @@ def test_failure_keeps_its_code_and_message():
 def test_context_overflow_names_the_context_size(model, message):
     """The message for a request that was too long names the model's context size, where that is known."""
     answer = make_answer(model=model)
-    answer.take([p.Failed("context_overflow", "Too long.", False)])
+    answer.take([p.CallFailed("context_overflow", "Too long.", False)])
     (failed,) = answer.facts(replay(RUN, history(*opened(), started())), AGENT, interrupted=False)
     assert isinstance(failed, e.StepFailed)
     assert failed.message == message
@@ -200,14 +204,14 @@ def test_context_overflow_names_the_context_size(model, message):
 
 def test_the_first_end_counts():
     """What a provider says after its first end changes nothing."""
-    (failed,) = play(p.Failed("invalid", "Bad.", False), DONE)
+    (failed,) = play(p.CallFailed("invalid", "Bad.", False), DONE)
     assert isinstance(failed, e.StepFailed)
-    assert message(play(DONE, p.Failed("invalid", "Bad.", False))).stop == "done"
+    assert message(play(DONE, p.CallFailed("invalid", "Bad.", False))).stop == "done"
 
 
 def test_stopped_answer_keeps_its_partial_text():
     """An answer that was stopped keeps its text as a partial message, without its calls, and what it cost."""
-    facts = play(p.TextDelta(0, "Half a"), *calling(1, arguments={}), interrupted=True)
+    facts = play(p.ModelTextDelta(0, "Half a"), *calling(1, arguments={}), interrupted=True)
     partial = e.MessageCompleted(
         message="msg_1", role="assistant", parts=(Text("Half a"),), stop="cancelled", partial=True
     )
@@ -217,13 +221,13 @@ def test_stopped_answer_keeps_its_partial_text():
 
 def test_an_answer_that_ended_just_before_the_stop_is_whole():
     """A stop that comes after the whole answer leaves it whole; calls that it asked for are not requested any more."""
-    assert message(play(p.TextDelta(0, "All."), DONE, interrupted=True)).stop == "done"
-    assert message(play(p.TextDelta(0, "All."), *calling(1, arguments={}), DONE, interrupted=True)).partial
+    assert message(play(p.ModelTextDelta(0, "All."), DONE, interrupted=True)).stop == "done"
+    assert message(play(p.ModelTextDelta(0, "All."), *calling(1, arguments={}), DONE, interrupted=True)).partial
 
 
 def test_withheld_calls_are_refused_and_the_step_asked_again():
     """A call in a step that may not call is requested, denied, and the try fails with a note to the model."""
-    facts = play(p.TextDelta(0, "Let me look."), *calling(1, arguments={"a": 1}), DONE, tool_choice="none")
+    facts = play(p.ModelTextDelta(0, "Let me look."), *calling(1, arguments={"a": 1}), DONE, tool_choice="none")
     request, denied, failed, note = facts
     assert isinstance(request, e.ToolRequested)
     assert isinstance(denied, e.ToolCompleted)
@@ -238,7 +242,7 @@ def test_a_second_withheld_call_ends_with_the_text():
     """When a step that may not call does so once more, its text is the answer and the call is dropped."""
     before = [*opened(), started(), requested(wish("c0")), ended("c0", outcome="denied"), started(attempt=2)]
     answer = make_answer("none", attempt=2)
-    answer.take([p.TextDelta(0, "All I know."), *calling(1, arguments={}), DONE])
+    answer.take([p.ModelTextDelta(0, "All I know."), *calling(1, arguments={}), DONE])
     facts = answer.facts(replay(RUN, history(*before)), AGENT, interrupted=False)
     assert message(facts).stop == "done"
     assert message(facts).parts == (Text("All I know."),)
@@ -248,7 +252,7 @@ def test_a_second_withheld_call_ends_with_the_text():
 def test_delta_part_numbers_match_the_message():
     """The part that a delta names is its index in the parts of the completed message, after blank parts too."""
     answer = make_answer()
-    shown = answer.take([p.TextDelta(0, "\n\n"), *calling(1, arguments={}), p.TextDelta(2, "Text.")])
+    shown = answer.take([p.ModelTextDelta(0, "\n\n"), *calling(1, arguments={}), p.ModelTextDelta(2, "Text.")])
     answer.take([DONE])
     parts = message(answer.facts(replay(RUN, history(*opened(), started())), AGENT, interrupted=False)).parts
     last = shown[-1]

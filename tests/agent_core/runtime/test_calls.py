@@ -9,7 +9,7 @@ import pytest
 from agent_core import Text, ToolCompleted, ToolPending, ToolProgress, ToolRequested, ToolStarted, text_of
 from agent_core.domain.agents import RESULT_LIMIT
 from agent_core.testing import call, raw_call, say
-from agent_core.tools.base import CallContext, Done, Failed, Pending
+from agent_core.tools.base import CallContext, Done, Pending, ToolError
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import local
@@ -100,9 +100,9 @@ async def test_a_tool_that_fails_says_why(make_core: MakeCore):
     """A tool that answers with a failure has its message passed to the model."""
 
     @tool
-    async def give_up() -> Failed:
+    async def give_up() -> ToolError:
         """Give up."""
-        return Failed("out of stock")
+        return ToolError("out of stock")
 
     assert (await one_call(make_core, give_up))[1:] == ("failed", "out of stock")
 
@@ -275,9 +275,9 @@ async def test_a_tool_has_its_own_result_limit(make_core: MakeCore, length, trun
     """A tool's own `result_limit` counts characters, failures included; up to it nothing is cut."""
 
     @tool(result_limit=20)
-    async def recite() -> Failed:
+    async def recite() -> ToolError:
         """Recite."""
-        return Failed("ü" * length)
+        return ToolError("ü" * length)
 
     stage, outcome, text = await one_call(make_core, recite)
     (end,) = await stage.said(ToolCompleted)

@@ -42,7 +42,7 @@ async def long_session(core: Core, messages: int) -> str:
             since_cut += 1
             run = runs.create(connection, _run(ref, n, first), owner=None, input_seq=first, project=1)
             log.take_seqs(connection, ref.key, len(bodies))
-            log.write(connection, ref.place, first, [(run, body) for body in bodies], now=0)
+            log.write(connection, ref.session_key, first, [(run, body) for body in bodies], now=0)
             ended = {"status": "completed", "last_seq": first + len(bodies) - 1}
             connection.execute(RUN.update().where(RUN.c.key == run.key).values(**ended))
 

@@ -21,7 +21,7 @@ from agent_core import (
 from agent_core.context.snapshot import freeze
 from agent_core.errors import LostRun, SessionOpen
 from agent_core.store import log
-from agent_core.store.log import RUN, Place, RunRef
+from agent_core.store.log import RUN, RunRef, SessionKey
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work import catalog, runs, sessions
 from agent_core.store.work.catalog import SNAPSHOT
@@ -87,7 +87,7 @@ def end(connection: Connection, scene: Scene) -> None:
     """Cancel the run elsewhere, and see it end."""
     log.lock(connection, scene.run.session)
     first = log.take_seqs(connection, scene.run.session, 1)
-    log.write(connection, Place(scene.run.session, scene.session), first, [(scene.run, CANCELLED)], now=1)
+    log.write(connection, SessionKey(scene.run.session, scene.session), first, [(scene.run, CANCELLED)], now=1)
     connection.execute(
         update(RUN).where(RUN.c.key == scene.run.key).values(status="cancelled", owner=None, last_seq=first)
     )
@@ -101,7 +101,7 @@ def queue(connection: Connection, scene: Scene) -> None:
         **{**{n: getattr(scene.run, n) for n in RunRef.__struct_fields__}, "id": "run_new", "first_seq": first}
     )
     run = runs.create(connection, run, owner=None, input_seq=first, project=1)
-    log.write(connection, Place(run.session, scene.session), first, [(run, RunQueued())], now=1)
+    log.write(connection, SessionKey(run.session, scene.session), first, [(run, RunQueued())], now=1)
 
 
 def close(connection: Connection, scene: Scene) -> None:
@@ -200,7 +200,7 @@ async def test_one_address_is_one_session_however_many_open_it(core: Core, other
 
     def open_there(connection: Connection) -> None:
         catalog.keep_snapshot(connection, snapshot)
-        opening = sessions.Opening(
+        opening = sessions.NewSession(
             agent=agent.key, agent_id=agent.object.id, agent_version=1, snapshot=snapshot.hash, actor=ANN, metadata={},
             address="test:1", now=1,
         )  # fmt: skip
@@ -281,7 +281,7 @@ async def test_an_agent_with_a_session_that_just_opened_is_not_deleted(core: Cor
     agent = await core.agents.create(Definition(name="brief", instructions=""))
 
     def open_there(connection: Connection) -> None:
-        opening = sessions.Opening(
+        opening = sessions.NewSession(
             agent=catalog.find(connection, "brief").key, agent_id=agent.id, agent_version=1, snapshot="h", actor=ANN,
             metadata={}, address=None, now=1,
         )  # fmt: skip

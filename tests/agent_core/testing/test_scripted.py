@@ -51,9 +51,9 @@ async def test_it_says_text_in_pieces():
     """Each string is one delta, each delta one batch, all of one part; the end fits what was said."""
     assert await play(s.say("a", "b"), s.say("c")) == [
         (b.Started("answer_1", "m"),),
-        (b.TextDelta(0, "a"),),
-        (b.TextDelta(0, "b"),),
-        (b.TextDelta(0, "c"),),
+        (b.ModelTextDelta(0, "a"),),
+        (b.ModelTextDelta(0, "b"),),
+        (b.ModelTextDelta(0, "c"),),
         (b.Finished("done"),),
     ]
 
@@ -109,7 +109,7 @@ async def test_one_read_may_bring_several_deltas():
     """What is said together is one batch."""
     batches = await play(s.together(s.say("a", "b"), s.call("t"), s.finish("tools")))
     assert len(batches) == 1
-    assert [type(each).__name__ for each in batches[0]][:3] == ["Started", "TextDelta", "TextDelta"]
+    assert [type(each).__name__ for each in batches[0]][:3] == ["Started", "ModelTextDelta", "ModelTextDelta"]
 
 
 async def test_usage_is_what_was_said_and_else_unknown():
@@ -125,27 +125,27 @@ async def test_it_refuses():
 async def test_it_ends_for_any_reason():
     """`finish` names the reason, and nothing after it is played."""
     assert await deltas(s.say("a"), s.finish("length"), s.say("b")) == [
-        b.TextDelta(0, "a"),
+        b.ModelTextDelta(0, "a"),
         b.Finished("length"),
     ]
 
 
 async def test_it_fails_before_the_first_token():
     """A request that is turned away never started."""
-    failed = b.Failed("rate_limited", "Slow down.", retryable=True, retry_after=2.5)
+    failed = b.CallFailed("rate_limited", "Slow down.", retryable=True, retry_after=2.5)
     assert await play(s.fail("rate_limited", retry_after=2.5, message="Slow down.")) == [(failed,)]
 
 
 async def test_it_fails_in_the_middle():
     """After the first token a failure is the last thing of the stream."""
     played = await deltas(s.say("a"), s.fail("auth", retryable=False), s.say("b"))
-    assert isinstance(played[-1], b.Failed)
+    assert isinstance(played[-1], b.CallFailed)
     assert (played[-1].kind, played[-1].retryable) == ("auth", False)
 
 
 async def test_it_breaks_off():
     """A cut stream ends without `Finished` or `Failed`."""
-    assert await deltas(s.say("a"), s.cut(), s.say("b")) == [b.TextDelta(0, "a")]
+    assert await deltas(s.say("a"), s.cut(), s.say("b")) == [b.ModelTextDelta(0, "a")]
 
 
 async def test_it_breaks():
@@ -169,11 +169,11 @@ async def test_it_pauses_for_an_event():
     await provider.asked()
     for _ in range(10):
         await asyncio.sleep(0)
-    assert seen[-1] == b.TextDelta(0, "a")
+    assert seen[-1] == b.ModelTextDelta(0, "a")
     assert provider.open == 1
     gate.set()
     await task
-    assert seen[-2:] == [b.TextDelta(0, "b"), b.Finished("done")]
+    assert seen[-2:] == [b.ModelTextDelta(0, "b"), b.Finished("done")]
     assert provider.open == 0
 
 
@@ -199,7 +199,7 @@ async def test_a_list_is_used_up_in_order():
     """Each model call takes the next answer, and one too many is an error that says what to do."""
     provider = s.ScriptedProvider([[s.say("one")], [s.say("two")]])
     for word in ("one", "two"):
-        assert [d.text async for x in provider.stream(HELLO) for d in x if isinstance(d, b.TextDelta)] == [word]
+        assert [d.text async for x in provider.stream(HELLO) for d in x if isinstance(d, b.ModelTextDelta)] == [word]
     with pytest.raises(s.ScriptExhausted, match=r"Model call 3 .* ends at 2"):
         await anext(provider.stream(HELLO))
     await provider.asked(3)
@@ -214,7 +214,7 @@ async def test_a_function_answers_by_the_request():
 
     provider = s.ScriptedProvider(echo)
     batches = [batch async for batch in provider.stream(request(instructions="Sing."))]
-    assert batches[1] == (b.TextDelta(0, "Sing."),)
+    assert batches[1] == (b.ModelTextDelta(0, "Sing."),)
 
 
 async def test_a_repeated_step_gets_the_same_answer():
@@ -282,7 +282,7 @@ async def test_a_flat_answer_keeps_its_rate():
     await clock.advance_to_next()
     await clock.advance_to_next()
     await task
-    assert [time for kind, time in at if kind is b.TextDelta] == [0, 70, 80, 120]
+    assert [time for kind, time in at if kind is b.ModelTextDelta] == [0, 70, 80, 120]
 
 
 @pytest.mark.parametrize("answer", [[s.flat(100_000)], [s.say("x" * 100_000, cut=100_000)]])

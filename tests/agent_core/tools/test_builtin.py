@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_core.domain.messages import Text
 from agent_core.testing import FakeClock
-from agent_core.tools.base import CallContext, Done, Failed
+from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.builtin import BUILTIN, calculate, current_time
 
 NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z
@@ -23,7 +23,7 @@ def context() -> CallContext:
 
 async def use(made, **arguments) -> str:
     outcome = await made.call(arguments, context())
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, ToolError):
         return f"failed: {outcome.message}"
     assert isinstance(outcome, Done)
     [part] = outcome.parts

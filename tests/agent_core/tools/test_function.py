@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from agent_core.domain.messages import File, Render, Text
 from agent_core.testing import FakeClock
-from agent_core.tools.base import CallContext, Done, Failed, Pending, Tool
+from agent_core.tools.base import CallContext, Done, Pending, Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool
 
 
@@ -141,10 +141,10 @@ async def test_wrong_arguments_are_explained():
         """Take a day."""
 
     outcome = await use(when, day="yesterday")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolError)
     assert outcome.message.startswith("The arguments do not fit `when`: `day`: Input should be a valid date")
     outcome = await use(when, day="2026-01-01", night=1)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolError)
     assert "`night`: Extra inputs" in outcome.message
 
 
@@ -171,7 +171,7 @@ async def test_the_context_is_passed_unseen():
     assert list(schema(who)["properties"]) == ["word"]
     assert await text(who, word="I am") == "I am call_1"
     outcome = await use(who, word="I am", ctx="forged")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolError)
 
 
 async def test_no_parameters_are_fine():
@@ -266,7 +266,7 @@ RENDER, FILE = Render("ren_1"), File("blob_1", "a.csv", "text/csv", 3)
         ((RENDER, Text("t")), Done((RENDER, Text("t")))),
         ([FILE], Done((FILE,))),
         (Done((RENDER,)), Done((RENDER,))),
-        (Failed("no"), Failed("no")),
+        (ToolError("no"), ToolError("no")),
         (Pending("client"), Pending("client")),
         (None, Done((Text("null"),))),
         (3, Done((Text("3"),))),

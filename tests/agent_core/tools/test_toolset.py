@@ -53,7 +53,7 @@ async def test_a_kind_of_tools_is_one_file(open_database: OpenDatabase, filed: F
         offered = [spec.name for spec in (await stage.asked(1)).snapshot.tools]
         answers = [(each.outcome, text_of(each.parts)) for each in results(await stage.asked(2))]
         agent = (await stage.core.agents.get("a")).id
-        counted = dict(stage.core.tally.calls)
+        counted = dict(stage.core.counters.calls)
     assert run.status == "completed"
     assert offered == ["calculate", "my_greet"]
     assert answers == [("done", "Hello Ann"), ("done", "42")]

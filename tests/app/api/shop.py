@@ -14,7 +14,7 @@ from agent_core.testing import Script, ScriptedProvider, by_step, call, say
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from channels.web.visible import ShowTools
 from tests.agent_core.asking import Till, asks
 from tests.app.conftest import KEY, caller
@@ -38,7 +38,7 @@ class Shop:
 
     core: Core
     app: FastAPI
-    tokens: Tokens
+    tokens: TokenSigner
     agent: str
     till: Till
     operator: httpx.AsyncClient
@@ -74,7 +74,7 @@ async def events(client: httpx.AsyncClient, path: str) -> list[Frame]:
 
 
 @asynccontextmanager
-async def shops(make_core: MakeCore, settings: Settings, tokens: Tokens) -> AsyncIterator[Open]:
+async def shops(make_core: MakeCore, settings: Settings, tokens: TokenSigner) -> AsyncIterator[Open]:
     """Give what opens a shop: with a *script*, *tools* that clients execute, *web*, and the approval's *config*."""
     async with AsyncExitStack() as stack:
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from agent_core import Definition
 from agent_core.domain.objects import AgentObject, RunObject
 from app.api.bodies import AGENT, AnyActor
-from app.api.derived import Body, body_of, one_of, wire_of
+from app.api.derived import RequestBody, body_of, one_of, wire_of
 
 
 class Tone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,7 +58,7 @@ def test_times_travel_as_text_and_every_field_is_required():
 def test_a_value_of_no_kind_that_fits_is_one_error(given: Any):
     """A union reports one error, which names the kinds that it takes."""
 
-    class Asked(Body):
+    class Asked(RequestBody):
         actor: AnyActor
         flag: one_of(bool, list[str]) = False  # type: ignore[valid-type]
 

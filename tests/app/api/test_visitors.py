@@ -13,7 +13,7 @@ from agent_core.testing import ScriptedProvider, fail
 from app.api.schemas import events_schema
 from app.compose import create_app
 from app.storage.keys import ApiKey
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
 
@@ -83,7 +83,7 @@ async def test_controls_are_the_operators(visitor: httpx.AsyncClient):
     assert answer.status_code == 403
 
 
-async def test_foreign_ids_are_unknown(app: FastAPI, visitor: httpx.AsyncClient, core: Core, tokens: Tokens):
+async def test_foreign_ids_are_unknown(app: FastAPI, visitor: httpx.AsyncClient, core: Core, tokens: TokenSigner):
     """Another visitor, and the same one with another agent, get 404 for a session and its run."""
     path, run = await posted(visitor)
     agent = (await core.agents.get("assistant")).id
@@ -113,7 +113,7 @@ async def test_a_list_holds_only_ones_own(visitor: httpx.AsyncClient, client: ht
     assert (await visitor.get("/v1/sessions?actor=bob")).status_code == 403
 
 
-async def test_a_list_holds_no_namesakes(app: FastAPI, client: httpx.AsyncClient, core: Core, tokens: Tokens):
+async def test_a_list_holds_no_namesakes(app: FastAPI, client: httpx.AsyncClient, core: Core, tokens: TokenSigner):
     """Who is a visitor called `operator` sees what was opened for a person of that name, never the operator's own."""
     agent = await core.agents.get("assistant")
     own = [{"agent": "assistant"}, {"agent": "assistant", "actor": {"id": "operator", "kind": "agent"}}]
@@ -158,7 +158,7 @@ async def test_streams_leave_out_the_operators(visitor: httpx.AsyncClient, clien
     assert frames((await visitor.get(f"/v1/runs/{run}/events")).text) == [f for f in seen if f.data["run"] == run]
 
 
-async def test_a_failure_is_shown_without_what_the_operator_knows(make_core, settings, tokens: Tokens):
+async def test_a_failure_is_shown_without_what_the_operator_knows(make_core, settings, tokens: TokenSigner):
     """Of a failed run a visitor gets the person's sentence; the operator's detail is in neither event nor object."""
     core = await make_core(ScriptedProvider([[fail("auth", message="Key 7 of db-host is wrong.", retryable=False)]]))
     key = ApiKey(hashlib.sha256(KEY.encode()).digest())

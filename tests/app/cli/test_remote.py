@@ -10,8 +10,8 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.cli.client import Client, Refused, Unreachable
-from app.cli.frames import Frames
+from app.cli.client import Client, ServerRefused, Unreachable
+from app.cli.frames import FrameReader
 from app.cli.remote import PAUSES, Remote, read_frame, running_server
 from app.storage.lock import owned
 
@@ -131,10 +131,10 @@ async def test_opening_a_session_is_not_repeated():
 async def test_a_problem_becomes_the_servers_own_words():
     """What the server refuses is one readable line, for a call and for a stream."""
     wire = Wire(httpx.Response(404, json=NOT_FOUND), httpx.Response(404, json=NOT_FOUND))
-    with pytest.raises(Refused, match="There is no session `x` here"):
+    with pytest.raises(ServerRefused, match="There is no session `x` here"):
         await wire.remote.session("x/../y")
     assert wire.requests[0].url.raw_path == b"/v1/sessions/x%2F..%2Fy"
-    with pytest.raises(Refused, match="There is no session `x` here"):
+    with pytest.raises(ServerRefused, match="There is no session `x` here"):
         await anext(wire.remote.follow("x"))
 
 
@@ -172,7 +172,7 @@ async def test_frames_may_be_cut_anywhere():
 def test_frames_of_a_later_version_are_no_trouble():
     """An unknown live event and a comment are passed over; an unknown fact still moves the cursor."""
     moved = b'event: cursor.moved\ndata: {"time": "2026-01-05T09:00:00.004Z"}\n\n'
-    frames = Frames().feed(fact(7, "poem.recited", lines=3) + b": still here\n\n" + moved)
+    frames = FrameReader().feed(fact(7, "poem.recited", lines=3) + b": still here\n\n" + moved)
     later, live = [read_frame(frame) for frame in frames]
     assert later is not None
     assert (later.type, getattr(later, "seq", None)) == ("poem.recited", 7)

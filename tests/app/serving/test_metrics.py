@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent_core import Core, SystemClock, Unavailable
-from agent_core.tally import OTHER, Tally
+from agent_core.counters import OTHER, Counters
 from agent_core.testing import Answer, ScriptedProvider, fail, raw_call, say, step_of, usage
 from agent_core.tools.builtin import calculate
 from app.compose import create_app, create_watch
@@ -20,7 +20,7 @@ from app.serving.metrics import Metrics
 from app.serving.ready import Starting
 from app.settings import Settings
 from app.storage.keys import ApiKey
-from channels.web.identity import Tokens
+from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, Model, caller
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -29,7 +29,7 @@ ClientOf = Callable[[Core], httpx.AsyncClient]
 
 
 @pytest.fixture
-def client_of(tokens: Tokens, settings: Settings) -> ClientOf:
+def client_of(tokens: TokenSigner, settings: Settings) -> ClientOf:
     """Return an operator's client of a core."""
     key = ApiKey(hashlib.sha256(KEY.encode()).digest())
     return lambda core: caller(create_app(core, settings, tokens=tokens, api_key=key), KEY)
@@ -121,13 +121,13 @@ async def test_names_from_outside_share_one_label(make_core, client_of):
 
 def test_models_beyond_a_bound_share_one_label():
     """However many models runs name, only so many get a series."""
-    tally = Tally(SystemClock())
+    counters = Counters(SystemClock())
     for n in range(1000):
-        tally.resumed_run(f"run_{n}", f"openai-compatible:model-{n}")
-    assert len({run.model for run in tally._runs.values()}) <= 51
+        counters.resumed_run(f"run_{n}", f"openai-compatible:model-{n}")
+    assert len({run.model for run in counters._runs.values()}) <= 51
     for n in range(20_000):
-        tally.resumed_run(f"run_{n}", "demo")
-    assert len(tally._runs) <= 10_000
+        counters.resumed_run(f"run_{n}", "demo")
+    assert len(counters._runs) <= 10_000
 
 
 async def test_metrics_are_the_operators(anyone: httpx.AsyncClient, visitor: httpx.AsyncClient):

@@ -13,12 +13,12 @@ from agent_core import Actor, Core, Definition, Event, Fact, Text, TextDelta, te
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock, Level, ScriptedProvider
 from app.compose import CHANNELS
-from channels.base import Body, Entry, NotShown
+from channels.base import ConversationView, LedgerEntry, NotShown
 from channels.delivery import Delivery
-from channels.ledger import LEASE, Ledger, Place
+from channels.ledger import LEASE, Ledger, OwnedPlace
 from channels.slack.outbound.outbox import SlackOutbox
 from channels.slack.testing import App, SlackStandIn
-from channels.slack.testing import Workspace as Team
+from channels.slack.testing import SimulatedWorkspace as Team
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
@@ -45,7 +45,7 @@ class Log:
         self.batches: list[list[Event]] = []
         self._offsets: dict[tuple[str, int], int] = {}
 
-    def add(self, *bodies: e.Body) -> None:
+    def add(self, *bodies: e.EventBody) -> None:
         self.batches.append([self.emit(body) for body in bodies])
 
     def ask(self, text: str) -> None:
@@ -112,7 +112,7 @@ class DyingLedger(Ledger):
     side: Side = "before"
     writes: int = 0
 
-    async def put(self, place: Place, *entries: Entry) -> None:
+    async def put(self, place: OwnedPlace, *entries: LedgerEntry) -> None:
         self.writes += 1
         if self.writes == self.at and self.side == "before":
             raise Died
@@ -128,7 +128,7 @@ class CountingOutbox(SlackOutbox):
         super().__init__(*parts, **named)
         self.level = Level()
 
-    async def show(self, entry: Entry, body: Body, /) -> None:
+    async def show(self, entry: LedgerEntry, body: ConversationView, /) -> None:
         try:
             await super().show(entry, body)
         finally:

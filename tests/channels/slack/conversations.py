@@ -9,7 +9,7 @@ from agent_core.testing import Answer, FakeClock, say
 from agent_core.testing import sleep as lasting
 from agent_core.tools.base import Tool
 from app.compose import CHANNELS
-from channels.slack.testing import Shown, Team
+from channels.slack.testing import Team, VisibleMessage
 from tests.channels.slack.crowds import Held, Leaping, leap
 from tests.channels.slack.rig import Rig, rigged
 from tests.conftest import Fresh
@@ -70,7 +70,7 @@ def is_done(team: Team, channel: str, root: str, n: int = 1) -> bool:
     return is_quiet and len(answers) >= n and not any(each.streaming for each in answers)
 
 
-async def done(rig: Rig, team: Team, root: str, n: int = 1) -> Sequence[Shown]:
+async def done(rig: Rig, team: Team, root: str, n: int = 1) -> Sequence[VisibleMessage]:
     """Return the answers of a thread once that is so."""
     await rig.stand_in.until(lambda: is_done(team, "CGENERAL", root, n), timeout=60)
     return team.answers("CGENERAL", root)

@@ -23,8 +23,8 @@ from agent_core.testing import FakeClock, ScriptedProvider
 from app import compose
 from channels.ledger import Ledger
 from channels.slack.outbound.threads import Threads
-from channels.slack.testing import App, SlackStandIn, Workspace
-from channels.slack.testing.server import Call
+from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn
+from channels.slack.testing.server import ApiCall
 from channels.slack.testing.world import Channel
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
@@ -190,7 +190,7 @@ class Figures:
     calls: Counter[str]
 
     @classmethod
-    def of(cls, calls: Sequence[Call], talks: Sequence[Talk], since: int) -> "Figures":
+    def of(cls, calls: Sequence[ApiCall], talks: Sequence[Talk], since: int) -> "Figures":
         made = cls([], [], [], [], [], Counter(call.method for call in calls))
         found = stories(calls)
         for talk in talks:
@@ -211,10 +211,10 @@ class Figures:
         return "\n".join(["", *lines, *(f"{count:5} {method}" for method, count in sorted(self.calls.items()))])
 
 
-def stories(calls: Sequence[Call]) -> dict[str, list[Call]]:
+def stories(calls: Sequence[ApiCall]) -> dict[str, list[ApiCall]]:
     """Return the calls that had an effect, by the address of their thread."""
     roots: dict[tuple[str, str, str], str] = {}
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[ApiCall]] = {}
     for call in calls:
         if not call.ok:
             continue
@@ -226,7 +226,7 @@ def stories(calls: Sequence[Call]) -> dict[str, list[Call]]:
     return found
 
 
-def is_active(call: Call) -> bool:
+def is_active(call: ApiCall) -> bool:
     """Return whether *call* left its session active."""
     return call.method == "chat.stopStream" or call.arguments.get("status") == "active"
 
@@ -269,8 +269,8 @@ async def crowd(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping,
             await database.close()
 
 
-def _workspace(team: str) -> Workspace:
-    made = Workspace.example(team, team)
+def _workspace(team: str) -> SimulatedWorkspace:
+    made = SimulatedWorkspace.example(team, team)
     made.add(*(Channel(f"C{n}", f"crowd-{n}", members={"UANN", "UPARLEY"}) for n in range(CHANNELS)))
     return made
 

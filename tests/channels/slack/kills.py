@@ -15,10 +15,10 @@ from sqlalchemy import Table, select
 from agent_core import Core, Definition, Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
 from app.compose import CHANNELS
-from channels.base import Entry
-from channels.ledger import LEASE, Ledger, Place
+from channels.base import LedgerEntry
+from channels.ledger import LEASE, Ledger, OwnedPlace
 from channels.slack.outbound.threads import Threads
-from channels.slack.testing import App, Fault, SlackStandIn, Workspace
+from channels.slack.testing import App, InjectedFault, SimulatedWorkspace, SlackStandIn
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
@@ -68,30 +68,30 @@ class Mortal(Ledger):
 
     life: Life
 
-    async def claim(self, *given: Any, **more: Any) -> list[Place]:
+    async def claim(self, *given: Any, **more: Any) -> list[OwnedPlace]:
         with self.life.writing("claim"):
             return await super().claim(*given, **more)
 
-    async def entries(self, place: Place) -> list[Entry]:
+    async def entries(self, place: OwnedPlace) -> list[LedgerEntry]:
         self.life.check()
         return await super().entries(place)
 
-    async def put(self, place: Place, *entries: Entry) -> None:
+    async def put(self, place: OwnedPlace, *entries: LedgerEntry) -> None:
         entry, *more = entries
         named = "" if entry.ref is None else " with a ts"
         ends = "" if entry.ends is None else ", which ends"
         with self.life.writing(f"{entry.state} {entry.mode}{named}{ends}{', divided' if more else ''}"):
             await super().put(place, *entries)
 
-    async def renew(self, place: Place) -> None:
+    async def renew(self, place: OwnedPlace) -> None:
         with self.life.writing("renew"):
             await super().renew(place)
 
-    async def rest(self, *given: Any, **more: Any) -> Place | None:
+    async def rest(self, *given: Any, **more: Any) -> OwnedPlace | None:
         with self.life.writing("rest"):
             return await super().rest(*given, **more)
 
-    async def reload(self, place: Place) -> Place:
+    async def reload(self, place: OwnedPlace) -> OwnedPlace:
         with self.life.writing("reload"):
             return await super().reload(place)
 
@@ -130,7 +130,7 @@ class Scene:
     every: float = 2.0
     whole: bool = False
     rests: int = 0
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
     again: Callable[[Log, int], None] | None = None
     beside: frozenset[str] = frozenset()
 
@@ -155,7 +155,7 @@ class Story:
                 yield new
             await self.clock.sleep(self.scene.every)
 
-    async def beyond(self, _seen: Mapping[str, int]) -> set[str]:
+    async def updated_since(self, _seen: Mapping[str, int]) -> set[str]:
         return set()  # a resting session is resumed by the scene
 
     @property
@@ -302,7 +302,7 @@ class Ground:
 async def ground(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping) -> AsyncIterator[Ground]:
     """Make a workspace without rates, and a database with an agent."""
     stand_in = SlackStandIn(
-        clock=clock, workspaces=[Workspace.example()], rates=None, echo=False, app=App(subscribed=frozenset())
+        clock=clock, workspaces=[SimulatedWorkspace.example()], rates=None, echo=False, app=App(subscribed=frozenset())
     )
     async with stand_in.serving(), aiohttp.ClientSession() as http:
         database = Held(open_database(), leaping)

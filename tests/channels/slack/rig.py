@@ -24,7 +24,7 @@ from channels.slack.inbound.receive import Receiver
 from channels.slack.outbound.threads import Threads
 from channels.slack.serving import Places
 from channels.slack.settings import SETTINGS, Slack
-from channels.slack.testing import App, Page, SlackStandIn, Team, Workspace
+from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn, StandInPage, Team
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi, open_session
 from channels.slack.web_api.pace import Pacer
@@ -134,13 +134,13 @@ async def rigged(
         await core.agents.create(each)
     stand_in = SlackStandIn(
         clock=clock,
-        workspaces=[Workspace.example(), Workspace.example("T0002", "Globex")],
+        workspaces=[SimulatedWorkspace.example(), SimulatedWorkspace.example("T0002", "Globex")],
         rates="slack" if shown and not hasty else None,
         ack_within=20.0,
         app=App(socket_mode=socket is not None),
     )
     async with AsyncExitStack() as stack:
-        routes = Page(stand_in).routes() if page else ()
+        routes = StandInPage(stand_in).routes() if page else ()
         url = f"{await stack.enter_async_context(stand_in.serving(routes=routes))}api/"
         session = await stack.enter_async_context(open_session())
         apis = [SlackApi(team.bot_token, session=session, base_url=url) for team in stand_in.teams.values()]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from agent_core.testing import FakeClock
-from channels.slack.testing import Fault, SlackStandIn
+from channels.slack.testing import InjectedFault, SlackStandIn
 from channels.slack.web_api import limits
 from channels.slack.web_api.pace import LEEWAY
 from tests.channels.slack.crowds import Crowd, Leaping, Scene, Talk, crowd, leap
@@ -109,13 +109,13 @@ def test_two_workspaces_at_once_have_their_own_budgets(stage: Stage):
 
 
 FAULTS = (
-    Fault("ratelimited", on="agents.sessions.setStatus", nth=3, seconds=7),
-    Fault("ratelimited", on="agents.sessions.setStatus", nth=25, times=3, seconds=7),
-    Fault("ratelimited", on="chat.startStream", nth=5, times=2, seconds=4),
-    Fault("ratelimited", on="chat.appendStream", nth=9, times=3, seconds=5),
-    Fault("ratelimited", on="chat.stopStream", nth=3, times=2, seconds=9),
-    Fault("ratelimited", on="chat.postMessage", seconds=3),
-    Fault("ratelimited", on="chat.update", nth=2, times=2, seconds=6),
+    InjectedFault("ratelimited", on="agents.sessions.setStatus", nth=3, seconds=7),
+    InjectedFault("ratelimited", on="agents.sessions.setStatus", nth=25, times=3, seconds=7),
+    InjectedFault("ratelimited", on="chat.startStream", nth=5, times=2, seconds=4),
+    InjectedFault("ratelimited", on="chat.appendStream", nth=9, times=3, seconds=5),
+    InjectedFault("ratelimited", on="chat.stopStream", nth=3, times=2, seconds=9),
+    InjectedFault("ratelimited", on="chat.postMessage", seconds=3),
+    InjectedFault("ratelimited", on="chat.update", nth=2, times=2, seconds=6),
 )
 
 

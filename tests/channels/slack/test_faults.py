@@ -11,7 +11,7 @@ import pytest
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, by_step, call
 from agent_core.tools.function import tool
-from channels.slack.testing import Armed, Dispatched, Fault
+from channels.slack.testing import Armed, Dispatched, InjectedFault
 from tests.channels.slack.answers import ANSWER, BEFORE_TOOL, words
 from tests.channels.slack.conversations import converse, is_done, spoken
 from tests.channels.slack.rig import Rig, texts
@@ -32,7 +32,7 @@ BESIDE = frozenset({"1", "2", "3", "count", "rows"})
 class Wrong:
     """A fault: of a call at any time, or of the event of one action of people."""
 
-    fault: Fault
+    fault: InjectedFault
     with_event: Literal["ask", "reply"] | None = None
 
     @property
@@ -48,33 +48,37 @@ class Wrong:
 SAYING = ("chat.startStream", "chat.appendStream", "chat.stopStream", "chat.postMessage", "chat.update")
 STREAMING = ("chat.startStream", "chat.appendStream", "chat.stopStream")
 CALLS = (
-    *(Fault("ratelimited", on=on, seconds=2) for on in (*SAYING, "agents.sessions.setStatus")),
-    *(Fault("server_error", on=on) for on in (*SAYING, "agents.sessions.setStatus", "conversations.replies")),
-    *(Fault("server_error", on=on, effect=True) for on in (*SAYING, "agents.sessions.setStatus")),
-    *(Fault("answer_lost", on=on) for on in (*SAYING, "agents.sessions.setStatus", "conversations.replies")),
-    *(Fault("request_lost", on=on) for on in (*SAYING, "agents.sessions.setStatus")),
-    *(Fault("invalid_blocks", on=on) for on in ("chat.stopStream", "chat.postMessage", "chat.update")),
-    *(Fault("invalid_blocks", on=on, times=times) for on in ("chat.postMessage", "chat.update") for times in (2, None)),
-    *(Fault("refused", on=on, code="invalid_blocks", times=times) for on in STREAMING for times in (1, None)),
-    *(Fault("stream_closed", on=on) for on in ("chat.appendStream", "chat.stopStream")),
-    Fault("refused", on="chat.startStream"),
-    Fault("refused", on="agents.sessions.setStatus", code="not_allowed"),
+    *(InjectedFault("ratelimited", on=on, seconds=2) for on in (*SAYING, "agents.sessions.setStatus")),
+    *(InjectedFault("server_error", on=on) for on in (*SAYING, "agents.sessions.setStatus", "conversations.replies")),
+    *(InjectedFault("server_error", on=on, effect=True) for on in (*SAYING, "agents.sessions.setStatus")),
+    *(InjectedFault("answer_lost", on=on) for on in (*SAYING, "agents.sessions.setStatus", "conversations.replies")),
+    *(InjectedFault("request_lost", on=on) for on in (*SAYING, "agents.sessions.setStatus")),
+    *(InjectedFault("invalid_blocks", on=on) for on in ("chat.stopStream", "chat.postMessage", "chat.update")),
+    *(
+        InjectedFault("invalid_blocks", on=on, times=times)
+        for on in ("chat.postMessage", "chat.update")
+        for times in (2, None)
+    ),
+    *(InjectedFault("refused", on=on, code="invalid_blocks", times=times) for on in STREAMING for times in (1, None)),
+    *(InjectedFault("stream_closed", on=on) for on in ("chat.appendStream", "chat.stopStream")),
+    InjectedFault("refused", on="chat.startStream"),
+    InjectedFault("refused", on="agents.sessions.setStatus", code="not_allowed"),
 )
 WRONG = (
     *(Wrong(fault) for fault in CALLS),
-    *(Wrong(Fault("duplicate", on=on), "ask") for on in ("app_mention", "message")),
-    *(Wrong(Fault("late", on=on, seconds=45), "ask") for on in ("app_mention", "message")),
-    Wrong(Fault("late", seconds=45, times=2), "ask"),
-    Wrong(Fault("out_of_order", on="app_mention"), "ask"),
-    Wrong(Fault("duplicate", on="message"), "reply"),
-    Wrong(Fault("late", on="message", seconds=45), "reply"),
-    Wrong(Fault("out_of_order", on="message"), "reply"),
-    Wrong(Fault("deaf_socket", on="socket")),
+    *(Wrong(InjectedFault("duplicate", on=on), "ask") for on in ("app_mention", "message")),
+    *(Wrong(InjectedFault("late", on=on, seconds=45), "ask") for on in ("app_mention", "message")),
+    Wrong(InjectedFault("late", seconds=45, times=2), "ask"),
+    Wrong(InjectedFault("out_of_order", on="app_mention"), "ask"),
+    Wrong(InjectedFault("duplicate", on="message"), "reply"),
+    Wrong(InjectedFault("late", on="message", seconds=45), "reply"),
+    Wrong(InjectedFault("out_of_order", on="message"), "reply"),
+    Wrong(InjectedFault("deaf_socket", on="socket")),
 )
 Case = tuple[Wrong, ...]
 UNCERTAIN_APPEND: Case = (
-    Wrong(Fault("server_error", on="chat.appendStream", effect=True)),
-    Wrong(Fault("ratelimited", on="chat.stopStream", seconds=2)),
+    Wrong(InjectedFault("server_error", on="chat.appendStream", effect=True)),
+    Wrong(InjectedFault("ratelimited", on="chat.stopStream", seconds=2)),
 )
 """Two calls of one message: the append may not be repeated while the stream cannot be ended."""
 

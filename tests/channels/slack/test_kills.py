@@ -7,7 +7,7 @@ import pytest
 from agent_core import Text
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
 from tests.channels.slack.crowds import Leaping, leap
 from tests.channels.slack.kills import Ground, Life, Scene, Then, ground, points
@@ -103,8 +103,8 @@ def waits() -> Log:
 
 
 TOOL = frozenset({"1", "2", "3", "count", "rows"})
-NO_STREAMS = (Fault("refused", on="chat.startStream", times=None),)
-NO_BLOCKS = (Fault("invalid_blocks", on="chat.update", times=None),)
+NO_STREAMS = (InjectedFault("refused", on="chat.startStream", times=None),)
+NO_BLOCKS = (InjectedFault("invalid_blocks", on="chat.update", times=None),)
 SCENES = {
     "streamed": Scene(typical, beside=TOOL),
     "posted": Scene(typical, whole=True, beside=TOOL),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_core import ConfigError, Definition, InvalidInput
-from channels.slack.settings import SETTINGS, Slack, clashes, route, settings_of
+from channels.slack.settings import SETTINGS, Slack, conflicts, route, settings_of
 from tests.conftest import MakeCore
 
 
@@ -41,16 +41,16 @@ def test_a_channel_goes_to_the_agent_that_claims_it():
 )
 def test_two_agents_that_claim_one_place_are_found(one, two, path, claim):
     """One channel, or one workspace's default, claimed by two agents is a clash that names both."""
-    (clash,) = clashes([("ant", Slack(**one)), ("bee", Slack(**two))])
-    assert (clash.first, clash.second, clash.path, clash.claim) == ("ant", "bee", path, claim)
-    assert str(clash) == f"`ant` and `bee` both claim {claim}; take it from one of them."
+    (conflict,) = conflicts([("ant", Slack(**one)), ("bee", Slack(**two))])
+    assert (conflict.first, conflict.second, conflict.path, conflict.claim) == ("ant", "bee", path, claim)
+    assert str(conflict) == f"`ant` and `bee` both claim {claim}; take it from one of them."
 
 
 def test_places_beside_each_other_do_not_clash():
     """One channel id in two workspaces, defaults of two workspaces and one agent's own claims do not clash."""
     ant = Slack(channels=("T1/C1", "C3", "T1/C3"), default=("T1",))
     bee = Slack(channels=("T2/C1", "C4"), default=("T2",))
-    assert clashes([("ant", ant), ("bee", bee), ("cat", Slack()), ("dog", Slack(default=False))]) == []
+    assert conflicts([("ant", ant), ("bee", bee), ("cat", Slack()), ("dog", Slack(default=False))]) == []
 
 
 @pytest.mark.parametrize(

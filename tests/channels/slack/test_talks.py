@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core.testing import Answer
-from channels.ledger import Place
+from channels.ledger import OwnedPlace
 from channels.slack.outbound.threads import Threads
 from channels.slack.web_api import limits
 from tests.channels.slack.answers import words
@@ -109,7 +109,7 @@ def test_what_always_fails_is_tried_less_and_less(talk: Talk, monkeypatch: pytes
     """A bug that one thread meets is logged whole once, costs ever fewer tries, and loses nothing once it is mended."""
     show, tries = Threads._show, list[int]()
 
-    async def broken(threads: Threads, place: Place) -> Place | None:
+    async def broken(threads: Threads, place: OwnedPlace) -> OwnedPlace | None:
         tries.append(threads._clock.now())
         if len(tries) <= 6:
             raise RuntimeError("a bug")

@@ -12,7 +12,7 @@ from agent_core.providers.base import Request
 from agent_core.testing import Answer, pause, say
 from channels.slack.inbound.listen import PATHS
 from channels.slack.settings import Slack
-from channels.slack.testing import Delivery
+from channels.slack.testing import Notification
 from tests.channels.slack.inbound.test_receive import Gate
 from tests.channels.slack.rig import Rig, rigged, texts
 
@@ -34,7 +34,7 @@ async def rig(make_core, gate: Gate) -> AsyncIterator[Rig]:
         gate.opened.set()
 
 
-async def received_again(rig: Rig, deliveries: list[Delivery], *, event_id: str | None = None) -> None:
+async def received_again(rig: Rig, deliveries: list[Notification], *, event_id: str | None = None) -> None:
     """Deliver *deliveries* again, with the same event id or with another."""
     async with aiohttp.ClientSession() as http:
         for each in deliveries:

@@ -12,7 +12,7 @@ from agent_core import Actor, Core, Decider, Decision, DeclaredTool, Inbound, Te
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import Ledger
 from channels.slack.outbound.threads import SWEEP, Threads
-from channels.slack.testing import SlackStandIn, Workspace
+from channels.slack.testing import SimulatedWorkspace, SlackStandIn
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
@@ -76,7 +76,9 @@ class Stage:
 
 @pytest.fixture
 async def make_stage(make_core: MakeCore) -> AsyncIterator[Callable]:
-    stand_in = SlackStandIn(clock=(clock := FakeClock()), workspaces=[Workspace.example()], rates=None, echo=False)
+    stand_in = SlackStandIn(
+        clock=(clock := FakeClock()), workspaces=[SimulatedWorkspace.example()], rates=None, echo=False
+    )
     async with stand_in.serving(), aiohttp.ClientSession() as http:
 
         async def make(**definition) -> Stage:

@@ -4,7 +4,7 @@ import jwt
 import pytest
 
 from agent_core import Actor
-from channels.web.identity import SCOPES, Principal, Tokens
+from channels.web.identity import SCOPES, Principal, TokenSigner
 
 ADA = Actor(id="ada", kind="visitor", name="Ada")
 
@@ -24,7 +24,7 @@ class Clock:
 
 def test_a_visitors_token_names_actor_and_agent():
     """What goes in comes out, with the expiry."""
-    tokens = Tokens(derive, now=Clock())
+    tokens = TokenSigner(derive, now=Clock())
     token = tokens.visitor(ADA, agent="agent_1")
     assert tokens.read(token.text) == Principal("visitor", ADA, "agent_1")
     assert token.expires == 1_000_900
@@ -32,7 +32,7 @@ def test_a_visitors_token_names_actor_and_agent():
 
 def test_an_operators_token_names_no_agent():
     """A command's token opens what the API key opens."""
-    tokens = Tokens(derive, now=Clock())
+    tokens = TokenSigner(derive, now=Clock())
     found = tokens.read(tokens.operator().text)
     assert found
     assert (found.role, found.agent, found.visitor) == ("operator", None, False)
@@ -40,7 +40,7 @@ def test_an_operators_token_names_no_agent():
 
 def test_an_operators_token_has_the_scopes_that_it_was_given():
     """A command's token has all of them, another one those that it was signed with, and a visitor's none."""
-    tokens = Tokens(derive, now=Clock())
+    tokens = TokenSigner(derive, now=Clock())
     for token, scopes in (
         (tokens.operator(), SCOPES),
         (tokens.operator(scopes=("approvals:as",)), {"approvals:as"}),
@@ -59,7 +59,7 @@ def test_an_operators_token_has_the_scopes_that_it_was_given():
 def test_a_token_ends():
     """From its last second on a token names no one."""
     clock = Clock()
-    tokens = Tokens(derive, now=clock)
+    tokens = TokenSigner(derive, now=clock)
     token = tokens.visitor(ADA, agent="agent_1", seconds=60)
     clock.now += 59
     assert tokens.read(token.text)
@@ -69,7 +69,7 @@ def test_a_token_ends():
 
 def test_kinds_of_tokens_do_not_mix():
     """A cookie is no token, a token no cookie, and no key signs for another audience."""
-    tokens = Tokens(derive, now=Clock())
+    tokens = TokenSigner(derive, now=Clock())
     assert tokens.read(tokens.cookie("ada").text) is None
     assert tokens.read_cookie(tokens.visitor(ADA, agent="a").text) is None
     assert tokens.read_cookie(tokens.cookie("ada").text) == "ada"
@@ -80,14 +80,14 @@ def test_kinds_of_tokens_do_not_mix():
 @pytest.mark.parametrize("text", ["", "x", "a.b.c", "é", "x" * 10_000])
 def test_anything_else_is_refused(text):
     """What is no token is refused without a word."""
-    tokens = Tokens(derive)
+    tokens = TokenSigner(derive)
     assert tokens.read(text) is None
     assert tokens.read_cookie(text) is None
 
 
 def test_unsigned_and_unbounded_tokens_are_refused():
     """No signature, another algorithm, no end: refused."""
-    tokens = Tokens(derive, now=Clock())
+    tokens = TokenSigner(derive, now=Clock())
     claims = {"sub": "eve", "aud": "visitor", "agent": "a", "exp": 2_000_000}
     assert tokens.read(jwt.encode(claims, "", algorithm="none")) is None
     assert tokens.read(jwt.encode(claims, derive("visitor-token").ljust(64, b"."), algorithm="HS512")) is None

@@ -9,7 +9,7 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from agent_core.context.window import Entry
+from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, Snapshot, ToolSpec
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.anthropic.encode import encoder_of
@@ -39,7 +39,7 @@ def said(*parts: Part, files: Mapping[str, bytes] | None = None) -> Any:
 
 
 def request(*messages: Message, model: str = OPUS, tools: tuple[ToolSpec, ...] = (SEARCH,), **controls: Any) -> Request:
-    entries = [Entry(n, message, encoder_of(f"anthropic:{model}")) for n, message in enumerate(messages)]
+    entries = [WindowEntry(n, message, encoder_of(f"anthropic:{model}")) for n, message in enumerate(messages)]
     return Request(model, Snapshot("h", f"anthropic:{model}", "Be brief.", tools), entries, Controls(**controls), "s")
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from agent_core.domain.messages import Usage
-from agent_core.net.sse import Frames
+from agent_core.net.sse import EventSplitter
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import (
-    Delta,
-    Failed,
+    CallFailed,
     Finished,
+    ModelDelta,
+    ModelReasoningDelta,
+    ModelTextDelta,
     NativeItem,
-    ReasoningDelta,
     Refusal,
     Started,
-    TextDelta,
     ToolArgsDelta,
     ToolEnd,
     ToolStart,
@@ -41,25 +41,25 @@ from tests.agent_core.providers.anthropic.messages_events import (
 )
 
 
-def played(stream: bytes, cuts: Iterable[int] = ()) -> list[Delta]:
+def played(stream: bytes, cuts: Iterable[int] = ()) -> list[ModelDelta]:
     """Feed *stream*, cut at *cuts*, as the client does, and return all deltas."""
-    fold, frames, out = AnthropicFold(), Frames(), []
+    fold, frames, out = AnthropicFold(), EventSplitter(), []
     edges = [0, *cuts, len(stream)]
     for first, end in pairwise(edges):
         out += fold.take(frames.feed(stream[first:end]))
     return [*out, *fold.take(frames.end()), *fold.end()]
 
 
-def deltas(*events: dict | list[dict]) -> list[Delta]:
+def deltas(*events: dict | list[dict]) -> list[ModelDelta]:
     flat = [each for event in events for each in (event if isinstance(event, list) else [event])]
     return played(b"".join(sse(event) for event in flat))
 
 
-def answered(*blocks: list[dict], reason: str = "end_turn") -> list[Delta]:
+def answered(*blocks: list[dict], reason: str = "end_turn") -> list[ModelDelta]:
     return deltas(start(), *blocks, stop(reason))
 
 
-def replayed(*blocks: list[dict], reason: str = "end_turn") -> list[Delta]:
+def replayed(*blocks: list[dict], reason: str = "end_turn") -> list[ModelDelta]:
     """Return the deltas of *blocks*; a thought at their end, which does not go back, asks for their native form."""
     return answered(*blocks, [begin(90, {"type": "redacted_thinking", "data": "eA=="}), close(90)], reason=reason)
 
@@ -70,14 +70,14 @@ def test_a_plain_answer_has_no_native_form():
     assert len(native(deltas(start(), text(0, "Hi."), thinking(1, "Hm."), call(2, "{}"), stop("tool_use")))) == 3
 
 
-def of(kind: type | UnionType, found: Sequence[Delta]) -> list:
+def of(kind: type | UnionType, found: Sequence[ModelDelta]) -> list:
     return [delta for delta in found if isinstance(delta, kind)]
 
 
-def native(found: Sequence[Delta]) -> list:
+def native(found: Sequence[ModelDelta]) -> list:
     """Return the native items as JSON values, the text of each slot put in."""
     said: dict[int, str] = {}
-    for delta in of(TextDelta | ReasoningDelta, found):
+    for delta in of(ModelTextDelta | ModelReasoningDelta, found):
         said[delta.slot] = said.get(delta.slot, "") + delta.text
     items = of(NativeItem, found)
     return [json.loads("".join(p if isinstance(p, str) else json.dumps(said[p]) for p in i.pieces)) for i in items]
@@ -87,7 +87,11 @@ def joined(found: Sequence[Any]) -> list:
     """Return *found* with neighbouring text of one slot made one."""
     out: list[Any] = []
     for delta in found:
-        grows = isinstance(delta, TextDelta | ReasoningDelta | ToolArgsDelta) and out and type(out[-1]) is type(delta)
+        grows = (
+            isinstance(delta, ModelTextDelta | ModelReasoningDelta | ToolArgsDelta)
+            and out
+            and type(out[-1]) is type(delta)
+        )
         if grows and out[-1].slot == delta.slot:
             out[-1] = type(delta)(delta.slot, out[-1].text + delta.text)
         else:
@@ -102,8 +106,8 @@ def test_an_answer_comes_as_neutral_deltas():
     )
     assert found[0] == Started("msg_1", "claude-opus-5")
     assert [each for each in found if not isinstance(each, UsageReport | NativeItem)][1:] == [
-        ReasoningDelta(0, "Hm."),
-        TextDelta(1, "Let me look."),
+        ModelReasoningDelta(0, "Hm."),
+        ModelTextDelta(1, "Let me look."),
         ToolStart(2, "toolu_2", "search"),
         ToolArgsDelta(2, '{"q":'),
         ToolArgsDelta(2, '"x"}'),
@@ -182,7 +186,7 @@ def test_arguments_may_come_whole():
 def test_text_may_begin_with_its_block():
     """Text that comes with the start of a block is its first text."""
     found = replayed([begin(0, {"type": "text", "text": "He"}), *words(0, "llo"), close(0)])
-    assert of(TextDelta, found) == [TextDelta(0, "Hello")]
+    assert of(ModelTextDelta, found) == [ModelTextDelta(0, "Hello")]
     assert native(found) == [{"type": "text", "text": "Hello"}]
 
 
@@ -190,7 +194,7 @@ def test_blocks_may_be_interleaved():
     """Deltas belong to the block of their index, whatever came between."""
     two = [begin(0, TEXT), begin(1, {"type": "tool_use", "id": "a", "name": "f", "input": {}}), *words(0, "a")]
     found = replayed([*two, *arguments(1, '{"x":'), *words(0, "b"), *arguments(1, "1}"), close(1), close(0)])
-    assert "".join(delta.text for delta in of(TextDelta, found)) == "ab"
+    assert "".join(delta.text for delta in of(ModelTextDelta, found)) == "ab"
     assert of(ToolEnd, found) == [ToolEnd(1, '{"x":1}', {"x": 1})]
     assert [item["type"] for item in native(found)] == ["text", "tool_use"]
 
@@ -219,14 +223,14 @@ def test_thinking_without_text_keeps_its_signature():
     """Thinking that is not shown is replayed with its signature, and so is what is redacted."""
     redacted = {"type": "redacted_thinking", "data": "ZW5j"}
     found = answered(thinking(0, signature="abc"), [begin(1, redacted), close(1)], text(2, "Hi"))
-    assert of(ReasoningDelta, found) == []
+    assert of(ModelReasoningDelta, found) == []
     assert native(found)[:2] == [{"type": "thinking", "thinking": "", "signature": "abc"}, redacted]
 
 
 def test_thinking_without_signature_is_not_sent_back():
     """Thinking that was cut before its signature is shown, and never replayed."""
     found = answered(thinking(0, "Hm", signature=""), text(1, "Hi"))
-    assert of(ReasoningDelta, found) == [ReasoningDelta(0, "Hm")]
+    assert of(ModelReasoningDelta, found) == [ModelReasoningDelta(0, "Hm")]
     assert [item["type"] for item in native(found)] == ["text"]
 
 
@@ -315,7 +319,7 @@ def test_a_refusal_after_text_withdraws_it(details, said):
 def test_what_was_said_before_the_window_was_full_is_kept():
     """An answer that filled the context window is one that was cut: its text was paid for, and was read."""
     found = deltas(start(), text(0, "Hi"), stop("model_context_window_exceeded"))
-    assert "".join(delta.text for delta in of(TextDelta, found)) == "Hi"
+    assert "".join(delta.text for delta in of(ModelTextDelta, found)) == "Hi"
     assert found[-1] == Finished("length", "model_context_window_exceeded")
 
 
@@ -323,7 +327,7 @@ def test_what_was_said_before_the_window_was_full_is_kept():
 def test_a_window_that_is_full_before_a_word_is_a_failure(said):
     """An answer of which nothing can be read is a failed call that says what to do."""
     found = deltas(start(), said, stop("model_context_window_exceeded"))
-    assert isinstance(found[-1], Failed)
+    assert isinstance(found[-1], CallFailed)
     assert (found[-1].kind, found[-1].retryable) == ("context_overflow", False)
     assert of(Finished, found) == []
 
@@ -332,9 +336,9 @@ def test_an_error_after_the_start_is_a_failure():
     """An error event in a stream ends it, classified by its type, and nothing comes after it."""
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "req_1"}
     found = deltas(start(), words(0, "?"), error, text(1, "no"), stop("end_turn"))
-    assert isinstance(found[-1], Failed)
+    assert isinstance(found[-1], CallFailed)
     assert (found[-1].kind, found[-1].retryable) == ("overloaded", True)
-    assert of(TextDelta, found) == []
+    assert of(ModelTextDelta, found) == []
 
 
 @pytest.mark.parametrize(
@@ -343,7 +347,7 @@ def test_an_error_after_the_start_is_a_failure():
 def test_a_stream_without_its_last_event_is_broken(events):
     """A stream that ends in silence is a failed call, however much of it came."""
     found = deltas(events)
-    assert isinstance(found[-1], Failed)
+    assert isinstance(found[-1], CallFailed)
     assert (found[-1].kind, found[-1].retryable) == ("network", True)
     assert of(Finished, found) == []
 

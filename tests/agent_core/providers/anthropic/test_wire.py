@@ -8,11 +8,11 @@ from types import MappingProxyType
 import pytest
 from aiohttp import web
 
-from agent_core.context.window import Entry
+from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, Snapshot
 from agent_core.domain.messages import Message, Text
 from agent_core.providers.anthropic.provider import AnthropicProvider, anthropic
-from agent_core.providers.base import Delta, Failed, Finished, Request, Started, TextDelta
+from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta, Request, Started
 from tests.agent_core.providers.anthropic.test_provider import begin, rich, sse, start, stop, text, words
 
 MODEL = "claude-opus-5"
@@ -65,11 +65,11 @@ async def serving(server: Server) -> AsyncIterator[AnthropicProvider]:
 
 
 def question(provider: AnthropicProvider, instructions: str = "Be brief.") -> Request:
-    entry = Entry(1, Message("user", (Text("Hello"),)), provider.encoder(MODEL))
+    entry = WindowEntry(1, Message("user", (Text("Hello"),)), provider.encoder(MODEL))
     return Request(MODEL, Snapshot(instructions, f"anthropic:{MODEL}", instructions, ()), [entry], Controls(), "s")
 
 
-async def asked(provider: AnthropicProvider) -> list[Delta]:
+async def asked(provider: AnthropicProvider) -> list[ModelDelta]:
     async with asyncio.timeout(20), aclosing(provider.stream(question(provider))) as stream:
         return [delta async for batch in stream for delta in batch]
 
@@ -98,7 +98,7 @@ async def test_pieces_of_any_size_are_one_answer(size):
     """A stream that comes in small pieces ends as one that comes at once."""
     async with serving(Server(rich(), size=size)) as provider:
         found = await asked(provider)
-    said = "".join(delta.text for delta in found if isinstance(delta, TextDelta))
+    said = "".join(delta.text for delta in found if isinstance(delta, ModelTextDelta))
     assert said == "Zwölf \r\n🙂"
     assert found[-1] == Finished("tools", "tool_use")
 
@@ -125,7 +125,7 @@ async def test_a_refused_request_is_a_failure(status, body, kind, wait):
         found = await asked(provider)
     assert len(server.asked) == 1
     assert len(found) == 1
-    assert isinstance(found[0], Failed)
+    assert isinstance(found[0], CallFailed)
     assert (found[0].kind, found[0].retry_after) == (kind, wait)
     assert "the-key" not in found[0].message
 
@@ -136,8 +136,8 @@ async def test_a_stream_that_breaks_off_is_a_failure(missing):
     async with serving(Server(simple()[:-missing])) as provider:
         found = await asked(provider)
     assert isinstance(found[0], Started)
-    assert isinstance(found[-1], Failed) is (missing > 2), "a blank line alone may be missing"
-    assert not isinstance(found[-1], Failed) or found[-1].kind == "network"
+    assert isinstance(found[-1], CallFailed) is (missing > 2), "a blank line alone may be missing"
+    assert not isinstance(found[-1], CallFailed) or found[-1].kind == "network"
 
 
 async def test_what_cannot_be_read_is_a_failure():
@@ -145,7 +145,7 @@ async def test_what_cannot_be_read_is_a_failure():
     for nonsense in (b"data: {\n\n", b'data: {"type":"x","y":' + b"[" * 9_000 + b"]" * 9_000 + b"}\n\n"):
         async with serving(Server(nonsense + simple())) as provider:
             found = await asked(provider)
-        assert isinstance(found[-1], Failed)
+        assert isinstance(found[-1], CallFailed)
         assert (found[-1].kind, found[-1].retryable) == ("error", True)
 
 

@@ -9,7 +9,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from agent_core.context.snapshot import freeze
-from agent_core.context.window import Entry
+from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, ToolSpec
 from agent_core.domain.messages import File, Message, Native, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.base import Request
@@ -41,7 +41,7 @@ def body(*messages: Message, url: str | None = "http://localhost:11434/v1", mode
     """Return the request for *messages*, checked against the SDK's own types."""
     tools, instructions = given.pop("tools", (TOOL,)), given.pop("instructions", "Be brief.")
     snapshot = freeze(model="m", instructions=instructions, tools=tools)
-    entries = [Entry(n, message, encode) for n, message in enumerate(messages)]
+    entries = [WindowEntry(n, message, encode) for n, message in enumerate(messages)]
     for entry in entries:
         entry.load(FILES)
     provider = compatible(api_key=None, base_url=url)

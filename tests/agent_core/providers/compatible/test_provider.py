@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agent_core.domain.messages import Usage
-from agent_core.net.sse import Frames
+from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
 from agent_core.providers.compatible.fold import ChatFold
 from tests.agent_core.providers.contract import written as w
@@ -17,9 +17,9 @@ A, B = ("call", "look", {"what": "a"}), ("call", "look", {"what": "b"})
 ARGS_A, ARGS_B = '{"what": "a"}', '{"what": "b"}'
 
 
-def play(data: bytes, *cuts: int) -> list[p.Delta]:
+def play(data: bytes, *cuts: int) -> list[p.ModelDelta]:
     """Return the deltas of *data*, read in pieces that end at *cuts*."""
-    frames, fold, found = Frames(), ChatFold("openai-compatible", "llama-4"), []
+    frames, fold, found = EventSplitter(), ChatFold("openai-compatible", "llama-4"), []
     for begin, end in zip((0, *cuts), (*cuts, len(data)), strict=True):
         found += fold.take(frames.feed(data[begin:end]))
     return [*found, *fold.take(frames.end()), *fold.end()]
@@ -56,8 +56,8 @@ def test_a_rich_answer_is_reported_in_order():
     """Thinking, text and interleaved calls come out as parts, with usage and one end."""
     assert joined(play(RICH)) == [
         p.Started("c_1", "llama-4"),
-        p.ReasoningDelta(0, "Hm, éé…"),
-        p.TextDelta(1, "Ich schaue 👀 nach."),
+        p.ModelReasoningDelta(0, "Hm, éé…"),
+        p.ModelTextDelta(1, "Ich schaue 👀 nach."),
         p.ToolStart(2, "t_1", "look"),
         p.ToolArgsDelta(2, ARGS_A),
         p.ToolStart(3, "t_2", "look"),
@@ -80,7 +80,7 @@ def test_the_network_may_cut_anywhere():
 def test_texts_of_one_read_are_one_delta():
     """What came in one read is shown at once."""
     data = w.chat({"reasoning": "a"}, {"reasoning": "b"}, {"content": "c"}, {"content": "d"})
-    assert play(data)[1:3] == [p.ReasoningDelta(0, "ab"), p.TextDelta(1, "cd")]
+    assert play(data)[1:3] == [p.ModelReasoningDelta(0, "ab"), p.ModelTextDelta(1, "cd")]
 
 
 CALLS = {

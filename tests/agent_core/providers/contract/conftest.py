@@ -10,7 +10,7 @@ import pytest
 
 from agent_core import Core, DeclaredTool, Definition, Message, SqliteDatabase
 from agent_core.clock import Clock
-from agent_core.providers.base import Delta, Provider
+from agent_core.providers.base import ModelDelta, Provider
 from agent_core.store.database import Database
 from agent_core.testing.models import FakeModels
 from agent_core.tools.base import Tool
@@ -33,7 +33,7 @@ class Line:
     models: FakeModels
     provider: Model
 
-    async def deltas(self, *messages: Message, **options: Any) -> list[Delta]:
+    async def deltas(self, *messages: Message, **options: Any) -> list[ModelDelta]:
         """Ask once and return all deltas."""
         return await collect(self.provider.stream(self.wire.request(self.provider, *messages, **options)))
 

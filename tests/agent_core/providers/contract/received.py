@@ -26,10 +26,10 @@ class Received:
     native: tuple[str, ...]
     raw: tuple[str, ...]
     ids: tuple[str, ...]
-    failure: p.Failed | None
+    failure: p.CallFailed | None
 
 
-def received(deltas: Sequence[p.Delta]) -> Received:
+def received(deltas: Sequence[p.ModelDelta]) -> Received:
     """Fold *deltas*; raises `AssertionError` when they are no well-formed stream."""
     check(deltas)
     end = deltas[-1]
@@ -38,23 +38,23 @@ def received(deltas: Sequence[p.Delta]) -> Received:
     usage = [d.usage for d in deltas if isinstance(d, p.UsageReport)]
     return Received(
         parts=_parts(deltas, starts, calls),
-        end=end.reason if isinstance(end, p.Finished) else end.kind if isinstance(end, p.Failed) else "none",
+        end=end.reason if isinstance(end, p.Finished) else end.kind if isinstance(end, p.CallFailed) else "none",
         refused=any(isinstance(d, p.Refusal) for d in deltas),
         usage=usage[-1] if usage else None,
         native=tuple(_native(d, deltas) for d in deltas if isinstance(d, p.NativeItem)),
         raw=tuple(d.raw for d in calls.values()),
         ids=tuple(d.call_id for d in starts.values()),
-        failure=end if isinstance(end, p.Failed) else None,
+        failure=end if isinstance(end, p.CallFailed) else None,
     )
 
 
-def check(deltas: Sequence[p.Delta]) -> None:
+def check(deltas: Sequence[p.ModelDelta]) -> None:
     """Raise `AssertionError` when *deltas* break the rules of the neutral stream."""
     assert deltas, "an empty stream"
-    ends = [place for place, d in enumerate(deltas) if isinstance(d, p.Finished | p.Failed)]
+    ends = [place for place, d in enumerate(deltas) if isinstance(d, p.Finished | p.CallFailed)]
     assert ends == [len(deltas) - 1], f"ends at {ends} of {len(deltas)}"
     starts = [place for place, d in enumerate(deltas) if isinstance(d, p.Started)]
-    assert starts == [0] or (isinstance(deltas[0], p.Failed) and len(deltas) == 1), f"starts at {starts}"
+    assert starts == [0] or (isinstance(deltas[0], p.CallFailed) and len(deltas) == 1), f"starts at {starts}"
     open_, closed = set[int](), set[int]()
     for d in deltas:
         match d:
@@ -76,21 +76,21 @@ def check(deltas: Sequence[p.Delta]) -> None:
                 continue
 
 
-def text_of(deltas: Sequence[p.Delta], slot: int) -> str:
-    return "".join(d.text for d in deltas if isinstance(d, p.TextDelta | p.ReasoningDelta) and d.slot == slot)
+def text_of(deltas: Sequence[p.ModelDelta], slot: int) -> str:
+    return "".join(d.text for d in deltas if isinstance(d, p.ModelTextDelta | p.ModelReasoningDelta) and d.slot == slot)
 
 
-def joined(deltas: Sequence[p.Delta]) -> list[p.Delta]:
+def joined(deltas: Sequence[p.ModelDelta]) -> list[p.ModelDelta]:
     """Return *deltas* with what a slot says joined where it began: what must not depend on the network's reads."""
-    found: list[p.Delta] = []
+    found: list[p.ModelDelta] = []
     places: dict[tuple[type, int], int] = {}
     for d in deltas:
-        if not isinstance(d, p.TextDelta | p.ReasoningDelta | p.ToolArgsDelta):
+        if not isinstance(d, p.ModelTextDelta | p.ModelReasoningDelta | p.ToolArgsDelta):
             found.append(d)
         elif (type(d), d.slot) in places:
             place = places[type(d), d.slot]
             known = found[place]
-            assert isinstance(known, p.TextDelta | p.ReasoningDelta | p.ToolArgsDelta)
+            assert isinstance(known, p.ModelTextDelta | p.ModelReasoningDelta | p.ToolArgsDelta)
             found[place] = type(d)(d.slot, known.text + d.text)
         else:
             places[type(d), d.slot] = len(found)
@@ -98,9 +98,11 @@ def joined(deltas: Sequence[p.Delta]) -> list[p.Delta]:
     return found
 
 
-def _parts(deltas: Sequence[p.Delta], starts: dict[int, p.ToolStart], calls: dict[int, p.ToolEnd]) -> tuple[Part, ...]:
+def _parts(
+    deltas: Sequence[p.ModelDelta], starts: dict[int, p.ToolStart], calls: dict[int, p.ToolEnd]
+) -> tuple[Part, ...]:
     order = dict.fromkeys(
-        (type(d), d.slot) for d in deltas if isinstance(d, p.TextDelta | p.ReasoningDelta | p.ToolStart)
+        (type(d), d.slot) for d in deltas if isinstance(d, p.ModelTextDelta | p.ModelReasoningDelta | p.ToolStart)
     )
     parts: list[Part] = []
     for kind, slot in order:
@@ -108,11 +110,11 @@ def _parts(deltas: Sequence[p.Delta], starts: dict[int, p.ToolStart], calls: dic
             if slot in calls:
                 parts.append(("call", starts[slot].name, calls[slot].arguments))
         elif (text := text_of(deltas, slot)).strip():
-            parts.append(("text" if kind is p.TextDelta else "thinking", text))
+            parts.append(("text" if kind is p.ModelTextDelta else "thinking", text))
     return tuple(parts)
 
 
-def _native(item: p.NativeItem, deltas: Sequence[p.Delta]) -> str:
+def _native(item: p.NativeItem, deltas: Sequence[p.ModelDelta]) -> str:
     return "".join(
         piece if isinstance(piece, str) else msgspec.json.encode(text_of(deltas, piece)).decode()
         for piece in item.pieces

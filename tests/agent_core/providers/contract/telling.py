@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.testing.models import Asked
+from agent_core.testing.models import ModelCall
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 
@@ -25,28 +25,28 @@ async def list_all() -> list[str]:
 TOOLS: tuple[Tool, ...] = (look, list_all)
 
 
-def by_text(**answers: Sequence[Sequence[Any]]) -> Callable[[Asked], Sequence[Any]]:
+def by_text(**answers: Sequence[Sequence[Any]]) -> Callable[[ModelCall], Sequence[Any]]:
     """Return a script: the answers to a text, one per step of its run."""
 
-    def pick(asked: Asked) -> Sequence[Any]:
+    def pick(asked: ModelCall) -> Sequence[Any]:
         return answers[asked.text][asked.step]
 
     return pick
 
 
-def extends(earlier: Asked, later: Asked, messages: Callable[[Asked], list[bytes]]) -> bool:
+def extends(earlier: ModelCall, later: ModelCall, messages: Callable[[ModelCall], list[bytes]]) -> bool:
     """Return whether *later* is *earlier* followed by more messages, byte for byte."""
     before, after = messages(earlier), messages(later)
     return head_of(earlier) == head_of(later) and after[: len(before)] == before and len(after) > len(before)
 
 
-def head_of(asked: Asked) -> Mapping[str, bytes]:
+def head_of(asked: ModelCall) -> Mapping[str, bytes]:
     """Return what stands before the messages: the system's text and the tools, as they were sent."""
     whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
     return {name: bytes(whole[name]) for name in ("system", "instructions", "tools", "model") if name in whole}
 
 
-def thoughts(asked: Asked) -> int:
+def thoughts(asked: ModelCall) -> int:
     """Count the thinking that a request replays."""
     if asked.wire == "responses":
         return sum(item.get("type") == "reasoning" for item in asked.body["input"])

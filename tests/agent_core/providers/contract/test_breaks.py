@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from agent_core.providers.base import TextDelta
+from agent_core.providers.base import ModelTextDelta
 from agent_core.testing import cut, fail, flat, pause, say
 from agent_core.testing.models import raw, stall
 from tests.agent_core.providers.contract import written as w
@@ -73,7 +73,7 @@ async def test_letting_go_in_mid_stream_ends_the_model_call(dial, wire):
     async with asyncio.timeout(PATIENCE):
         async with aclosing(line.provider.stream(wire.request(line.provider))) as stream:
             async for batch in stream:
-                if any(isinstance(delta, TextDelta) for delta in batch):
+                if any(isinstance(delta, ModelTextDelta) for delta in batch):
                     break
             assert line.models.open == 1
         await until(lambda: line.models.open == 0)

@@ -5,7 +5,7 @@ from typing import get_args
 
 from agent_core.domain.controls import Effort
 from agent_core.providers import models
-from agent_core.providers.base import Failed, named
+from agent_core.providers.base import CallFailed, named
 from agent_core.testing import say
 from tests.agent_core.providers.contract.wires import RESPONSES, collect
 
@@ -21,6 +21,6 @@ async def test_no_wish_is_refused_by_a_model_of_the_table(dial):
         for wish in (None, *get_args(Effort)):
             request = wire.request(line.provider, effort=wish, temperature=0.5)
             *_, end = await collect(line.provider.stream(request))
-            if isinstance(end, Failed):
+            if isinstance(end, CallFailed):
                 refused.append((name, wish, end.message))
     assert refused == []

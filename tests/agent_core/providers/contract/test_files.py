@@ -35,7 +35,7 @@ def png(shade: int) -> bytes:
 async def keep(stage: Stage, name: str, mime: str, data: bytes) -> File:
     """Store *data* for the stage's session and return the part that names it."""
     store = stage.core._store
-    key = await store.read(lambda connection: sessions.find(connection, stage.session).place.key)
+    key = await store.read(lambda connection: sessions.find(connection, stage.session).session_key.key)
     return File(await store.put(key, mime, data), name, mime, len(data))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core import Controls, Inbound, Limits, Overlap, RunFailed, StepFailed, Text
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
-from agent_core.testing.models import Asked, native, redacted
+from agent_core.testing.models import ModelCall, native, redacted
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS
 from tests.agent_core.providers.contract.wires import MESSAGES, Wire
@@ -30,13 +30,13 @@ class RandomModel:
         self.limit = self.random.choice([6, 12, 30, None])
         self.searches = count(1)
 
-    def answer(self, asked: Asked) -> list[Any]:
+    def answer(self, asked: ModelCall) -> list[Any]:
         dice = self.random
         if dice.random() < 0.1:
             return [fail(dice.choice(["overloaded", "rate_limited", "error"]), retry_after=0)]
         return [*self._found(asked), *self._answer(asked)]
 
-    def _found(self, asked: Asked) -> list[Any]:
+    def _found(self, asked: ModelCall) -> list[Any]:
         """Return the results of the searches with which the answer paused that this one continues."""
         last: dict[str, Any] = asked.body["messages"][-1] if self.pauses else {"role": "user"}
         if last["role"] == "user":
@@ -44,7 +44,7 @@ class RandomModel:
         searches = [each["id"] for each in last["content"] if each["type"] == SEARCH["type"]]
         return [native({**FOUND, "tool_use_id": search}) for search in searches]
 
-    def _answer(self, asked: Asked) -> list[Any]:
+    def _answer(self, asked: ModelCall) -> list[Any]:
         dice = self.random
         said = [self._item() for _ in range(dice.randint(0, 5))]
         calls = [self._call() for _ in range(dice.choice([0, 0, 1, 1, 2, 3] if asked.step < 8 else [0]))]

@@ -12,7 +12,7 @@ from agent_core.domain.agents import Agent, Definition, Snapshot
 from agent_core.domain.events import FactBody
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask
-from agent_core.providers.base import Delta
+from agent_core.providers.base import ModelDelta
 from agent_core.runtime.answer import Answer
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import FakeModels, raw, redacted, split
@@ -68,7 +68,7 @@ async def test_pieces_of_any_size_give_the_same_deltas_and_facts(case, dial, wir
     assert KEY.encode() not in recorded
 
 
-def facts(wire: Wire, deltas: Sequence[Delta], monkeypatch: pytest.MonkeyPatch) -> tuple[str, Sequence[FactBody]]:
+def facts(wire: Wire, deltas: Sequence[ModelDelta], monkeypatch: pytest.MonkeyPatch) -> tuple[str, Sequence[FactBody]]:
     """Return the text that people see as it grows, and what is kept in the end, its calls numbered from 1."""
     numbers = count(1)
     monkeypatch.setattr("agent_core.runtime.answer.new_id", lambda kind: f"{kind}_{next(numbers)}")

@@ -19,7 +19,7 @@ from agent_core import (
 from agent_core.domain.failures import explanation
 from agent_core.providers.base import Encode, Files
 from agent_core.testing import call, fail, say, think
-from agent_core.testing.models import Asked
+from agent_core.testing.models import ModelCall
 from agent_core.testing.models.failing import STALE_TEXTS
 from agent_core.testing.models.items import Redacted, redacted
 from agent_core.testing.script import Think
@@ -33,7 +33,7 @@ ROOM = Limits(50)
 STALE = "stale_reasoning"
 
 
-def thoughtful(asked: Asked) -> list[Any]:
+def thoughtful(asked: ModelCall) -> list[Any]:
     """Think in every step, call tools in most, answer in the tenth."""
     n = asked.step
     thought = redacted() if n == 4 else think(f"{asked.text}, ", f"step {n}.")
@@ -81,7 +81,7 @@ async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_continues(
     """When a provider refuses earlier thinking it is left out permanently, the log says so, and sixty steps go well."""
     refused = []
 
-    def script(asked: Asked) -> list[Any]:
+    def script(asked: ModelCall) -> list[Any]:
         if (asked.text, asked.step) == ("Three", 4) and not refused:
             refused.append(asked)
             return [fail(STALE)]
@@ -105,7 +105,7 @@ async def test_a_session_outlives_every_refusal_of_thinking(scene, text):
     """In whatever words thinking is refused, it is left out from there on, and this run and the next one go well."""
     refused = []
 
-    def script(asked: Asked) -> list[Any]:
+    def script(asked: ModelCall) -> list[Any]:
         if asked.step == 2 and not refused:
             refused.append(asked)
             return [fail(STALE, message=text)]

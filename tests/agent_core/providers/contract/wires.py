@@ -7,14 +7,14 @@ from typing import Any, Protocol
 import msgspec
 
 from agent_core.context.snapshot import freeze
-from agent_core.context.window import Entry
+from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, ToolSpec
 from agent_core.domain.messages import Message, Text
 from agent_core.providers.anthropic.provider import anthropic
-from agent_core.providers.base import Delta, Provider, Request
+from agent_core.providers.base import ModelDelta, Provider, Request
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
-from agent_core.testing.models import Asked
+from agent_core.testing.models import ModelCall
 
 KEY = "sk-test-0123456789abcdef"
 INSTRUCTIONS = "Be brief."
@@ -71,12 +71,12 @@ class Wire:
         return Request(
             model=self.model,
             snapshot=snapshot,
-            messages=[Entry(seq, message, encode) for seq, message in enumerate(wanted)],
+            messages=[WindowEntry(seq, message, encode) for seq, message in enumerate(wanted)],
             controls=Controls(**{"model": self.full, "tool_choice": "auto" if tools else "none", **controls}),
             session="session_1",
         )
 
-    def sent(self, asked: Asked) -> list[bytes]:
+    def sent(self, asked: ModelCall) -> list[bytes]:
         """Return the messages of a request as they were sent, byte for byte."""
         whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
         return [bytes(each) for each in msgspec.json.decode(whole[self.history], type=list[msgspec.Raw])]
@@ -88,6 +88,6 @@ CHAT = Wire("openai-compatible", "llama-4", "llama-4-small", "messages")
 WIRES = (MESSAGES, RESPONSES, CHAT)
 
 
-async def collect(stream: AsyncGenerator[Sequence[Delta]]) -> list[Delta]:
+async def collect(stream: AsyncGenerator[Sequence[ModelDelta]]) -> list[ModelDelta]:
     """Return all deltas of a stream, in order."""
     return [delta async for batch in stream for delta in batch]

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_core.testing.models import status
-from agent_core.testing.models.items import Status
+from agent_core.testing.models.items import WholeResponse
 
 Json = dict[str, Any]
 _USAGE = {"input_tokens": 9, "output_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 
 
-def stream(data: bytes, *, content_type: str = "text/event-stream") -> Status:
+def stream(data: bytes, *, content_type: str = "text/event-stream") -> WholeResponse:
     """Return an HTTP answer of 200 whose body is *data*."""
     return status(200, data, {"content-type": content_type})
 

@@ -13,10 +13,10 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from agent_core.context.snapshot import freeze
-from agent_core.context.window import Entry
+from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, ToolSpec
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
-from agent_core.providers.base import Failed, Finished, Request, TextDelta
+from agent_core.providers.base import CallFailed, Finished, ModelTextDelta, Request
 from agent_core.providers.openai.provider import OpenAIProvider, openai
 
 MODEL = "gpt-6.1-sol"
@@ -48,7 +48,7 @@ def body(
 ):
     """Return the request, checked against the SDK's own types: it has no other field than theirs."""
     snapshot = freeze(model=f"openai:{model}", instructions=more.pop("instructions", "Be brief."), tools=tools)
-    entries = [Entry(seq, message, provider.encoder(model)) for seq, message in enumerate(messages)]
+    entries = [WindowEntry(seq, message, provider.encoder(model)) for seq, message in enumerate(messages)]
     request = Request(model, snapshot, entries, Controls(**more), "session_1")
     found = json.loads(provider._body(request))
     BODY.validate_python(found)
@@ -252,7 +252,7 @@ async def ask(answer: bytes) -> tuple[list[Any], bytes]:
         port = listening.sockets[0].getsockname()[1]
         provider = openai(api_key="sk-test-1234567", base_url=f"http://127.0.0.1:{port}/v1", idle=10)
         await provider.prepare()
-        entry = Entry(1, user(Text("Hi")), provider.encoder(MODEL))
+        entry = WindowEntry(1, user(Text("Hi")), provider.encoder(MODEL))
         request = Request(MODEL, freeze(model=OWN, instructions="", tools=()), [entry], Controls(), "s")
         async with aclosing(provider.stream(request)) as stream:
             deltas = [delta async for batch in stream for delta in batch]
@@ -269,7 +269,7 @@ async def test_an_answer_comes_over_the_wire():
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
     head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
     deltas, asked = await ask((head + stream).encode())
-    assert TextDelta(0, "Hello") in deltas
+    assert ModelTextDelta(0, "Hello") in deltas
     assert deltas[-1] == Finished("done", "completed")
     assert asked.startswith(b"POST /v1/responses HTTP/1.1\r\n")
     assert b"authorization: bearer sk-test-1234567" in asked.lower()
@@ -280,5 +280,5 @@ async def test_a_refused_request_is_a_failure():
     error = b'{"error": {"message": "Too long.", "type": "invalid_request_error", "code": "context_length_exceeded"}}'
     head = b"HTTP/1.1 400 Bad\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     [failure], _ = await ask(head % len(error) + error)
-    assert isinstance(failure, Failed)
+    assert isinstance(failure, CallFailed)
     assert failure.kind == "context_overflow"

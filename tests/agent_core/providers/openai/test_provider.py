@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent_core.domain.messages import Usage
-from agent_core.net.sse import Frames
+from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
 from agent_core.providers.failing import refused
 from agent_core.providers.openai.fold import ResponsesFold
@@ -16,7 +16,7 @@ from agent_core.providers.openai.fold import ResponsesFold
 Json = dict[str, Any]
 
 
-def fold(*events: Json, end: bool = False) -> list[p.Delta]:
+def fold(*events: Json, end: bool = False) -> list[p.ModelDelta]:
     """Return what *events* fold to, one network read each; *end* when the stream ends behind them."""
     folded = ResponsesFold("openai", "gpt-6.1-sol")
     deltas = [delta for event in events for delta in folded.take([json.dumps(event).encode()])]
@@ -57,14 +57,14 @@ def reasoning(**fields: Any) -> Json:
     return {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA=", **fields}
 
 
-def native(deltas: Sequence[p.Delta]) -> list[Json]:
+def native(deltas: Sequence[p.ModelDelta]) -> list[Json]:
     """Return the native items, their texts in place."""
     return [json.loads(_whole(item, deltas)) for item in deltas if isinstance(item, p.NativeItem)]
 
 
-def _whole(item: p.NativeItem, deltas: Sequence[p.Delta]) -> str:
+def _whole(item: p.NativeItem, deltas: Sequence[p.ModelDelta]) -> str:
     return "".join(
-        each if isinstance(each, str) else json.dumps(said(deltas, p.TextDelta | p.ReasoningDelta, each))
+        each if isinstance(each, str) else json.dumps(said(deltas, p.ModelTextDelta | p.ModelReasoningDelta, each))
         for each in item.pieces
     )
 
@@ -73,7 +73,7 @@ def said(deltas: Sequence[Any], kind: Any, slot: int | None = None) -> str:
     return "".join(d.text for d in deltas if isinstance(d, kind) and slot in (None, d.slot))
 
 
-def ends(deltas: Sequence[p.Delta]) -> list[tuple[Any, Any]]:
+def ends(deltas: Sequence[p.ModelDelta]) -> list[tuple[Any, Any]]:
     return [(each.raw, each.arguments) for each in deltas if isinstance(each, p.ToolEnd)]
 
 
@@ -108,8 +108,8 @@ def test_a_rich_answer_is_reported_in_order():
     """Thinking, text and interleaved calls each have a slot, and their items are kept in the response's order."""
     deltas = fold(*RICH)
     assert deltas[0] == p.Started("resp_1", "gpt-6.1-sol-2026-10-01")
-    assert said(deltas, p.ReasoningDelta) == "**Hmm**So."
-    assert said(deltas, p.TextDelta) == "Grüße 🙂"
+    assert said(deltas, p.ModelReasoningDelta) == "**Hmm**So."
+    assert said(deltas, p.ModelTextDelta) == "Grüße 🙂"
     assert [each.call_id for each in deltas if isinstance(each, p.ToolStart)] == ["call_a", "call_b"]
     assert dict(ends(deltas)) == {'{"what": "b"}': {"what": "b"}, '{"what": "ä"}': {"what": "ä"}}
     kept = [each["item"] for each in RICH if each["type"] == "response.output_item.done"]
@@ -128,18 +128,18 @@ def test_the_network_may_cut_a_stream_anywhere():
     wire = b"".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in RICH)
     whole = _joined(fold(*RICH))
     for cut in range(1, len(wire)):
-        folded, frames = ResponsesFold("openai", "m"), Frames()
+        folded, frames = ResponsesFold("openai", "m"), EventSplitter()
         deltas = [*folded.take(frames.feed(wire[:cut])), *folded.take(frames.feed(wire[cut:]))]
         assert _joined(deltas) == whole, cut
     assert whole[-1] == p.Finished("tools", "completed")
 
 
-def _joined(deltas: Sequence[p.Delta]) -> list[Any]:
+def _joined(deltas: Sequence[p.ModelDelta]) -> list[Any]:
     """Return *deltas* with neighbouring texts of a slot made one."""
     found: list[Any] = []
     for each in deltas:
         last: Any = found[-1] if found else None
-        texts = isinstance(each, p.TextDelta | p.ReasoningDelta | p.ToolArgsDelta)
+        texts = isinstance(each, p.ModelTextDelta | p.ModelReasoningDelta | p.ToolArgsDelta)
         if texts and type(last) is type(each) and last.slot == each.slot:
             found[-1] = type(each)(each.slot, last.text + each.text)
         else:
@@ -153,7 +153,7 @@ def test_texts_of_one_read_come_as_one():
     events = [delta("output_text", 0, text, content_index=0) for text in ("a", "b", "c")]
     events.append(delta("output_text", 0, "d", content_index=1))
     deltas = folded.take([json.dumps(event).encode() for event in events])
-    assert deltas == [p.Started("", "m"), p.TextDelta(0, "abc"), p.TextDelta(1, "d")]
+    assert deltas == [p.Started("", "m"), p.ModelTextDelta(0, "abc"), p.ModelTextDelta(1, "d")]
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,14 @@ def test_texts_of_one_read_come_as_one():
 )
 def test_text_that_deltas_left_out_is_reported(events):
     """Text that comes whole, or the rest of it, is reported once, wherever the server put it."""
-    assert said(fold(created(), *events, completed()), p.TextDelta) == "Hello"
+    assert said(fold(created(), *events, completed()), p.ModelTextDelta) == "Hello"
 
 
 def test_a_text_that_ends_otherwise_is_replayed_as_it_ended():
     """When the end of a text is not what was streamed, the model reads its own words again."""
     whole = message("Hello", phase="final_answer")
     deltas = fold(created(), delta("output_text", 0, "Helo", content_index=0), done(0, **whole), completed())
-    assert (said(deltas, p.TextDelta), native(deltas)) == ("Helo", [whole])
+    assert (said(deltas, p.ModelTextDelta), native(deltas)) == ("Helo", [whole])
 
 
 def test_a_plain_answer_has_no_native_form():
@@ -315,9 +315,9 @@ def test_an_error_in_the_stream_fails_the_call(event, kind):
     """An error after HTTP 200 is classified in both of its shapes, and nothing comes after it."""
     deltas = fold(created(), delta("output_text", 0, "Hal", content_index=0), event, completed(), end=True)
     failure = deltas[-1]
-    assert isinstance(failure, p.Failed)
+    assert isinstance(failure, p.CallFailed)
     assert failure.kind == kind
-    assert len([each for each in deltas if isinstance(each, p.Failed | p.Finished)]) == 1
+    assert len([each for each in deltas if isinstance(each, p.CallFailed | p.Finished)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_policy_that_forbids_an_answer_refuses_it():
 def test_a_stream_without_its_end_is_broken():
     """Silence is no end: the call failed and may be tried again; after an end nothing is due."""
     failure = fold(created(), done(0, **message("All")), end=True)[-1]
-    assert isinstance(failure, p.Failed)
+    assert isinstance(failure, p.CallFailed)
     assert (failure.kind, failure.retryable) == ("network", True)
     assert fold(created(), completed(), end=True)[-1] == p.Finished("done", "completed")
 

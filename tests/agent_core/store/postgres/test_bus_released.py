@@ -81,4 +81,4 @@ async def test_runs_that_another_process_took_are_forgotten(
     await local(here).sweep.look()
     assert not any(kept(here))
     if fault is None:
-        assert not here.tally._runs
+        assert not here.counters._runs

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from agent_core import Core, Definition, Text, ToolCompleted, ToolRequested, ToolSpec
 from agent_core.providers.base import Request
 from agent_core.store import log
-from agent_core.store.log import Place
+from agent_core.store.log import SessionKey
 from agent_core.testing import (
     Answer,
     FakeClock,
@@ -65,7 +65,7 @@ async def answer_wait(core: Core, session: str, run: str) -> None:
 
     def work(connection: Connection) -> None:
         first = log.take_seqs(connection, ref.session, 1)
-        log.write(connection, Place(ref.session, session), first, [(ref, body)], now=0)
+        log.write(connection, SessionKey(ref.session, session), first, [(ref, body)], now=0)
 
     await until(lambda: not local(core).pool.driven)
     await core._store.write(work)

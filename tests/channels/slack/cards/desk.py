@@ -13,7 +13,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.settings import Slack
-from channels.slack.testing import Armed, Dispatched, Fault, Shown, Team
+from channels.slack.testing import Armed, Dispatched, InjectedFault, Team, VisibleMessage
 from channels.slack.testing.world import Json
 from channels.slack.web_api.client import SlackApi, open_session
 from tests.channels.slack.rig import EVERYWHERE, HASTY, Rig, rigged
@@ -100,12 +100,12 @@ class Desk:
         await self.rig.stand_in.until(lambda: len(self.cards(channel)) == cards, timeout=LONG)
         return self.root
 
-    def cards(self, channel: str = "CGENERAL", root: str | None = None) -> list[Shown]:
+    def cards(self, channel: str = "CGENERAL", root: str | None = None) -> list[VisibleMessage]:
         """Return the messages with buttons of cards that a thread shows."""
         said = self.team.answers(channel, self.root if root is None else root)
         return [each for each in said if buttons(each)]
 
-    def elsewhere(self, channel: str) -> list[Shown]:
+    def elsewhere(self, channel: str) -> list[VisibleMessage]:
         """Return what the app says in *channel* outside of threads."""
         return [each for each in self.team.top(channel) if each.user == self.team.bot]
 
@@ -140,7 +140,7 @@ class Desk:
         assert own()[-1].thread_ts == (self.root if thread else None)
         return own()[-1].text
 
-    def fault(self, fault: Fault) -> Armed:
+    def fault(self, fault: InjectedFault) -> Armed:
         """Let something go wrong with cards, and with nothing else."""
         calls = self.rig.stand_in.calls
         return self.rig.stand_in.fault(replace(fault, when=lambda: "crd_" in str(calls[-1].arguments.get("metadata"))))
@@ -154,7 +154,7 @@ class Desk:
 
         await self.rig.stand_in.until(is_said, timeout=LONG)
 
-    async def post(self, card: Shown, team: Team | None = None, *, value: str | None = None) -> str:
+    async def post(self, card: VisibleMessage, team: Team | None = None, *, value: str | None = None) -> str:
         """Post what *card* shows once more, in the thread or at the top of another *team*'s channel."""
         team = team or self.team
         blocks = list(card.blocks)
@@ -186,7 +186,7 @@ class Desk:
         return "\n".join(each.text for each in self.team.answers(channel, self.root))
 
 
-def buttons(shown: Shown) -> Sequence[str]:
+def buttons(shown: VisibleMessage) -> Sequence[str]:
     """Return the buttons of a card that a message has."""
     return [each.action_id for each in shown.buttons if each.action_id.startswith("approval_")]
 

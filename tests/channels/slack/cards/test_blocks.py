@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as with_
 
 from agent_core import Actor, ApprovalObject, Vote
-from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT, About, pages
+from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT, CardContext, pages
 from channels.slack.cards.words import mrkdwn, outcome, visible
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import drawn, pings
@@ -18,7 +18,7 @@ from channels.slack.web_api import limits
 
 NOON = 1_767_268_800_000
 ANN, BEN = Actor("slack:T0001:UANN", "user", "Ann Lee"), Actor("slack:T0001:UBEN", "user", "Ben Okoro")
-HERE = About("T0001", "payments")
+HERE = CardContext("T0001", "payments")
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -65,11 +65,11 @@ def decided(status: str = "approved", **more: Any) -> ApprovalObject:
     return asked(**{"status": status, "decided_by": BEN, "decided_at": NOON, **more})
 
 
-def texts(found: ApprovalObject | None, about: About = HERE) -> list[str]:
+def texts(found: ApprovalObject | None, about: CardContext = HERE) -> list[str]:
     return [drawn(list(page.blocks)) for page in pages(found, about)]
 
 
-def actions(found: ApprovalObject, about: About = HERE) -> dict[str, dict[str, Any]]:
+def actions(found: ApprovalObject, about: CardContext = HERE) -> dict[str, dict[str, Any]]:
     """Return the buttons of the last message by their action ids."""
     rows = [block for block in pages(found, about)[-1].blocks if block["type"] == "actions"]
     return {each["action_id"]: each for row in rows for each in row["elements"]}

@@ -12,7 +12,7 @@ from agent_core.tools.function import tool
 from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.inbound.mentions import OUTSIDE
 from channels.slack.settings import Slack
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.cards.desk import ALWAYS, APPROVE, DENY, EDIT, Desk, Till, asking, asks, buttons, wants
 
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
@@ -226,7 +226,7 @@ async def test_a_group_that_slack_does_not_answer_for_has_no_members(make_core):
     """Without the scope a group has no members and the log names it; when Slack is silent the person may try again."""
     async with asking(make_core, responders=["slack:SDATA"]) as desk:
         await desk.ask()
-        desk.rig.stand_in.fault(Fault("server_error", on="usergroups.users.list"))
+        desk.rig.stand_in.fault(InjectedFault("server_error", on="usergroups.users.list"))
         await desk.press("UBEN")
         assert await desk.notice("UBEN") == NOT_SURE
         workspace = desk.team.workspace

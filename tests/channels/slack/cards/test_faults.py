@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Actor, Decider, Decision
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ticking
 from tests.channels.slack.cards.desk import APPROVE, DENY, LONG, Desk, asking, buttons
 
@@ -20,18 +20,18 @@ async def decide(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("answer_lost", on="chat.postMessage"),
-        Fault("server_error", on="chat.postMessage", effect=True),
-        Fault("server_error", on="chat.postMessage"),
-        Fault("request_lost", on="chat.postMessage"),
-        Fault("ratelimited", on="chat.postMessage", seconds=5),
-        Fault("answer_lost", on="chat.update"),
-        Fault("server_error", on="chat.update", times=3),
-        Fault("ratelimited", on="chat.update", seconds=5),
+        InjectedFault("answer_lost", on="chat.postMessage"),
+        InjectedFault("server_error", on="chat.postMessage", effect=True),
+        InjectedFault("server_error", on="chat.postMessage"),
+        InjectedFault("request_lost", on="chat.postMessage"),
+        InjectedFault("ratelimited", on="chat.postMessage", seconds=5),
+        InjectedFault("answer_lost", on="chat.update"),
+        InjectedFault("server_error", on="chat.update", times=3),
+        InjectedFault("ratelimited", on="chat.update", seconds=5),
     ],
     ids=lambda fault: f"{fault.kind} {fault.on} {fault.effect}",
 )
-async def test_what_may_have_been_posted_is_not_posted_again(make_core, fault: Fault):
+async def test_what_may_have_been_posted_is_not_posted_again(make_core, fault: InjectedFault):
     """Whatever is lost on the way, one card is in the thread and one in the channel, and both show the outcome."""
     async with asking(make_core, timeout_s=MONTH, deliver_to=["slack:CDATA"]) as desk, ticking(desk.rig.clock):
         stand_in = desk.rig.stand_in
@@ -52,7 +52,7 @@ async def test_what_may_have_been_posted_is_not_posted_again(make_core, fault: F
 async def test_blocks_that_slack_refuses_cost_their_form_alone(make_core):
     """A card whose blocks are refused is posted in plain words, with its buttons."""
     async with asking(make_core) as desk:
-        desk.fault(Fault("invalid_blocks", on="chat.postMessage"))
+        desk.fault(InjectedFault("invalid_blocks", on="chat.postMessage"))
         await desk.ask()
         (card,) = desk.cards()
         assert buttons(card) == [APPROVE, DENY]
@@ -112,7 +112,7 @@ async def test_a_channel_that_cannot_be_read(make_core):
     """Where a card cannot be looked for it is posted again; the one left over is updated at a click."""
     async with asking(make_core, timeout_s=MONTH, deliver_to=["slack:CDATA"]) as desk, ticking(desk.rig.clock):
         desk.team.workspace.scopes -= {"channels:history"}
-        desk.fault(Fault("answer_lost", on="chat.postMessage", nth=2))
+        desk.fault(InjectedFault("answer_lost", on="chat.postMessage", nth=2))
         await desk.ask()
         await desk.rig.stand_in.until(lambda: len(desk.elsewhere("CDATA")) + len(desk.cards()) == 3, timeout=LONG)
         await decide(desk)

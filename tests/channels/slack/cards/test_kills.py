@@ -14,7 +14,7 @@ from agent_core.testing import FakeClock, ScriptedProvider
 from channels.ledger import LEASE, Ledger
 from channels.slack.cards.cards import Cards
 from channels.slack.cards.rows import Card, CardRows, Spot
-from channels.slack.testing import Shown, SlackStandIn, Workspace
+from channels.slack.testing import SimulatedWorkspace, SlackStandIn, VisibleMessage
 from channels.slack.thread import Thread
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
@@ -112,7 +112,7 @@ class Ground:
     async def decide(self, approval: str) -> None:
         await self.core.approvals.decide(Decision(approval=approval, by=OPERATOR, approved=True, surface="api"))
 
-    def shown(self, root: str, before: Collection[str]) -> list[Shown]:
+    def shown(self, root: str, before: Collection[str]) -> list[VisibleMessage]:
         """Return the messages of the newest card."""
         team = self.stand_in.team()
         if self.place == "thread":
@@ -154,7 +154,7 @@ async def make_ground(make_core: MakeCore) -> AsyncIterator[Callable[..., Any]]:
             deliver_to = [] if place == "thread" else [f"slack:{place}"]
             definition = {"hooks": (asks(deliver_to=deliver_to, timeout_s=24 * 3600),)}
             core = await make_core(model, clock=clock, tools=till.tools(), definition=definition)
-            stand_in = SlackStandIn(clock=clock, workspaces=[Workspace.example()], rates=None, echo=False)
+            stand_in = SlackStandIn(clock=clock, workspaces=[SimulatedWorkspace.example()], rates=None, echo=False)
             await stack.enter_async_context(stand_in.serving())
             http = await stack.enter_async_context(aiohttp.ClientSession())
             return Ground(stand_in, core, clock, http, till, place)
@@ -162,7 +162,7 @@ async def make_ground(make_core: MakeCore) -> AsyncIterator[Callable[..., Any]]:
         yield make
 
 
-def timeless(shown: Shown) -> str:
+def timeless(shown: VisibleMessage) -> str:
     return re.sub(r"\d\d:\d\d UTC", "then", shown.text)
 
 

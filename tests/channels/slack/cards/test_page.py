@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
 from agent_core import Actor, Decider, Decision
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.cards.desk import Desk, asking
 from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
 
@@ -133,7 +133,7 @@ async def test_not_allowed_and_too_late(person: Person):
 
     asked, stand_in = await desk.open(), desk.rig.stand_in
     ts = await card.get_attribute("data-ts")
-    fault = stand_in.fault(Fault("server_error", on="chat.update", times=None))
+    fault = stand_in.fault(InjectedFault("server_error", on="chat.update", times=None))
     await desk.rig.core.approvals.decide(Decision(approval=asked.id, by=OPERATOR, approved=True, surface="api"))
     await stand_in.until(lambda: any(call.arguments["ts"] == ts for call in stand_in.called("chat.update")))
     fault.lift()  # the card keeps its buttons until it is tried again, by a clock that is stopped

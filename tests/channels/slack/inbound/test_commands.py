@@ -10,7 +10,7 @@ from agent_core import Unavailable
 from agent_core.testing import FakeClock
 from channels.slack.inbound.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE, USAGE
 from channels.slack.outbound.finding import QUESTION, mark
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ticking
 from tests.channels.slack.rig import Rig, rigged
 
@@ -57,7 +57,7 @@ async def test_a_command_that_may_or_may_not_have_been_posted(make_core, kind, o
     """Its post is looked for: if it is there it is answered, else the asker alone reads that it is not."""
     clock = FakeClock()
     async with rigged(make_core, clock=clock) as rig:
-        rig.stand_in.fault(Fault(kind, on=on))
+        rig.stand_in.fault(InjectedFault(kind, on=on))
         dispatched = await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
         assert dispatched.deliveries[0].answer["text"] == UNSURE
         notices = partial(rig.stand_in.called, "chat.postEphemeral")
@@ -74,8 +74,8 @@ async def test_a_command_that_cannot_be_looked_for_is_left_with_honest_words(mak
     """Where the channel may not be read the asker reads what to do in either case."""
     clock = FakeClock()
     async with rigged(make_core, clock=clock) as rig:
-        rig.stand_in.fault(Fault("answer_lost", on="chat.postMessage"))
-        rig.stand_in.fault(Fault("refused", on="conversations.history", code="missing_scope", times=None))
+        rig.stand_in.fault(InjectedFault("answer_lost", on="chat.postMessage"))
+        rig.stand_in.fault(InjectedFault("refused", on="conversations.history", code="missing_scope", times=None))
         await rig.team.command("UANN", "CGENERAL", "/parley", "how many?")
         async with ticking(clock):
             await asyncio.wait(rig.receiver._beside)

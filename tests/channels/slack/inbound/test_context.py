@@ -6,7 +6,7 @@ import pytest
 
 from channels.slack.inbound.context import MOST, ONE, Watermark
 from channels.slack.settings import Slack
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
 
@@ -61,7 +61,7 @@ async def test_an_edited_message_is_quoted_again(rig: Rig):
     root = dispatched.ts
     reply = await rig.team.says("UCLEO", "CGENERAL", "by 10%", root)
     before = await called(rig, root, "why?")
-    rig.stand_in.fault(Fault("duplicate", on="message"))
+    rig.stand_in.fault(InjectedFault("duplicate", on="message"))
     await rig.team.edits("UCLEO", "CGENERAL", reply.ts, "by 12%, sorry")
     await rig.team.unfurls("CGENERAL", root)
     later = await rig.team.says("UCLEO", "CGENERAL", "tomorw", root)
@@ -77,7 +77,7 @@ async def test_an_edited_message_is_quoted_again(rig: Rig):
 async def test_what_slack_does_not_answer_in_time_comes_with_the_next_call(rig: Rig):
     """The message is received without its context; the next call adds what was missed and repeats nothing."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
-    rig.stand_in.fault(Fault("server_error", on="conversations.replies"))
+    rig.stand_in.fault(InjectedFault("server_error", on="conversations.replies"))
     given = await called(rig, root, "first?")
     assert "| " not in given
     given = await called(rig, root, "second?")
@@ -103,7 +103,7 @@ async def test_a_message_does_not_wait_long_for_its_context(make_core):
 async def test_a_missing_scope_costs_the_context_and_not_the_answer(rig: Rig):
     """Without the right to read a thread the question is answered all the same."""
     root = (await rig.team.says("UBEN", "CGENERAL", "one")).ts
-    rig.stand_in.fault(Fault("refused", on="conversations.replies", code="missing_scope", times=None))
+    rig.stand_in.fault(InjectedFault("refused", on="conversations.replies", code="missing_scope", times=None))
     assert (await called(rig, root, "why?")).endswith("why?")
 
 

@@ -13,11 +13,11 @@ from channels.slack.inbound.intake import (
     Deleted,
     Edited,
     Filled,
+    MessagePosted,
     Opened,
     Pointed,
     Pressed,
-    Said,
-    Stopped,
+    StopPressed,
     Unknown,
     Voted,
     read,
@@ -46,7 +46,7 @@ def changed(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_message_has_its_thread():
     """A message at the top is the root of its thread, a reply is in that of its root; `D` are direct messages."""
-    assert asked(MESSAGE) == Said(THREAD, "10.000100", "hello")
+    assert asked(MESSAGE) == MessagePosted(THREAD, "10.000100", "hello")
     reply = asked({**MESSAGE, "thread_ts": "9.000000", "user_team": "T9", "files": [{}, {}], "subtype": "file_share"})
     assert (reply.thread.root, reply.thread.user_team, reply.files) == ("9.000000", "T9", 2)
     assert asked({**MESSAGE, "channel": "D1"}).addressed
@@ -56,7 +56,7 @@ def test_a_message_has_its_thread():
 def test_the_address_of_a_thread_names_all_that_it_is_in():
     """Workspace, organisation, channel and root: nothing else has the same address."""
     inside = read({"type": "event_callback", "event": MESSAGE}, Identity("T1", "U", "B", "E1"))
-    assert isinstance(inside, Said)
+    assert isinstance(inside, MessagePosted)
     assert (inside.thread.address, asked(MESSAGE).thread.address) == (
         "slack:E1:T1:C1:10.000100",
         "slack:-:T1:C1:10.000100",
@@ -97,7 +97,7 @@ def test_what_no_person_says_asks_for_nothing(about):
 def test_only_a_persons_edit_is_one():
     """A change is an edit when its `edited` is new: previews and our own updates are none."""
     edit = asked(changed({"text": "new", "edited": {"ts": "20.000000"}}, {}))
-    assert edit == Edited(Said(THREAD, "10.000100", "new"), "20.000000")
+    assert edit == Edited(MessagePosted(THREAD, "10.000100", "new"), "20.000000")
     assert asked(changed({"text": "new"}, {})) is None
     assert asked(changed({"edited": {"ts": "20.000000"}}, {"edited": {"ts": "20.000000"}})) is None
 
@@ -112,7 +112,7 @@ def test_a_root_that_was_answered_leaves_a_tombstone():
 def test_what_people_press():
     """Stop, the Messages tab, a feedback button, a command and a shortcut are read for what they are."""
     stop = {"type": "agent_session_stopped", "channel": "C1", "user": "UANN", "thread_ts": "10.000100"}
-    assert asked({**stop, "event_ts": "30.000000"}) == Stopped(THREAD, "30.000000")
+    assert asked({**stop, "event_ts": "30.000000"}) == StopPressed(THREAD, "30.000000")
     assert asked({"type": "app_home_opened", "user": "UANN", "channel": "D1", "tab": "messages"}) == Opened(
         "UANN", "D1"
     )
@@ -173,7 +173,7 @@ def test_a_form_that_is_not_ours_asks_for_nothing(metadata):
 def test_nothing_that_comes_breaks_the_reading(event):
     """Whatever an event is made of, it asks for something, for nothing, or is not known."""
     found = asked(event)
-    assert found is None or isinstance(found, Said | Edited | Deleted | Stopped | Opened | Unknown)
+    assert found is None or isinstance(found, MessagePosted | Edited | Deleted | StopPressed | Opened | Unknown)
 
 
 @pytest.mark.parametrize(

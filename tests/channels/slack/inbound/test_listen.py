@@ -12,7 +12,7 @@ from slack_sdk.signature import SignatureVerifier
 from structlog.testing import capture_logs
 
 from channels.slack.inbound.listen import PATHS, Listener
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
 SECRET = "stand-in-signing-secret"
@@ -79,10 +79,10 @@ async def test_slack_is_answered_its_challenge(rig: Rig):
 
 async def test_events_before_our_identity_is_known_are_sent_again(rig: Rig):
     """Slack is not kept waiting longer than it waits: it gets 503, and the same is taken in when it comes again."""
-    timeout, rig.listener._meeting = rig.listener._meeting, 0.05
+    timeout, rig.listener._identify_timeout = rig.listener._identify_timeout, 0.05
     async with rig.workspaces._asking:  # a request is under way, without an answer
         assert (await sent(rig, HELLO))[0] == 503
-    rig.listener._meeting = timeout
+    rig.listener._identify_timeout = timeout
     assert (await rig.core.sessions()).items == ()
     assert (await sent(rig, HELLO))[0] == 200
     assert len((await rig.core.sessions()).items) == 1
@@ -123,7 +123,7 @@ async def test_another_workspace_is_none_of_ours(rig: Rig):
 async def test_our_identity_is_asked_for_again_after_a_failure(make_core):
     """While it is not known who we are in Slack nothing is acknowledged; once it is, it is not asked for again."""
     async with rigged(make_core) as rig:
-        rig.stand_in.fault(Fault("server_error", on="auth.test"))
+        rig.stand_in.fault(InjectedFault("server_error", on="auth.test"))
         assert (await sent(rig, HELLO))[0] == 503
         assert (await sent(rig, HELLO))[0] == 200
         asked = len(rig.stand_in.called("auth.test"))
@@ -148,9 +148,9 @@ async def test_no_token_is_ever_logged(rig: Rig, caplog, capsys):
     caplog.set_level(logging.DEBUG)
     tokens = [rig.team.bot_token, rig.stand_in.app.app_token, SECRET]
     for fault in (
-        Fault("refused", on="users.info", code="invalid_auth"),
-        Fault("request_lost", on="chat.postEphemeral"),
-        Fault("server_error", on="conversations.replies"),
+        InjectedFault("refused", on="users.info", code="invalid_auth"),
+        InjectedFault("request_lost", on="chat.postEphemeral"),
+        InjectedFault("server_error", on="conversations.replies"),
     ):
         rig.stand_in.fault(fault)
     dispatched = await rig.team.mentions("UANN", "CGENERAL", "hello")
@@ -215,7 +215,7 @@ async def test_slack_may_ask_for_another_connection(make_core):
 async def test_what_cannot_be_kept_is_not_acknowledged_on_a_socket_either(make_core, monkeypatch):
     """Slack sends an envelope again that was not taken in."""
     async with rigged(make_core, socket=5.0) as rig:
-        rig.stand_in.fault(Fault("server_error", on="users.info", times=2))
+        rig.stand_in.fault(InjectedFault("server_error", on="users.info", times=2))
         rig.stand_in.sockets._ack_within = 1.0
         dispatched = await rig.team.says("UANN", "UANN", "hello")
         assert dispatched.failures == ("timeout",)

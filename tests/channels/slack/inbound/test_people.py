@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.slack.inbound.people import AGE, People, person_of
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from channels.slack.web_api.client import Identity
-from channels.slack.web_api.failures import Gone
+from channels.slack.web_api.failures import TargetMissing
 from channels.slack.web_api.workspaces import Installation
 from tests.channels.slack.rig import Rig, rigged
 
@@ -68,14 +68,14 @@ async def test_a_name_that_cannot_be_found_is_left_out(rig: Rig, home: Installat
     """Names come as far as they are known in time, and one missing name costs no other."""
     until = asyncio.get_running_loop().time() + 5
     assert await rig.people.names(home, ["UANN", "UNOBODY"], until=until) == {"UANN": "Ann Lee"}
-    with pytest.raises(Gone):
+    with pytest.raises(TargetMissing):
         await rig.people.find(home, "UNOBODY")
     assert await rig.people.names(home, ["UANN", "UBEN"], until=0) == {"UANN": "Ann Lee"}
 
 
 async def test_a_call_that_may_have_failed_is_made_again(rig: Rig, home: Installation):
     """Looking a person up twice does no harm."""
-    rig.stand_in.fault(Fault("answer_lost", on="users.info"))
+    rig.stand_in.fault(InjectedFault("answer_lost", on="users.info"))
     assert (await rig.people.find(home, "UANN")).name == "Ann Lee"
 
 

@@ -13,7 +13,7 @@ from channels.slack.inbound.mentions import CLOSED, OUTSIDE, UNKNOWN
 from channels.slack.inbound.recent import Deduplicator
 from channels.slack.outbound.blocks import feedback_row
 from channels.slack.settings import Slack
-from channels.slack.testing import Channel, Fault
+from channels.slack.testing import Channel, InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
 
@@ -110,7 +110,7 @@ async def test_an_edit_corrects_a_message_that_waits(busy: Rig, gate: Gate):
 
 async def test_an_edit_may_come_before_its_message(rig: Rig):
     """What arrives out of order is answered once, as it reads by then."""
-    rig.stand_in.fault(Fault("out_of_order", on="message"))
+    rig.stand_in.fault(InjectedFault("out_of_order", on="message"))
     dispatched = await rig.team.says("UANN", "UANN", "helo")
     edited = await rig.team.edits("UANN", "UANN", dispatched.ts, "hello")
     await dispatched.finished()
@@ -133,7 +133,7 @@ async def test_what_is_deleted_in_time_is_not_answered(busy: Rig, gate: Gate):
 
 async def test_a_deletion_may_come_before_its_message(rig: Rig):
     """What was deleted by the time that it arrives is not answered."""
-    rig.stand_in.fault(Fault("out_of_order", on="message"))
+    rig.stand_in.fault(InjectedFault("out_of_order", on="message"))
     dispatched = await rig.team.says("UANN", "UANN", "never mind")
     assert (await rig.team.deletes("UANN", "UANN", dispatched.ts)).acked
     assert (await dispatched.finished()).acked
@@ -173,7 +173,7 @@ async def test_a_stop_that_comes_late_leaves_what_was_asked_since(busy: Rig):
     """A Stop is for what was there when it was pressed, however often Slack reports it."""
     dispatched = await busy.team.mentions("UANN", "CGENERAL", "first")
     await busy.model.asked(1)
-    busy.stand_in.fault(Fault("late", on="agent_session_stopped", seconds=30))
+    busy.stand_in.fault(InjectedFault("late", on="agent_session_stopped", seconds=30))
     stop = await busy.team.stops("UANN", "CGENERAL", dispatched.ts)
     busy.clock.advance(5)
     await busy.team.says("UANN", "CGENERAL", "second", dispatched.ts)
@@ -256,7 +256,7 @@ async def test_a_missing_scope_is_named_in_the_log_and_refuses_everyone(rig: Rig
 
 async def test_a_person_may_be_looked_up_again(rig: Rig):
     """When Slack does not say in time whether a person is a guest, the event comes again and is answered then."""
-    rig.stand_in.fault(Fault("server_error", on="users.info", times=2))
+    rig.stand_in.fault(InjectedFault("server_error", on="users.info", times=2))
     dispatched = await rig.team.says("UANN", "UANN", "hello")
     assert dispatched.failures == ("http_error",)
     assert dispatched.acked
@@ -284,7 +284,7 @@ async def test_an_outage_of_the_database_loses_nothing(rig: Rig, monkeypatch):
 @pytest.mark.parametrize("kind", ["duplicate", "late", "out_of_order"])
 async def test_a_message_may_arrive_twice_late_or_out_of_order(rig: Rig, kind):
     """However its event comes, a message is taken in once."""
-    rig.stand_in.fault(Fault(kind, on="message", seconds=45))
+    rig.stand_in.fault(InjectedFault(kind, on="message", seconds=45))
     first = await rig.team.says("UANN", "UANN", "hello")
     second = await rig.team.says("UANN", "UANN", "more", first.ts)
     rig.clock.advance(60)
@@ -295,8 +295,8 @@ async def test_a_message_may_arrive_twice_late_or_out_of_order(rig: Rig, kind):
 
 async def test_a_reply_may_come_before_what_it_replies_to(rig: Rig):
     """When a mention comes late, the replies that were skipped until then are answered after it, each once."""
-    rig.stand_in.fault(Fault("late", times=2, seconds=60))
-    rig.stand_in.fault(Fault("server_error", on="conversations.replies"))
+    rig.stand_in.fault(InjectedFault("late", times=2, seconds=60))
+    rig.stand_in.fault(InjectedFault("server_error", on="conversations.replies"))
     dispatched = await rig.team.mentions("UANN", "CGENERAL", "hello")
     rig.clock.advance(5)
     for user in ("UBEN", "UBUILD"):
@@ -325,7 +325,7 @@ async def test_two_workspaces_share_nothing(rig: Rig):
 @pytest.mark.parametrize("ours", [True, False], ids=["known", "another process"])
 async def test_a_message_that_was_deleted_before_it_came_is_not_answered(rig: Rig, ours: bool):
     """A message that comes late is looked up: if it was deleted, it is not answered."""
-    rig.stand_in.fault(Fault("late", on="message", seconds=60))
+    rig.stand_in.fault(InjectedFault("late", on="message", seconds=60))
     dispatched = await rig.team.says("UANN", "UANN", "hello")
     await rig.team.deletes("UANN", "DANN", dispatched.ts)
     if not ours:

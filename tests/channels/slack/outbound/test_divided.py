@@ -4,17 +4,20 @@ from itertools import count
 
 import pytest
 
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import Log, Open, Showing, words
 
 NO_BLOCKS = (
-    Fault("invalid_blocks", on="chat.update", times=None),
-    Fault("refused", on="chat.startStream", times=None),
+    InjectedFault("invalid_blocks", on="chat.update", times=None),
+    InjectedFault("refused", on="chat.startStream", times=None),
 )
-BROKEN = (Fault("invalid_blocks", on="chat.update", times=None), Fault("answer_lost", on="chat.appendStream", nth=2))
+BROKEN = (
+    InjectedFault("invalid_blocks", on="chat.update", times=None),
+    InjectedFault("answer_lost", on="chat.appendStream", nth=2),
+)
 ANYWHERE = (
-    *(Fault("invalid_blocks", on=f"chat.{on}", times=None) for on in ("update", "postMessage", "startStream")),
-    *(Fault("invalid_blocks", on=f"chat.{on}", times=None) for on in ("appendStream", "stopStream")),
+    *(InjectedFault("invalid_blocks", on=f"chat.{on}", times=None) for on in ("update", "postMessage", "startStream")),
+    *(InjectedFault("invalid_blocks", on=f"chat.{on}", times=None) for on in ("appendStream", "stopStream")),
 )
 WAYS = {"posts": NO_BLOCKS, "a stream that broke": BROKEN, "nothing but text": ANYWHERE}
 

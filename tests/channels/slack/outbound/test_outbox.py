@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.slack.outbound.outbox import GaveUp
-from channels.slack.testing import Fault
+from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import Log, Open, Showing, typical, words
 
 WHOLE = words("Let me look at the figures. There are three of them: one two three")
@@ -77,8 +77,8 @@ async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
 async def test_an_uncertain_append_is_not_repeated_while_its_stream_cannot_be_ended(showing: Open, end):
     """An append without an answer is followed by a stop and an update, however often the stop has to be retried."""
     shown = await showing()
-    shown.stand_in.fault(Fault("server_error", on="chat.appendStream", effect=True))
-    shown.stand_in.fault(Fault(end, on="chat.stopStream", times=3))
+    shown.stand_in.fault(InjectedFault("server_error", on="chat.appendStream", effect=True))
+    shown.stand_in.fault(InjectedFault(end, on="chat.stopStream", times=3))
     assert await shown.live(typical())
     assert is_right(shown)
     assert len(shown.stand_in.called("chat.appendStream", "T0001")) == 1
@@ -91,8 +91,8 @@ async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
     posts = partial(shown.stand_in.called, "chat.postMessage", "T0001")
     reads = partial(shown.stand_in.called, "conversations.replies", "T0001")
     away = lambda: len(posts()) < 9 and len(reads()) < 25  # noqa: E731 - a condition
-    shown.stand_in.fault(Fault("server_error", on="chat.postMessage", effect=True, times=None, when=away))
-    shown.stand_in.fault(Fault("server_error", on="conversations.replies", times=None, when=away))
+    shown.stand_in.fault(InjectedFault("server_error", on="chat.postMessage", effect=True, times=None, when=away))
+    shown.stand_in.fault(InjectedFault("server_error", on="conversations.replies", times=None, when=away))
     assert await shown.live(typical(), late=True)
     assert len(shown.answers) == 2
     assert "not certain" in shown.answers[-1].text
@@ -101,8 +101,8 @@ async def test_an_outage_of_minutes_makes_no_copies(showing: Open):
 async def test_a_thread_that_may_not_be_read_is_given_up_after_five_searches(showing: Open):
     """Without the scope to read, an answer whose post was lost has a warning; the remedy is logged once."""
     shown = await showing()
-    shown.stand_in.fault(Fault("request_lost", on="chat.postMessage"))
-    shown.stand_in.fault(Fault("refused", on="conversations.replies", code="missing_scope", times=None))
+    shown.stand_in.fault(InjectedFault("request_lost", on="chat.postMessage"))
+    shown.stand_in.fault(InjectedFault("refused", on="conversations.replies", code="missing_scope", times=None))
     with capture_logs() as logs:
         assert await shown.live(typical(), late=True)
     (answer,) = shown.answers
@@ -117,7 +117,7 @@ async def test_a_root_posted_by_the_app_is_not_taken_for_an_answer(showing: Open
     shown = await showing()
     root = await shown.workspace().api.post("CGENERAL", "Ann asks: How many?")
     shown.thread = replace(shown.thread, root=root)
-    shown.stand_in.fault(Fault("server_error", on="chat.startStream"))
+    shown.stand_in.fault(InjectedFault("server_error", on="chat.startStream"))
     assert await shown.live(typical())
     question, *answers = shown.stand_in.team("T0001").thread("CGENERAL", root)
     assert question.text == "Ann asks: How many?"
@@ -127,7 +127,7 @@ async def test_a_root_posted_by_the_app_is_not_taken_for_an_answer(showing: Open
 async def test_a_recipient_whom_slack_does_not_find_is_answered_by_a_post(showing: Open):
     """A stream needs a recipient, a post does not: an unknown recipient is answered by a post."""
     shown = await showing()
-    shown.stand_in.fault(Fault("refused", on="chat.startStream", code="user_not_found", times=None))
+    shown.stand_in.fault(InjectedFault("refused", on="chat.startStream", code="user_not_found", times=None))
     assert await shown.live(typical())
     assert is_right(shown)
 
@@ -135,7 +135,7 @@ async def test_a_recipient_whom_slack_does_not_find_is_answered_by_a_post(showin
 async def test_deleting_the_answer_stops_the_run(showing: Open):
     """A message that was deleted while it grew is not written again, and its run is stopped."""
     shown = await showing()
-    shown.stand_in.fault(Fault("refused", on="chat.appendStream", code="message_not_found", times=None))
+    shown.stand_in.fault(InjectedFault("refused", on="chat.appendStream", code="message_not_found", times=None))
     assert await shown.live(typical())
     assert shown.stops == ["run_1"]
 
@@ -143,7 +143,7 @@ async def test_deleting_the_answer_stops_the_run(showing: Open):
 async def test_a_stream_that_a_person_stopped_stops_its_own_run(showing: Open):
     """A stop that is noticed late cancels the run of that stream and no other; the words stay, once."""
     shown = await showing()
-    shown.stand_in.fault(Fault("refused", on="chat.stopStream", code="stopped_by_user", times=None))
+    shown.stand_in.fault(InjectedFault("refused", on="chat.stopStream", code="stopped_by_user", times=None))
     assert await shown.live(typical())
     assert shown.stops == ["run_1"]
     assert is_right(shown)
@@ -153,7 +153,7 @@ async def test_a_message_that_slack_always_refuses_is_given_up(showing: Open):
     """A place where nothing may be posted is given up after a few attempts."""
     shown = await showing()
     code = "restricted_action_read_only_channel"
-    shown.stand_in.fault(Fault("refused", on="chat.postMessage", code=code, times=None))
+    shown.stand_in.fault(InjectedFault("refused", on="chat.postMessage", code=code, times=None))
     with pytest.raises(GaveUp):
         await shown.live(typical(), late=True)
     assert len(shown.stand_in.called("chat.postMessage", "T0001")) == 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from channels.base import Body, Run, ShownMessage
+from channels.base import ConversationView, RunView, ShownMessage
 from channels.slack.outbound.picture import picture
 
 
@@ -18,5 +18,5 @@ from channels.slack.outbound.picture import picture
 def test_the_reason_of_an_end_is_a_sentence(reason: str, words: str):
     """Each early end has its words below the answer; a regular one has none."""
     message = ShownMessage("msg_1", role="assistant", run="run_1", border=True)
-    body = Body(recent=(message,), runs=(Run("run_1", "completed", reason=reason),), closed=True)
+    body = ConversationView(recent=(message,), runs=(RunView("run_1", "completed", reason=reason),), closed=True)
     assert picture(body).notice == words

@@ -11,7 +11,7 @@ from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, System
 from agent_core.testing import ScriptedProvider, pause, say
 from channels.ledger import LEASE, Ledger
 from channels.slack.outbound.threads import Threads
-from channels.slack.testing import SlackStandIn, Workspace
+from channels.slack.testing import SimulatedWorkspace, SlackStandIn
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
@@ -30,7 +30,7 @@ class Later(SystemClock):
 
 @pytest.fixture
 async def stand_in() -> AsyncIterator[SlackStandIn]:
-    made = SlackStandIn(workspaces=[Workspace.example()], rates=None)
+    made = SlackStandIn(workspaces=[SimulatedWorkspace.example()], rates=None)
     async with made.serving():
         yield made
 

@@ -7,7 +7,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent_core.testing import FakeClock
-from channels.slack.testing import Page, SlackStandIn, Team, Workspace
+from channels.slack.testing import SimulatedWorkspace, SlackStandIn, StandInPage, Team
 from tests.channels.slack.testing.listener import Listener
 
 
@@ -19,9 +19,12 @@ def clock() -> FakeClock:
 @pytest.fixture
 async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
     made = SlackStandIn(
-        clock=clock, workspaces=[Workspace.example(), Workspace.example("T0002", "Globex")], rates=None, ack_within=5.0
+        clock=clock,
+        workspaces=[SimulatedWorkspace.example(), SimulatedWorkspace.example("T0002", "Globex")],
+        rates=None,
+        ack_within=5.0,
     )
-    async with made.serving(routes=Page(made).routes()):
+    async with made.serving(routes=StandInPage(made).routes()):
         yield made
 
 

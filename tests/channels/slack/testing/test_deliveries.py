@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 
 from agent_core.testing import FakeClock
-from channels.slack.testing import Fault, NotPossible, SlackStandIn, Team
+from channels.slack.testing import InjectedFault, NotPossible, SlackStandIn, Team
 from tests.channels.slack.testing.listener import Listener
 from tests.channels.slack.testing.refusals import Slack, code
 
@@ -188,7 +188,7 @@ async def test_only_a_visible_button_can_be_pressed(team: Team, slack: Slack, li
 
 async def test_an_event_comes_twice(stand_in: SlackStandIn, team: Team, listener: Listener):
     """A duplicate has the same event id."""
-    stand_in.fault(Fault("duplicate", on="message"))
+    stand_in.fault(InjectedFault("duplicate", on="message"))
     await team.says("UANN", "CGENERAL", "hello")
     await team.says("UANN", "CGENERAL", "again")
     assert [each["text"] for each in listener.events] == ["hello", "hello", "again"]
@@ -197,7 +197,7 @@ async def test_an_event_comes_twice(stand_in: SlackStandIn, team: Team, listener
 
 async def test_an_event_comes_late(clock: FakeClock, stand_in: SlackStandIn, team: Team, listener: Listener):
     """It is on its way until the clock has moved."""
-    stand_in.fault(Fault("late", on="message", seconds=90))
+    stand_in.fault(InjectedFault("late", on="message", seconds=90))
     dispatched = await team.says("UANN", "CGENERAL", "slow")
     await team.says("UANN", "CGENERAL", "quick")
     assert await clock.advance_to_next() == 90
@@ -207,7 +207,7 @@ async def test_an_event_comes_late(clock: FakeClock, stand_in: SlackStandIn, tea
 
 async def test_events_come_out_of_order(stand_in: SlackStandIn, team: Team, listener: Listener):
     """An event waits until the next one has been delivered."""
-    stand_in.fault(Fault("out_of_order", on="message"))
+    stand_in.fault(InjectedFault("out_of_order", on="message"))
     dispatched = await team.says("UANN", "CGENERAL", "first")
     await team.says("UANN", "CGENERAL", "second")
     await dispatched.finished()

@@ -6,7 +6,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent_core.testing import FakeClock
-from channels.slack.testing import App, SlackStandIn, Team, User, Workspace
+from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn, Team, User
 from tests.channels.slack.testing.listener import Listener
 from tests.channels.slack.testing.refusals import Slack, code, refusal, session
 
@@ -29,7 +29,7 @@ async def test_a_token_must_be_one_of_the_kind_and_the_workspace(stand_in: Slack
 
 async def test_what_the_token_may_not_do_is_named():
     """A missing scope is refused with what is needed and what there is; other methods go on."""
-    workspace = Workspace.example()
+    workspace = SimulatedWorkspace.example()
     workspace.scopes = frozenset({"chat:write", "im:write"})
     async with SlackStandIn(workspaces=[workspace]).serving() as url:
         slack: Slack = AsyncWebClient(token=workspace.bot_token, base_url=f"{url}api/")

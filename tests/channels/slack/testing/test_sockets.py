@@ -11,7 +11,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.slack.testing import Fault, SlackStandIn, Team
+from channels.slack.testing import InjectedFault, SlackStandIn, Team
 from tests.channels.slack.testing.refusals import Slack
 
 QUIET = 0.5
@@ -122,7 +122,7 @@ async def test_a_deaf_socket_is_noticed_by_its_silence(sockets: SlackStandIn, te
     bot = BoltApp(sockets)
     async with bot.connected(ping=QUIET):
         await sockets.until(lambda: sockets.sockets.opened == 1)
-        armed = sockets.fault(Fault("deaf_socket"))
+        armed = sockets.fault(InjectedFault("deaf_socket"))
         await sockets.until(lambda: sockets.sockets.opened > 1, timeout=30)
         assert armed.struck == 1
         await sockets.until(lambda: [each.deaf for each in sockets.sockets.open] == [False], timeout=30)

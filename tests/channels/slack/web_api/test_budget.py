@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.slack.web_api import limits
-from channels.slack.web_api.budget import POST, Budget
+from channels.slack.web_api.budget import POST, CallBudget
 
 START, UPDATE = "chat.startStream", "chat.update"
 N = limits.TIER_2.value
@@ -16,7 +16,7 @@ MINUTE = limits.RATE_WINDOW.value * 1000
 
 def test_a_minute_takes_as_many_calls_as_the_tier_says():
     """The calls of a tier go through at once; one more when the first is a minute old, and not sooner."""
-    budget = Budget()
+    budget = CallBudget()
     assert [budget.take(START, "T1", "C1", 5_000) for _ in range(N)] == [0.0] * N
     assert budget.take(START, "T1", "C1", 5_000) == 60.0
     assert budget.take(START, "T1", "C1", 5_000 + MINUTE - 1) == 0.001
@@ -25,7 +25,7 @@ def test_a_minute_takes_as_many_calls_as_the_tier_says():
 
 def test_the_window_rolls():
     """Calls come back one by one as they grow a minute old, not all at the full minute."""
-    budget = Budget()
+    budget = CallBudget()
     for n in range(N):
         assert budget.take(START, "T1", "C1", n * 1_000) == 0.0
     assert budget.take(START, "T1", "C1", MINUTE) == 0.0
@@ -34,7 +34,7 @@ def test_the_window_rolls():
 
 def test_each_method_and_workspace_has_its_own():
     """A method that is spent in one workspace is fresh in another, and so are the others in that one."""
-    budget = Budget()
+    budget = CallBudget()
     for _ in range(N):
         budget.take(START, "T1", "C1", 0)
     assert budget.left(START, "T1", 0) == 0
@@ -44,7 +44,7 @@ def test_each_method_and_workspace_has_its_own():
 
 def test_a_channel_takes_a_post_per_second():
     """The second post of a second waits in its channel only; edits of a channel know no such gap."""
-    budget = Budget()
+    budget = CallBudget()
     assert budget.take(POST, "T1", "C1", 0) == 0.0
     assert budget.take(POST, "T1", "C1", 400) == 0.6
     assert budget.take(POST, "T1", "C2", 400) == 0.0
@@ -55,14 +55,14 @@ def test_a_channel_takes_a_post_per_second():
 
 def test_a_workspace_takes_so_many_posts_however_many_channels_it_has():
     """Posts are also counted per workspace, with a cautious cap."""
-    budget = Budget()
+    budget = CallBudget()
     cap = limits.POSTS_PER_WORKSPACE.value
     assert sum(budget.take(POST, "T1", f"C{n}", 0) == 0.0 for n in range(cap + 5)) == cap
 
 
 def test_asking_costs_nothing():
     """To ask for the wait, or to be refused, counts no call."""
-    budget = Budget()
+    budget = CallBudget()
     assert [budget.wait(POST, "T1", "C1", 0) for _ in range(3)] == [0.0] * 3
     assert len(budget) == 0
     budget.take(POST, "T1", "C1", 0)
@@ -73,7 +73,7 @@ def test_asking_costs_nothing():
 
 def test_a_429_closes_one_method_in_one_workspace():
     """After a 429 nothing of that method goes in that workspace until then; a later, shorter one changes nothing."""
-    budget = Budget()
+    budget = CallBudget()
     budget.blocked(START, "T1", 0, 30_000)
     budget.blocked(START, "T1", 1_000, 5_000)
     assert budget.take(START, "T1", "C1", 10_000) == 20.0
@@ -85,7 +85,7 @@ def test_a_429_closes_one_method_in_one_workspace():
 
 def test_processes_share_a_budget():
     """A process with a share of a workspace uses that part of each rate, of a small one over a longer time."""
-    budget = Budget(share=0.5)
+    budget = CallBudget(share=0.5)
     assert sum(budget.take(START, "T1", "C1", 0) == 0.0 for _ in range(N)) == N // 2
     budget.take(POST, "T1", "C1", 0)
     assert budget.wait(POST, "T1", "C1", 0) == 2.0
@@ -96,7 +96,7 @@ def test_processes_share_a_budget():
 
 def test_a_part_can_be_left_to_others():
     """Who leaves a part of the budget alone waits while others still go, and goes once enough has come back."""
-    budget = Budget()
+    budget = CallBudget()
     for n in range(N):
         budget.take(START, "T1", "C1", n * 100, keep=0.2)
     assert budget.left(START, "T1", N * 100) == N // 5
@@ -109,7 +109,7 @@ def test_a_part_can_be_left_to_others():
 
 def test_a_call_that_was_not_made_is_given_back():
     """What is given back can be taken again, in the method and in the channel."""
-    budget = Budget()
+    budget = CallBudget()
     budget.take(POST, "T1", "C1", 0)
     budget.give_back(POST, "T1", "C1", 0)
     assert budget.left(POST, "T1", 0) == limits.POSTS_PER_WORKSPACE.value
@@ -118,7 +118,7 @@ def test_a_call_that_was_not_made_is_given_back():
 
 def test_a_clock_that_was_set_back_stops_nothing():
     """Calls and pauses of a time that is still to come count no more."""
-    budget = Budget()
+    budget = CallBudget()
     for _ in range(N):
         budget.take(START, "T1", "C1", 3_600_000)
     budget.blocked(UPDATE, "T1", 3_600_000, 3_660_000)
@@ -128,7 +128,7 @@ def test_a_clock_that_was_set_back_stops_nothing():
 
 def test_memory_holds_a_minute_and_no_more():
     """Idle channels and workspaces keep no windows."""
-    budget = Budget()
+    budget = CallBudget()
     for n in range(300):
         now = n * 1_000
         budget.take(POST, f"T{n}", f"C{n}", now)
@@ -145,7 +145,7 @@ Calls = st.lists(st.tuples(st.integers(0, 9_000), st.sampled_from(["C1", "C2"]))
 def test_whatever_is_asked_the_rates_hold(asked: list[tuple[int, str]]):
     """No window has more calls than the rate, no channel two posts a second, and after its wait a call is allowed."""
     rate, now = 7, 0
-    budget = Budget(rate=lambda _: rate)
+    budget = CallBudget(rate=lambda _: rate)
     taken: deque[tuple[int, str]] = deque()
     for pause, channel in asked:
         now += pause

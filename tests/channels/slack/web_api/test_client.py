@@ -184,12 +184,12 @@ async def test_a_proxy_is_used_for_the_outside_only(
         ("message_not_in_streaming_state", f.Expired),
         ("stopped_by_user", f.StoppedByUser),
         ("streaming_state_conflict", f.Streaming),
-        ("msg_too_long", f.TooLong),
-        ("message_not_found", f.Gone),
-        ("channel_not_found", f.Gone),
-        ("is_archived", f.Gone),
-        ("not_in_channel", f.Gone),
-        ("account_inactive", f.Gone),
+        ("msg_too_long", f.TextTooLong),
+        ("message_not_found", f.TargetMissing),
+        ("channel_not_found", f.TargetMissing),
+        ("is_archived", f.TargetMissing),
+        ("not_in_channel", f.TargetMissing),
+        ("account_inactive", f.TargetMissing),
         ("internal_error", f.Uncertain),
         ("fatal_error", f.Uncertain),
         ("invalid_auth", f.Unauthorised),
@@ -199,8 +199,8 @@ async def test_a_proxy_is_used_for_the_outside_only(
         ("ratelimited", f.Limited),
         ("unknown_method", f.NoStreaming),
         ("channel_type_not_supported", f.NoStreaming),
-        ("no_text", f.Refused),
-        ("a_code_of_next_year", f.Refused),
+        ("no_text", f.SlackRefused),
+        ("a_code_of_next_year", f.SlackRefused),
     ],
 )
 async def test_each_code_has_one_meaning(server: Server, api: SlackApi, code: str, expected: type[f.SlackFailure]):
@@ -220,7 +220,7 @@ async def test_whether_streams_lack_here_or_everywhere(server: Server, api: Slac
     lacking = await failing(api.start_stream("C1", "1.1", []))
     assert isinstance(lacking, f.NoStreaming)
     assert lacking.everywhere
-    assert isinstance(await failing(api.set_status("C1", "1.1", "active")), f.Refused)
+    assert isinstance(await failing(api.set_status("C1", "1.1", "active")), f.SlackRefused)
     server.answer = server.say({"ok": False, "error": "missing_recipient_team_id"})
     lacking = await failing(api.start_stream("C1", "1.1", []))
     assert isinstance(lacking, f.NoStreaming)
@@ -288,7 +288,7 @@ async def test_a_client_error_without_a_code_is_a_refusal(server: Server, api: S
     """A 404 from a wrong address is named by its status."""
     server.answer = server.say("nothing here", 404)
     failure = await failing(api.post("C1", "hi"))
-    assert isinstance(failure, f.Refused)
+    assert isinstance(failure, f.SlackRefused)
     assert failure.reason == "HTTP 404"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core.testing import FakeClock
 from channels.slack.web_api import limits
-from channels.slack.web_api.budget import POST, Budget
+from channels.slack.web_api.budget import POST, CallBudget
 from channels.slack.web_api.pace import LEEWAY, Lane, Pacer, Reserve
 
 STATUS, START, APPEND = "agents.sessions.setStatus", "chat.startStream", "chat.appendStream"
@@ -237,7 +237,7 @@ class Answers(Office):
     def __init__(self, *, streams: bool) -> None:
         super().__init__()
         self.streams = streams
-        self.judge = Budget()
+        self.judge = CallBudget()
         self.random = Random(7)  # noqa: S311
         self.refused: list[str] = []
         self.calls: list[str] = []

@@ -29,7 +29,7 @@ def histogram(name: str, text: str, bounds: Sequence[float] = _QUICK, labels: Se
     return Histogram(name, text, labels, buckets=bounds, registry=None)
 
 
-class _Run:
+class _CountedRun:
     """A run that this process drives: *started* in milliseconds, None if elsewhere; *calls* are labels by open call."""
 
     __slots__ = ("calls", "has_failed", "has_text", "model", "started")
@@ -40,7 +40,7 @@ class _Run:
         self.calls: dict[str, str] = {}
 
 
-class Tally:
+class Counters:
     """Counts facts as they are committed here, so that over all processes each is counted once.
 
     Tools of this process are counted under their names, see `know`. Tools that agents declare get labels of their own
@@ -49,7 +49,7 @@ class Tally:
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._tools = clock, set[str]()
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _CountedRun] = {}
         self._models: set[str] = set()
         self._declared: set[str] = set()
         self.messages = self.started = 0
@@ -112,12 +112,12 @@ class Tally:
             if known.started is not None:
                 self.first_text.observe(max(0, self._clock.now() - known.started) / 1000)
 
-    def _followed(self, run: str | None, started: int | None = None) -> _Run:
+    def _followed(self, run: str | None, started: int | None = None) -> _CountedRun:
         known = self._runs.get(run or "")
         if known is None:
             if len(self._runs) >= _FOLLOWED:
                 del self._runs[next(iter(self._runs))]
-            known = self._runs[run or ""] = _Run(started)
+            known = self._runs[run or ""] = _CountedRun(started)
         return known
 
     def _model(self, name: str) -> str:

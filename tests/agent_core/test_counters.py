@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from agent_core import Core, DeclaredTool, ToolOutput
+from agent_core.counters import Counters
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.objects import RunObject
-from agent_core.tally import Tally
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage
@@ -44,7 +44,7 @@ async def waiting_for(make_core: MakeCore, name: str) -> tuple[Stage, RunObject]
     stage = Stage(first, ScriptedProvider([]), (await first.open_session(agent="assistant", actor=ANN)).id)
     run = await stage.play()
     assert run.status in ("waiting", "requires_action")
-    assert first.tally.calls.total() == 0
+    assert first.counters.calls.total() == 0
     await first.stop(grace=0)
     return Stage(await start(), stage.provider, stage.session), run
 
@@ -56,7 +56,7 @@ async def test_call_that_a_person_decided_after_a_restart_counts_by_its_name(mak
     (asked,) = await open_approvals(stage)
     await stage.core.approvals.decide(vote(asked.id))
     assert (await stage.done(run.id)).status == "completed"
-    assert stage.core.tally.calls == {("pay", outcome): 1}
+    assert stage.core.counters.calls == {("pay", outcome): 1}
 
 
 async def test_client_call_that_ends_after_a_restart_counts_by_its_name(make_core: MakeCore):
@@ -64,7 +64,7 @@ async def test_client_call_that_ends_after_a_restart_counts_by_its_name(make_cor
     stage, run = await waiting_for(make_core, "where")
     await stage.core.submit(run.id, [ToolOutput(call=run.pending[0].call, output="Bern")])
     assert (await stage.done(run.id)).status == "completed"
-    assert stage.core.tally.calls == {("where", "done"): 1}
+    assert stage.core.counters.calls == {("where", "done"): 1}
 
 
 @pytest.mark.parametrize("name", ["pay", "where"])
@@ -72,17 +72,17 @@ async def test_waiting_call_that_is_cancelled_after_a_restart_counts_by_its_name
     """A call that waits when its run is cancelled is counted under its tool."""
     stage, run = await waiting_for(make_core, name)
     assert (await stage.stop(run.id)).status == "cancelled"
-    assert stage.core.tally.calls == {(name, "cancelled"): 1}
+    assert stage.core.counters.calls == {(name, "cancelled"): 1}
 
 
 def test_declared_tools_beyond_a_bound_share_one_label():
     """However many tools agents declare for their clients, only so many get a series."""
-    tally = Tally(FakeClock())
+    counters = Counters(FakeClock())
     for n in range(1000):
         pending = e.ToolPending(call=f"call_{n}", on="client", tool=f"tool_{n}", arguments={})
         ended = e.ToolCompleted(call=f"call_{n}", outcome="cancelled", parts=(), truncated=False)
-        tally.facts(facts(pending, ended))
-    assert len(tally.calls) <= 51
+        counters.facts(facts(pending, ended))
+    assert len(counters.calls) <= 51
 
 
 def step(attempt: int) -> e.StepStarted:
@@ -91,10 +91,10 @@ def step(attempt: int) -> e.StepStarted:
 
 def test_attempt_counts_as_a_retry_only_after_a_failed_one():
     """A process that resumes a run asks its model again: that is no retry of a model that failed."""
-    tally = Tally(FakeClock())
-    tally.facts(facts(e.RunStarted(epoch=1), step(1), e.RunResumed(epoch=2, cause="crashed"), step(2)))
-    assert tally.retries.total() == 0
-    tally.facts(facts(e.StepFailed(n=1, attempt=2, code="network", message="", retryable=True), step(3)))
-    assert tally.retries.total() == 1
-    tally.facts(facts(e.RunResumed(epoch=3, cause="crashed"), step(4)))
-    assert tally.retries.total() == 1
+    counters = Counters(FakeClock())
+    counters.facts(facts(e.RunStarted(epoch=1), step(1), e.RunResumed(epoch=2, cause="crashed"), step(2)))
+    assert counters.retries.total() == 0
+    counters.facts(facts(e.StepFailed(n=1, attempt=2, code="network", message="", retryable=True), step(3)))
+    assert counters.retries.total() == 1
+    counters.facts(facts(e.RunResumed(epoch=3, cause="crashed"), step(4)))
+    assert counters.retries.total() == 1
