@@ -52,7 +52,6 @@ from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, fo
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions
 from agent_core.store.work.figures import Figures, figures
-from agent_core.store.work.runs import Cancelled
 from agent_core.tally import Tally
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
@@ -223,9 +222,12 @@ class Core:
 
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
-        await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)))
-        self._cache.forget(id)
-        self._store.hub.forget(id)
+
+        def forget(_deleted: None) -> None:
+            self._cache.forget(id)
+            self._store.hub.forget(id)
+
+        await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)), forget)
 
     async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
         """Copy a session up to seq *at* into a new one; raises `NotFound`, `SessionBusy`, `InvalidInput`."""
@@ -279,9 +281,10 @@ class Core:
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
-        owner = self._dispatcher.owner
-        done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish, owner=owner)
-        await self._dispatcher.follow_up(done)
+        dispatcher = self._dispatcher
+        await self._store.cancel(
+            run, by=by, reason=reason, finish=self._finish, owner=dispatcher.owner, then=dispatcher.follow_up
+        )
         return await self.run(run)
 
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
@@ -289,10 +292,8 @@ class Core:
 
         Nothing starts in between, and a message that joined the active run and that no step consumed opens no next one.
         """
-        done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
-        for run in done.freed:
-            self._dispatcher.capacity_freed(run)
-        await self._dispatcher.follow_up(Cancelled([], running=done.running))
+        then = self._dispatcher.follow_stop
+        done = await self._store.stop(session, by=by, reason=reason, finish=self._finish, then=then)
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
@@ -323,10 +324,16 @@ class Core:
         A message that no step consumed never reaches the model, and a run that has nothing else to answer is cancelled;
         if the model has seen the message, a note informs it.
         """
-        owner = self._dispatcher.owner
-        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner)
-        if done.cancelled is not None:
-            await self._dispatcher.follow_up(done.cancelled)
+        finish, owner, dispatcher = self._finish, self._dispatcher.owner, self._dispatcher
+        done = await self._store.retract(
+            session,
+            message,
+            by=by,
+            key=key,
+            finish=finish,
+            owner=owner,
+            then=lambda done: dispatcher.follow_up(done.cancelled),
+        )
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:

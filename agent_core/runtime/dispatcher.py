@@ -10,6 +10,7 @@ from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
 from agent_core.store.log import RunRef
 from agent_core.store.work.runs import Cancelled
+from agent_core.store.work.stopping import Stopped
 
 _log = structlog.get_logger("parley.core")
 
@@ -57,21 +58,27 @@ class Dispatcher:
             self._bus.interrupt(run)
         return here
 
-    async def follow_up(self, done: Cancelled) -> None:
+    def follow_up(self, done: Cancelled | None) -> None:
         """Interrupt a cancelled run's driver, and begin or dispatch the runs that its end made room for."""
-        self.capacity_freed(done.freed)
+        if done is None:
+            return
+        self.dispatch(done.freed)
         if done.started is not None:
             self._engine.begin(done.started, self._runs.segment(done.started))
-        if done.running is not None and not self.interrupt(done.running.key):
-            await self._engine.ring(done.running.key)
+        if done.running is not None:
+            self._interrupt_or_dispatch(done.running.key)
 
-    def capacity_freed(self, run: int | None) -> None:
-        """Dispatch a queued run for which there may be room now, if there is one."""
-        if run is not None:
+    def follow_stop(self, done: Stopped) -> None:
+        """Interrupt the driver of a stopped session, and dispatch the runs of others that may have waited for room."""
+        for run in done.freed:
             self.dispatch(run)
+        if done.running is not None:
+            self._interrupt_or_dispatch(done.running.key)
 
-    def dispatch(self, run: int) -> None:
-        """Wake a run here if there is room, else ask the other processes to."""
+    def dispatch(self, run: int | None) -> None:
+        """Wake a run, if there is one, here if there is room, else ask the other processes to."""
+        if run is None:
+            return
         if self._engine.has_room():
             self.wake(run)
         elif self._bus is not None:
@@ -82,6 +89,11 @@ class Dispatcher:
         waking = asyncio.ensure_future(self._wake(run))
         self.pending.add(waking)
         waking.add_done_callback(self.pending.discard)
+
+    def _interrupt_or_dispatch(self, run: int) -> None:
+        """Interrupt a cancelled run's driver; the run is looked at too when that is not here, and may be dead."""
+        if not self.interrupt(run):
+            self.dispatch(run)
 
     async def _wake(self, run: int) -> None:
         try:

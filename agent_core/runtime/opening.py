@@ -1,7 +1,7 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
-import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -86,12 +86,12 @@ class Openings:
             window = cached.window
             prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_room=has_room)
             wanted = msgspec.structs.replace(prepared.intake, agent=owner) if owner else prepared.intake
+            dispatch = partial(self._dispatch, cached, prepared)
             try:
-                received = await self._store.receive(cached.ref.id, wanted, self._finish)
+                return (await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)).receipt
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
-            return await self._received(cached, prepared, received)
 
     async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
         """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
@@ -116,11 +116,13 @@ class Openings:
         opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
         with self._dispatcher.reserve() as has_room:
             prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
-            received = await self._store.receive_first(opening, found.agent.snapshot, prepared.intake)
-            if received.opened is None:
-                return received.receipt
-            cached = self._cache.new(received.opened, found.agent, inbound.actor, window)
-            return await self._received(cached, prepared, received)
+
+            def dispatch(done: Received) -> None:
+                if done.opened is not None:
+                    cached = self._cache.new(done.opened, found.agent, inbound.actor, window)
+                    self._dispatch(cached, prepared, done)
+
+            return (await self._store.receive_first(opening, found.agent.snapshot, prepared.intake, dispatch)).receipt
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
@@ -142,8 +144,11 @@ class Openings:
             now=self._store.clock.now(),
         )
 
-    async def _received(self, cached: CachedSession, prepared: _Prepared, done: Received) -> Receipt:
-        """Begin the run that started, and dispatch what else a message led to."""
+    def _dispatch(self, cached: CachedSession, prepared: _Prepared, done: Received) -> None:
+        """Begin the run that started, and dispatch what else a message led to.
+
+        It is called at the commit, before the caller continues: the driver asks the model before the caller answers.
+        """
         if done.started is not None:
             facts = [*done.missed, *done.facts]
             cached.window.apply(facts)
@@ -153,11 +158,9 @@ class Openings:
             self._dispatcher.begin(done.started, segment)
         elif any(fact.type == e.RunQueued.type for fact in done.facts):
             self._backlog.note()
-        self._dispatcher.capacity_freed(done.freed)
+        self._dispatcher.dispatch(done.freed)
         if done.interrupted is not None:
             self._dispatcher.interrupt(done.interrupted.key)
-        await asyncio.sleep(0)  # the driver asks the model before the caller goes on to answer
-        return done.receipt
 
     def _agent(self, own: Agent, inbound: Inbound) -> Agent:
         """Return the session's *own* agent with what the run brings of its own; raises `InvalidInput`."""

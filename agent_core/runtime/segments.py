@@ -54,9 +54,12 @@ class DriverLog:
     ) -> Appended:
         """Append for the driver of *run*, see `Store.append`; raises `LostRun`, `NewerRun`."""
         owner = self._dispatcher.owner
-        appended = await self._store.append(run, record, announcement, after=after, left=left, owner=owner)
-        self._dispatcher.capacity_freed(appended.freed)
-        return appended
+        return await self._store.append(
+            run, record, announcement, after=after, left=left, owner=owner, then=self._dispatch
+        )
+
+    def _dispatch(self, done: Appended) -> None:
+        self._dispatcher.dispatch(done.freed)
 
 
 class Segments:
