@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from sqlalchemy import Connection
@@ -117,20 +117,20 @@ class Core:
     async def stop(self, grace: float = 2.0) -> None:
         """Stop driving within *grace* seconds and close the database; other workers or the next start resume the runs.
 
-        Pending notifications of ended runs get what is left of them.
+        Wake-ups and pending notifications of ended runs get what is left of them. A step that raises keeps no later one
+        from being done.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + grace
         self._segments.pressure.stop()
-        await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
-        for task in (self._work, self._counting):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait((task,))
-        await self._completion.stop(max(0.0, until - clock()))
-        if self._bus is not None:
-            await self._bus.stop()
-        await self._store.database.close()
+        async with AsyncExitStack() as steps:  # the last one that is pushed is the first one that is done
+            steps.push_async_callback(self._store.database.close)
+            if self._bus is not None:
+                steps.push_async_callback(self._bus.stop)
+            steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
+            steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
+            steps.push_async_callback(_ended, self._work, self._counting)
+            await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
 
     @property
     def is_working(self) -> bool:
@@ -385,3 +385,10 @@ class Core:
 
     def _encode_for(self, model: str) -> Encode:
         return provider_for(self._providers, model).encoder(named(model))
+
+
+async def _ended(*tasks: asyncio.Task[None] | None) -> None:
+    """Cancel *tasks*, and return when they have ended."""
+    for task in filter(None, tasks):
+        task.cancel()
+        await asyncio.wait((task,))

@@ -28,6 +28,10 @@ class Runs(Protocol):
         """
         ...
 
+    async def give_back(self, run: RunRef) -> None:
+        """Leave a run that `take` returned, and that was not begun, to any other worker."""
+        ...
+
     def segment(self, run: RunRef) -> Segment:
         """Return the coroutine function that drives *run* until it waits or ends, and returns the next run, if any."""
         ...

@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent_core.loop.state import CRASHED, OUTAGE
+
 
 class Seen(NamedTuple):
     """The losses at the begin of a query."""
@@ -18,6 +20,12 @@ class Losses:
 
     astray: set[int] = field(default_factory=set[int])
     cut: set[int] = field(default_factory=set[int])
+
+    def cause_of(self, run: int) -> str | None:
+        """Return why *run* lost its driver: only a crash counts against it. None if it did not lose it."""
+        if run in self.cut:
+            return OUTAGE
+        return CRASHED if run in self.astray else None
 
     def seen(self) -> Seen:
         """Return the losses of now, for `update` after a query."""

@@ -42,7 +42,7 @@ class Pool:
         self.losses = Losses()
         self.is_closed = False
         self._reserved = 0
-        self._taking: set[int] = set()
+        self._taking: dict[int, asyncio.Future[None]] = {}
         self._again: set[int] = set()
         self._freed = asyncio.Event()
 
@@ -89,22 +89,27 @@ class Pool:
         if key in self.driven:
             self._again.add(key)  # it may be on its way into a wait
         else:
-            await self.take(key, "crashed" if key in self.losses.astray else WOKEN)
+            await self.take(key, self.losses.cause_of(key) or WOKEN)
 
     async def take(self, key: int, cause: str, epoch: int | None = None) -> NewerRun | None:
         """Own the run and drive it, if it still has the *epoch* with which it was found; two takers at once are one.
 
-        Returns why this version cannot drive it, if it cannot. Raises `Unavailable`.
+        A run that was taken while the pool closed is given back. Returns why this version cannot drive it, if it
+        cannot. Raises `Unavailable`.
         """
-        if key in self._taking or key in self.driven:
+        if key in self._taking or key in self.driven or self.is_closed:
             return None
-        self._taking.add(key)
+        taken = self._taking[key] = asyncio.get_running_loop().create_future()
         try:
             run = await self._runs.take(key, cause, patience=self._membership.expire_after, epoch=epoch)
+            if run is not None and self.is_closed:
+                await self._runs.give_back(run)
+                return None
         except NewerRun as error:
             return error
         finally:
-            self._taking.discard(key)
+            del self._taking[key]
+            taken.set_result(None)
         self.losses.cut.discard(key)
         if run is not None and run.key not in self.driven:
             self.begin(run, self._runs.segment(run))
@@ -128,9 +133,9 @@ class Pool:
             await asyncio.wait([driven.task for driven in self.driven.values()], timeout=grace)
 
     async def drop(self, grace: float) -> None:
-        """Cancel what is driven, and wait up to *grace* seconds for its ends."""
-        if tasks := self._cancel():
-            await asyncio.wait(tasks, timeout=grace)
+        """Cancel what is driven, and wait up to *grace* seconds for its ends, and for what is being taken."""
+        if ends := [*self._cancel(), *self._taking.values()]:
+            await asyncio.wait(ends, timeout=grace)
 
     def give_up(self) -> None:
         """Cancel what is driven because this worker may own no runs any more: the database is away, or too slow."""

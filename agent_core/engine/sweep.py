@@ -10,7 +10,7 @@ from agent_core.clock import Clock
 from agent_core.engine.base import Runs
 from agent_core.engine.membership import Membership
 from agent_core.engine.pool import Pool, report
-from agent_core.loop.state import OUTAGE
+from agent_core.loop.state import CRASHED, OUTAGE
 from agent_core.store.work.due import Due
 from agent_core.store.work.runs import RESTARTED
 
@@ -119,7 +119,7 @@ class Sweep:
 
     async def take(self, run: Due, some: asyncio.Semaphore) -> None:
         """Take a run that was found, as one of *some* at once."""
-        cause = "crashed" if run.owner == self._worker else RESTARTED
+        cause = CRASHED if run.owner == self._worker else RESTARTED
         async with some:
             refused = await self._pool.take(run.key, OUTAGE if run.key in self._pool.losses.cut else cause, run.epoch)
         if refused is not None:  # the next looks leave it

@@ -33,6 +33,15 @@ class Dispatcher:
         """Use *engine*, which drives *runs*; those dispatch others as they end, so neither can come first."""
         self._engine, self._runs = engine, runs
 
+    async def stop(self, grace: float) -> None:
+        """Wait up to *grace* seconds for the wake-ups that are under way, then cancel them."""
+        if self.pending:
+            await asyncio.wait(self.pending, timeout=grace)
+        if left := tuple(self.pending):
+            for waking in left:
+                waking.cancel()
+            await asyncio.wait(left)
+
     @property
     def worker(self) -> str:
         """Return the name of this worker, new at every start."""

@@ -30,7 +30,7 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due
+from agent_core.store.work import catalog, due, workers
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
@@ -91,6 +91,10 @@ class Segments:
     async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
         owner = self._dispatcher.worker
         return (await self._store.resume(run, cause, owner=owner, patience=patience, epoch=epoch)).started
+
+    async def give_back(self, run: RunRef) -> None:
+        await self._store.write(lambda connection: workers.give_back(connection, run))
+        self.call(run.key)
 
     def call(self, run: int) -> None:
         if self._store.bus is not None:

@@ -27,7 +27,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.codes import TYPES
-from agent_core.store.log import EVENT, RUN, SESSION, table_of
+from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import word, words
 from agent_core.store.tables import WorkerRow
 
@@ -97,6 +97,11 @@ _RELEASE = (
     .values(owner=None)
     .returning(RUN.c.key)
 )
+_GIVE_BACK = (
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == word("running"))
+    .values(owner=None)
+)
 _LEAVE = delete(WORKER).where(WORKER.c.id == bindparam("b_id"))
 _DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
@@ -120,6 +125,11 @@ def leave(connection: Connection, worker: str) -> list[int]:
     released: list[int] = [row[0] for row in connection.execute(_RELEASE, {"b_id": worker})]
     connection.execute(_LEAVE, {"b_id": worker})
     return released
+
+
+def give_back(connection: Connection, run: RunRef) -> None:
+    """Take the owner's name off *run*, unless another one has taken it since."""
+    connection.execute(_GIVE_BACK, {"b_key": run.key, "b_epoch": run.epoch})
 
 
 def dead(connection: Connection, patience: int) -> list[str]:

@@ -85,6 +85,7 @@ class Stale:
         (ZeroDivisionError(), "ring", "crashed"),
         (ZeroDivisionError(), "sweep", "crashed"),
         (Unavailable("Cut."), "sweep", OUTAGE),
+        (Unavailable("Cut."), "ring", OUTAGE),
     ],
 )
 async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_look: str, cause: str):
@@ -120,3 +121,44 @@ async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
         await asyncio.wait((task,))
     assert task.cancelled()
     assert not engine.pool.driven
+
+
+class Slow:
+    """One run, which is taken once *go* is set."""
+
+    def __init__(self) -> None:
+        self.taking, self.go = asyncio.Event(), asyncio.Event()
+        self.given_back: list[RunRef] = []
+
+    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef:
+        self.taking.set()
+        await self.go.wait()
+        return RUN
+
+    async def give_back(self, run: RunRef) -> None:
+        self.given_back.append(run)
+
+
+async def test_a_run_that_is_taken_while_its_worker_stops_is_given_back():
+    """A worker that stops waits for the runs that it is taking, and leaves them to others at once."""
+    runs = Slow()
+    engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
+    async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
+        group.create_task(engine.pool.wake(RUN.key))
+        await runs.taking.wait()
+        stop = group.create_task(engine.stop(SAFETY))
+        await asyncio.sleep(0)
+        runs.go.set()
+        await stop
+        assert runs.given_back == [RUN]
+    assert not engine.pool.driven
+
+
+async def test_a_worker_that_stops_takes_no_more_runs():
+    """After the end of its worker a wake-up changes nothing."""
+    runs = Slow()
+    engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
+    await engine.stop(0.0)
+    async with asyncio.timeout(SAFETY):
+        await engine.pool.wake(RUN.key)
+    assert not runs.taking.is_set()
