@@ -39,7 +39,7 @@ _log = structlog.get_logger("parley.doorbell")
 
 
 class Doorbell:
-    """Tells DBOS of runs; what DBOS finds to be resumed, *ensure* sees to."""
+    """Notifies DBOS of runs; what DBOS finds to be resumed, *ensure* sees to."""
 
     def __init__(self, url: str, worker: str, *, max_runs: int, ensure: Callable[[int], Awaitable[None]]) -> None:
         """*ensure* is called with a run's key on the event loop that this is built in."""
@@ -73,19 +73,19 @@ class Doorbell:
             await asyncio.to_thread(self._thread.join, limit)
             self._dial.cut()
 
-    def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
+    def notify(self, name: str, key: int, *, queued: bool = False) -> bool:
         """Notify DBOS of the segment *name* of the run *key*: driven here, or to be driven where there is capacity.
 
         Returns whether DBOS is there to be notified.
         """
         if self.is_ready:
             assert self._loop is not None
-            asyncio.run_coroutine_threadsafe(self._tell(name, key, queued=queued), self._loop)
+            asyncio.run_coroutine_threadsafe(self._notify(name, key, queued=queued), self._loop)
         return self.is_ready
 
-    async def bury(self, patience: int) -> None:
+    async def reap(self, expire_after: int) -> None:
         """Requeue the workflows of expired workers, then delete their rows."""
-        await asyncio.wrap_future(_apart(partial(self._bury, patience)))
+        await asyncio.wrap_future(_apart(partial(self._reap, expire_after)))
 
     async def prune(self) -> None:
         """Delete what DBOS keeps of segments that ended long ago, unless another worker is at it."""
@@ -161,7 +161,7 @@ class Doorbell:
     async def _seen_to(self, key: int) -> None:
         await self._ensure(key)
 
-    async def _tell(self, name: str, key: int, *, queued: bool) -> None:
+    async def _notify(self, name: str, key: int, *, queued: bool) -> None:
         from dbos import DBOS, SetWorkflowID  # noqa: PLC0415 - as above
 
         self._open += 1
@@ -189,20 +189,22 @@ class Doorbell:
         except OperationalError as error:
             raise Unavailable("The database was lost on the way; try again in a moment.") from error
 
-    def _bury(self, patience: int) -> None:
+    def _reap(self, expire_after: int) -> None:
         from dbos import DBOS  # noqa: PLC0415 - as above
 
         with self._transaction() as connection:
-            if not workers.wins(connection, workers.BURIAL):
+            if not workers.wins(connection, workers.REAPING):
                 return
-            dead = workers.dead(connection, patience)
-            if dead and self.is_ready:
-                running = DBOS.list_workflows(status="PENDING", executor_id=dead, load_input=False, load_output=False)
+            expired = workers.expired(connection, expire_after)
+            if expired and self.is_ready:
+                running = DBOS.list_workflows(
+                    status="PENDING", executor_id=expired, load_input=False, load_output=False
+                )
                 if running:
                     DBOS.resume_workflows([workflow.workflow_id for workflow in running], queue_name=QUEUE)
-            if dead:
-                workers.bury(connection, dead, patience)
-                _log.info("workers.dead", workers=dead)
+            if expired:
+                workers.reap(connection, expired, expire_after)
+                _log.info("workers.expired", workers=expired)
 
     def _prune(self) -> None:
         from dbos import DBOS  # noqa: PLC0415 - as above

@@ -50,11 +50,11 @@ class Dispatcher:
     @property
     def owner(self) -> str | None:
         """Return the name of this worker while it has room for another run."""
-        return self._engine.worker if self._engine.has_room() else None
+        return self._engine.worker if self._engine.has_capacity() else None
 
     def reserve(self) -> AbstractContextManager[bool]:
         """Keep room for a run that is about to begin here; False when there is none."""
-        return self._engine.place()
+        return self._engine.reserve()
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns already."""
@@ -88,10 +88,10 @@ class Dispatcher:
         """Wake a run, if there is one, here if there is room, else ask the other processes to."""
         if run is None:
             return
-        if self._engine.has_room():
+        if self._engine.has_capacity():
             self.wake(run)
         elif self._bus is not None:
-            self._bus.ring(run)
+            self._bus.wake(run)
 
     def wake(self, run: int) -> None:
         """Have this worker look at a run, and drive it if it can go on; another process may ask for that."""
@@ -107,6 +107,6 @@ class Dispatcher:
     async def _wake(self, run: int) -> None:
         try:
             with suppress(Unavailable):  # the sweep finds the run once the database is back
-                await self._engine.hear(run)
+                await self._engine.wake(run)
         except Exception:  # noqa: BLE001 - the boundary: a bug of ours must be logged; the sweep finds the run
             _log.exception("wake.failed", run=run)

@@ -82,9 +82,9 @@ class Openings:
 
         *owner* is the agent whose session it must be, if that is in question.
         """
-        with self._dispatcher.reserve() as has_room:
+        with self._dispatcher.reserve() as has_capacity:
             window = cached.window
-            prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_room=has_room)
+            prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_capacity=has_capacity)
             wanted = msgspec.structs.replace(prepared.intake, agent=owner) if owner else prepared.intake
             dispatch = partial(self._dispatch, cached, prepared)
             try:
@@ -114,8 +114,8 @@ class Openings:
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
         opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
-        with self._dispatcher.reserve() as has_room:
-            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
+        with self._dispatcher.reserve() as has_capacity:
+            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity)
 
             def dispatch(done: Received) -> None:
                 if done.opened is not None:
@@ -176,7 +176,7 @@ class Openings:
         )
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_room: bool) -> _Prepared:
+    def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_capacity: bool) -> _Prepared:
         """Prepare *inbound* for a session of the agent *own* whose newest fact is *after*; raises `InvalidInput`."""
         agent = self._agent(own, inbound)
         options = RunOptions(inbound.controls) if inbound.controls != NOTHING else None
@@ -189,7 +189,7 @@ class Openings:
             snapshot=agent.snapshot,
             new_prefix=agent.snapshot.hash != own.snapshot.hash,
             options=msgspec.json.encode(options) if options else None,
-            owner=self._dispatcher.worker if has_room else None,
+            owner=self._dispatcher.worker if has_capacity else None,
             after=after,
             step=(),
             freezes=agent.snapshot.hash != window.snapshot,

@@ -149,12 +149,12 @@ class Store:
         """Open a session with its first message, see `intake.receive_first`; *then* drives its run."""
         return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted), then)
 
-    async def resume(self, run: int, cause: str, *, owner: str, patience: int, epoch: int | None = None) -> Ended:
+    async def resume(self, run: int, cause: str, *, owner: str, expire_after: int, epoch: int | None = None) -> Ended:
         """Take a run for the worker *owner*, see `runs.resume`."""
         now = self.clock.now()
         return await self._write(
             lambda connection: runs.resume(
-                connection, run, owner=owner, cause=cause, patience=patience, epoch=epoch, now=now
+                connection, run, owner=owner, cause=cause, expire_after=expire_after, epoch=epoch, now=now
             )
         )
 

@@ -71,7 +71,7 @@ async def test_wake_ups_end_before_the_database_is_closed(make_core: MakeCore, m
         steps.append("closed")
         await close()
 
-    monkeypatch.setattr(core._engine, "hear", wake)
+    monkeypatch.setattr(core._engine, "wake", wake)
     monkeypatch.setattr(core._store.database, "close", closing)
     core._dispatcher.wake(7)
     await until(lambda: bool(steps))

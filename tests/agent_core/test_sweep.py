@@ -18,7 +18,7 @@ from agent_core.store.work.workers import FOREVER
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import SAFETY, idle, local, log_of, open_session, ref_of, send, types, until
+from tests.agent_core.scenes import SAFETY, idle, local, log_of, look_at, open_session, ref_of, send, types, until
 from tests.conftest import MakeCore, OpenDatabase
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage
     core, clock = stage.core, stage.clock
     session = await open_session(core)
     receipt = await send(core, session, "one")
-    await core._engine.ring((await ref_of(core, receipt.run)).key, at=clock.now() + 500)
+    await look_at(core, (await ref_of(core, receipt.run)).key, clock.now() + 500)
     await until(lambda: not local(core).sweep.is_due)
     assert await _next(clock) == 0.5
     assert [await _next(clock) for _ in range(5)] == [1.0] * 5
@@ -223,12 +223,12 @@ async def test_a_run_that_was_given_back_is_taken_without_blame(stage: Stage):
     causes: list[str] = []
     given = stale
     for _ in range(2):  # the first time it is taken from a worker that has no heartbeat
-        taken = await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", patience=FOREVER)
+        taken = await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", expire_after=FOREVER)
         await stage.core._segments.give_back(stale)
         causes += [fact.body.cause for fact in taken.facts if isinstance(fact.body, RunResumed)]
         assert taken.started is not None
         given = taken.started
-        assert await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", patience=FOREVER) == Ended([])
+        assert await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", expire_after=FOREVER) == Ended([])
         await stage.core._segments.give_back(given)
     assert causes == [RESTARTED, HANDED_OVER]
     stage.go.set()

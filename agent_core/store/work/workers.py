@@ -37,7 +37,7 @@ FOREVER = 2**52
 """A timeout, in milliseconds, that never expires a registered worker."""
 Kind = Literal["both", "web", "worker"]
 WORKER = table_of(WorkerRow)
-BURIAL, PRUNING = 7_275_540, 7_275_541
+REAPING, PRUNING = 7_275_540, 7_275_541
 """The advisory locks of what one worker does for all."""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -69,12 +69,12 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int = PROTOCOL
 
 
-_IS_DEAD = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigInteger)
+_IS_EXPIRED = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_expire_after"), BigInteger)
 
 
 def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
-    """Return whether *owner* is dead: no heartbeat for `b_patience` milliseconds, or no row at all."""
-    return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_DEAD)))
+    """Return whether *owner* has expired: no heartbeat for `b_expire_after` milliseconds, or no row at all."""
+    return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_EXPIRED)))
 
 
 # As text: the words for it in Python would import all of SQLAlchemy's Postgres, on SQLite too.
@@ -103,7 +103,7 @@ _GIVE_BACK = (
     .values(owner=None)
 )
 _LEAVE = delete(WORKER).where(WORKER.c.id == bindparam("b_id"))
-_DEAD = select(WORKER.c.id).where(_IS_DEAD)  # not hot: it runs through another driver too
+_EXPIRED = select(WORKER.c.id).where(_IS_EXPIRED)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
     RUN.c.status.in_(words("queued", *ACTIVE)),
     or_(RUN.c.status == word("queued"), (RUN.c.status == word("running")) & is_free(RUN.c.owner)),
@@ -114,7 +114,7 @@ _NEWER = select(func.count()).where(
 )
 
 
-def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
+def heartbeat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
     """Note that *worker* lives, drives *running* runs and may drive *room* more; return the time, in milliseconds."""
     values = {f"b_{name}": value for name, value in msgspec.structs.asdict(worker).items()}
     return connection.execute(_BEAT, {**values, "b_room": room, "b_running": running}).scalar_one()
@@ -132,9 +132,9 @@ def give_back(connection: Connection, run: RunRef) -> None:
     connection.execute(_GIVE_BACK, {"b_key": run.key, "b_epoch": run.epoch})
 
 
-def dead(connection: Connection, patience: int) -> list[str]:
-    """Return the ids of the workers without a heartbeat for *patience* milliseconds."""
-    return list(connection.execute(_DEAD, {"b_patience": patience}).scalars())
+def expired(connection: Connection, expire_after: int) -> list[str]:
+    """Return the ids of the workers without a heartbeat for *expire_after* milliseconds."""
+    return list(connection.execute(_EXPIRED, {"b_expire_after": expire_after}).scalars())
 
 
 def known(connection: Connection) -> set[str]:
@@ -142,9 +142,9 @@ def known(connection: Connection) -> set[str]:
     return set(connection.execute(select(WORKER.c.id)).scalars())
 
 
-def newer_runs(connection: Connection, patience: int) -> int:
+def newer_runs(connection: Connection, expire_after: int) -> int:
     """Return how many runs wait for a worker of a newer version: they have no driver, and this one cannot read them."""
-    return connection.execute(_NEWER, {"b_patience": patience}).scalar_one()
+    return connection.execute(_NEWER, {"b_expire_after": expire_after}).scalar_one()
 
 
 def wins(connection: Connection, lock: int) -> bool:
@@ -152,6 +152,6 @@ def wins(connection: Connection, lock: int) -> bool:
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock))).scalar())
 
 
-def bury(connection: Connection, workers: Sequence[str], patience: int) -> None:
-    """Remove the rows of *workers* that are still dead: what they drove is anybody's."""
-    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_DEAD), {"b_patience": patience})
+def reap(connection: Connection, workers: Sequence[str], expire_after: int) -> None:
+    """Remove the rows of *workers* that have expired still: any worker may take what they drove."""
+    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_EXPIRED), {"b_expire_after": expire_after})

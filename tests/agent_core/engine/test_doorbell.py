@@ -84,8 +84,8 @@ async def test_no_thread_of_dbos_outlasts_a_stop_without_a_database(postgres_url
         if is_gone:
             server.close()
             line.end()
-        assert doorbell.tell("run_1:1", 1)
-        assert doorbell.tell("run_2:1", 2, queued=True)
+        assert doorbell.notify("run_1:1", 1)
+        assert doorbell.notify("run_2:1", 2, queued=True)
         if not is_gone:
             await line.is_silent.wait()
         await until(lambda: bool(workers()))

@@ -88,7 +88,7 @@ async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
     """One that was just started need not be as old as the dead are; after an outage that it saw it waits longer."""
     pace, now = Pace(), _now()
     worker = liveness()
-    worker._went_well(now - pace.settle + pace.beat, 100.0)
+    worker._went_well(now - pace.settle + pace.heartbeat_every, 100.0)
     worker._beaten = now
     assert worker.is_well
     assert not worker.may_judge
@@ -99,12 +99,12 @@ async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
     worker._beaten = now
     assert worker.is_well
     assert not worker.may_judge
-    worker._good_since = now - pace.dead
+    worker._good_since = now - pace.expire_after
     assert worker.may_judge
 
 
 @pytest.mark.parametrize("gone", [10.0, 10.7, 11.9])
-@pytest.mark.parametrize("pace", [Pace(), Pace(beat=0.2, give_up=4.0, dead=5.0)])
+@pytest.mark.parametrize("pace", [Pace(), Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0)])
 def test_everybody_who_lives_beats_before_a_young_process_judges(
     monkeypatch: pytest.MonkeyPatch, pace: Pace, gone: float
 ):
@@ -116,7 +116,7 @@ def test_everybody_who_lives_beats_before_a_young_process_judges(
             database = Away(gone, back, now)
             monkeypatch.setattr("agent_core.engine.liveness._now", now)
             monkeypatch.setattr("agent_core.engine.liveness.engine_of", lambda _, found=database: found)
-            runner.run(beating(pace, back + pace.dead))
+            runner.run(beating(pace, back + pace.expire_after))
         assert any(beat < gone for beat in database.beats)
         # A process that is born as the database comes back judges so long after its first beat, which is not before.
         assert any(back <= beat <= back + pace.settle for beat in database.beats)

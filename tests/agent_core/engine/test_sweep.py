@@ -30,10 +30,10 @@ class Locked:
         self.taken: list[int] = []
         self.at_once = self.most = 0
 
-    async def due(self, *, patience: int, most: int) -> list[Due]:
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         return [Due(key, f"run_{key}", 0, "queued", None, None, 1, None) for key in range(FOUND)]
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> None:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> None:
         """Take long enough for others to begin; who took it already drives it somewhere else."""
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -68,28 +68,28 @@ class Stale:
         self.causes: list[str] = []
         self.engine = LocalEngine(cast("Runs", cast("Any", self)), FakeClock())
 
-    async def due(self, *, patience: int, most: int) -> list[Due]:
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         if self.reading.is_set():
             return [Due(RUN.key, RUN.id, RUN.epoch, "running", self.engine.worker, None, RUN.agent, None)]
         self.reading.set()
         await self.go.wait()
         return []
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> None:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> None:
         self.causes.append(cause)
 
 
 @pytest.mark.parametrize(
     ("error", "next_look", "cause"),
     [
-        (ZeroDivisionError(), "ring", "crashed"),
+        (ZeroDivisionError(), "wake", "crashed"),
         (ZeroDivisionError(), "sweep", "crashed"),
         (Unavailable("Cut."), "sweep", OUTAGE),
-        (Unavailable("Cut."), "ring", OUTAGE),
+        (Unavailable("Cut."), "wake", OUTAGE),
     ],
 )
 async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_look: str, cause: str):
-    """A run whose driver fails while a sweep reads is resumed by the next ring or sweep, with the right cause."""
+    """A run whose driver fails while a sweep reads is resumed by the next wake-up or sweep, with the right cause."""
     runs = Stale()
 
     async def fail(_: Interrupt) -> None:
@@ -102,7 +102,7 @@ async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_lo
         await runs.engine.pool.driven[RUN.key].task
         runs.go.set()
         await sweep
-        await (runs.engine.ring(RUN.key) if next_look == "ring" else runs.engine.sweep.look())
+        await (runs.engine.wake(RUN.key) if next_look == "wake" else runs.engine.sweep.look())
     assert runs.causes == [cause]
 
 
@@ -130,7 +130,7 @@ class Slow:
         self.taking, self.go = asyncio.Event(), asyncio.Event()
         self.given_back: list[RunRef] = []
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef:
         self.taking.set()
         await self.go.wait()
         return RUN
