@@ -41,7 +41,7 @@ class Dial:
         return made
 
     def cut(self) -> None:
-        """Make no more connections, and shut down those that are open: a thread that waits for an answer gets an error."""
+        """Make no more connections, and shut down the open ones: a thread that waits for an answer gets an error."""
         self._is_cut = True
         for connection in [each for each in self._made if not each.closed]:
             with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as held:

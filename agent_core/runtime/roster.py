@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -37,6 +38,7 @@ RESERVED = "agent_"
 MAX_INSTRUCTIONS = 200_000
 MAX_PROTOTYPES = 256
 """How many agents are cached for new sessions."""
+_log = structlog.get_logger("parley.agents")
 
 
 class Prototype(NamedTuple):
@@ -66,6 +68,7 @@ class Roster:
         self._has_sources = has_sources
         self._channels = Channels(channels)
         self._prototypes: dict[str, Prototype] = {}
+        self._warned: set[tuple[str, int]] = set()
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
@@ -257,6 +260,11 @@ class Roster:
     def _shown(self, agent: AgentObject) -> AgentObject:
         """Return *agent* without its secrets and without settings of channels that this process does not know."""
         known = self._channels.known(agent.definition)
+        if known.channels and (agent.id, agent.version) not in self._warned:
+            for fault in self._channels.unreadable(agent.definition):
+                self._warned.add((agent.id, agent.version))
+                remedy = "send the channel's settings of this agent again, or run the version that wrote them"
+                _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
         return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
 
     def _able(self, model: str) -> Abilities:
