@@ -97,7 +97,7 @@ class Liveness:
         self._beaten = self._answered = _now()
         self._good_since: float | None = None
         self._probation = pace.settle
-        self._offset: float | None = None
+        self._offset: tuple[float, float] | None = None
         self._away = False
 
     @property
@@ -160,27 +160,30 @@ class Liveness:
                 try:
                     async with asyncio.timeout(self._pace.answer if self._first.done() else self._pace.give_up):
                         connection = connection or await engine.connect()
-                        offset = await self._beat(connection)
+                        there = await self._beat(connection)
                 except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the next beat may go well
                     connection = await _dropped(connection)
                     self._failed(error)
                 else:
-                    self._went_well(began, offset)
+                    self._went_well(began, there - _now(), there - began)
                 await asyncio.sleep(max(0.1, self._pace.heartbeat_every - (_now() - began)))
         finally:
             await _dropped(connection)
             await engine.dispose()
 
     async def _beat(self, connection: AsyncConnection) -> float:
-        """Beat, and return by how many seconds the database's clock is ahead of ours."""
+        """Send a heartbeat, and return the time of the database, in seconds."""
         load = self._load()
         beat = partial(workers.heartbeat, worker=self._worker, room=load.room, running=load.running)
-        return await connection.run_sync(beat) / 1000 - _now()
+        return await connection.run_sync(beat) / 1000
 
-    def _went_well(self, began: float, offset: float) -> None:
-        """Record a heartbeat; after an outage or a clock change of ours, none expires for a while."""
-        was_set = self._offset is not None and abs(offset - self._offset) > _DRIFT
-        self._offset = offset
+    def _went_well(self, began: float, least: float, most: float) -> None:
+        """Record a heartbeat; after an outage or a change of the database's clock, none expires for a while.
+
+        That clock is ahead of ours by *least* to *most* seconds: the longer the answer took, the less is known.
+        """
+        before, self._offset = self._offset, (least, most)
+        was_set = before is not None and max(least - before[1], before[0] - most) > _DRIFT
         if was_set:
             _log.warning("database.clock_set")
         if self._good_since is None:

@@ -180,11 +180,11 @@ class Roster:
     async def prototype(self, name: str) -> Prototype:
         """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
 
-        It is cached while the toolset returns equal tools. It may be stale; the transaction that opens the session
-        then raises `StaleAgent`: `forget` it and retry.
+        It is cached while the toolset returns tools with equal specs. It may be stale; the transaction that opens the
+        session then raises `StaleAgent`: `forget` it and retry.
         """
         cached = self._prototypes.get(name)
-        if cached is not None and cached.known == await self._toolset.tools(Scope(cached.agent.id)):
+        if cached is not None and _offer_the_same(cached.known, await self._toolset.tools(Scope(cached.agent.id))):
             return cached
         stored = await self.find(name)
         found = stored.object
@@ -289,6 +289,13 @@ def _current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
     if tool is None or frozen.kind != "function":
         return frozen
     return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+
+def _offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
+    """Return whether two looks at a toolset give tools with equal specs: some kinds build their tools at each look."""
+    return known == now or (
+        known.keys() == now.keys() and all(tool.spec == now[name].spec for name, tool in known.items())
+    )
 
 
 def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
