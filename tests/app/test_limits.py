@@ -13,7 +13,7 @@ BUSY = {"text": "Hello"}
 async def crowded(core: Core, client: httpx.AsyncClient, model: Model) -> str:
     """A session in which one run works and one waits, which is all that this server takes on."""
     model.hold()
-    core._backlog._most = 1
+    core._backlog._limit = 1
     session = (await client.post("/v1/sessions", json={"agent": "assistant", "actor": "ada"})).json()["id"]
     for n in range(2):
         posted = await client.post(f"/v1/sessions/{session}/messages", json={**BUSY, "idempotency_key": f"k{n}"})
