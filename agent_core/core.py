@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from sqlalchemy import Connection
@@ -53,7 +53,6 @@ from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, fo
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions
 from agent_core.store.work.figures import Figures, figures
-from agent_core.store.work.runs import Cancelled
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
@@ -118,20 +117,20 @@ class Core:
     async def stop(self, grace: float = 2.0) -> None:
         """Stop driving within *grace* seconds and close the database; other workers or the next start resume the runs.
 
-        Pending notifications of ended runs get what is left of them.
+        Wake-ups and pending notifications of ended runs get what is left of them. A step that raises keeps no later one
+        from being done.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + grace
         self._segments.pressure.stop()
-        await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
-        for task in (self._work, self._counting):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait((task,))
-        await self._completion.stop(max(0.0, until - clock()))
-        if self._bus is not None:
-            await self._bus.stop()
-        await self._store.database.close()
+        async with AsyncExitStack() as steps:  # the last one that is pushed is the first one that is done
+            steps.push_async_callback(self._store.database.close)
+            if self._bus is not None:
+                steps.push_async_callback(self._bus.stop)
+            steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
+            steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
+            steps.push_async_callback(_ended, self._work, self._counting)
+            await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
 
     @property
     def is_working(self) -> bool:
@@ -223,9 +222,12 @@ class Core:
 
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
-        await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)))
-        self._cache.forget(id)
-        self._store.hub.forget(id)
+
+        def forget(_deleted: None) -> None:
+            self._cache.forget(id)
+            self._store.hub.forget(id)
+
+        await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)), forget)
 
     async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
         """Copy a session up to seq *at* into a new one; raises `NotFound`, `SessionBusy`, `InvalidInput`."""
@@ -279,9 +281,10 @@ class Core:
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> RunObject:
         """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
-        owner = self._dispatcher.owner
-        done = await self._store.cancel(run, by=by, reason=reason, finish=self._finish, owner=owner)
-        await self._dispatcher.follow_up(done)
+        dispatcher = self._dispatcher
+        await self._store.cancel(
+            run, by=by, reason=reason, finish=self._finish, owner=dispatcher.owner, then=dispatcher.follow_up
+        )
         return await self.run(run)
 
     async def stop_session(self, session: str, *, by: Actor, reason: str | None = None) -> tuple[RunObject, ...]:
@@ -289,10 +292,8 @@ class Core:
 
         Nothing starts in between, and a message that joined the active run and that no step consumed opens no next one.
         """
-        done = await self._store.stop(session, by=by, reason=reason, finish=self._finish)
-        for run in done.freed:
-            self._dispatcher.capacity_freed(run)
-        await self._dispatcher.follow_up(Cancelled([], running=done.running))
+        then = self._dispatcher.follow_stop
+        done = await self._store.stop(session, by=by, reason=reason, finish=self._finish, then=then)
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
@@ -323,10 +324,16 @@ class Core:
         A message that no step consumed never reaches the model, and a run that has nothing else to answer is cancelled;
         if the model has seen the message, a note informs it.
         """
-        owner = self._dispatcher.owner
-        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner)
-        if done.cancelled is not None:
-            await self._dispatcher.follow_up(done.cancelled)
+        finish, owner, dispatcher = self._finish, self._dispatcher.owner, self._dispatcher
+        done = await self._store.retract(
+            session,
+            message,
+            by=by,
+            key=key,
+            finish=finish,
+            owner=owner,
+            then=lambda done: dispatcher.follow_up(done.cancelled),
+        )
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
@@ -378,3 +385,10 @@ class Core:
 
     def _encode_for(self, model: str) -> Encode:
         return provider_for(self._providers, model).encoder(named(model))
+
+
+async def _ended(*tasks: asyncio.Task[None] | None) -> None:
+    """Cancel *tasks*, and return when they have ended."""
+    for task in filter(None, tasks):
+        task.cancel()
+        await asyncio.wait((task,))

@@ -5,16 +5,31 @@ given a `ConversationView`: always the complete content of one of its messages, 
 repeated, the next edit repairs a lost one, and after a restart the log is folded again and each message edited once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NewType, Protocol, Self
+from typing import Any, Literal, NewType, Protocol, Self, TypeVar
+
+from sqlalchemy import Connection
 
 from agent_core import Actor, ApprovalStatus, CallOutcome, ParleyError, RunStatus
 
 Ref = NewType("Ref", str)
 """Where one message of a channel is, in the channel's own words; it outlives the process."""
 
+T = TypeVar("T")
 CallStatus = Literal["requested", "running", "waiting"] | CallOutcome
+
+
+class Records(Protocol):
+    """Keeps the rows of a channel's own tables; what belongs to the core goes through `Core`."""
+
+    async def read(self, work: Callable[[Connection], T], /) -> T:
+        """Run *work*, which only reads, in one transaction and return its result."""
+        ...
+
+    async def write(self, work: Callable[[Connection], T], /) -> T:
+        """Run *work* in one transaction, perhaps more than once, and return its result once it is committed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, delete, func, insert, or_, select, update
 
-from agent_core import Clock, Database, ParleyError, new_id
-from channels.base import LedgerEntry
+from agent_core import Clock, ParleyError, new_id
+from channels.base import LedgerEntry, Records
 from channels.tables import DeliveryRow, PlaceRow
 
 LEASE = 15_000
@@ -44,8 +44,8 @@ class OwnedPlace:
 class Ledger:
     """The places of one channel, and the rows of their messages."""
 
-    def __init__(self, database: Database, clock: Clock, channel: str, *, owner: str | None = None) -> None:
-        self._database, self._clock, self._channel = database, clock, channel
+    def __init__(self, records: Records, clock: Clock, channel: str, *, owner: str | None = None) -> None:
+        self._records, self._clock, self._channel = records, clock, channel
         self.owner = owner or new_id("own")
 
     async def want(self, session: str, address: str, data: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class Ledger:
             if connection.execute(known).first() is None:
                 connection.execute(insert(_PLACE).values(shown=0, until=0, epoch=0, **row))
 
-        await self._database.write(work)
+        await self._records.write(work)
 
     async def claim(
         self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()
@@ -87,14 +87,14 @@ class Ledger:
             rows = connection.execute(update(_PLACE).where(_PLACE.c.key.in_(keys)).values(taken).returning(_PLACE))
             return [_place(row) for row in rows]
 
-        return await self._database.write(work)
+        return await self._records.write(work)
 
     async def claim_session(self, session: str) -> OwnedPlace | None:
         """Claim *session* for a message that was just received, even if its place rests or is postponed."""
         now = self._clock.now()
         later = or_(_PLACE.c.wanted_at.is_(None), _PLACE.c.wanted_at > now)
         resting = and_(_PLACE.c.session == session, later)
-        await self._database.write(
+        await self._records.write(
             lambda connection: connection.execute(update(_PLACE).where(resting).values(wanted_at=now)) and None
         )
         return next(iter(await self.claim(session)), None)
@@ -106,7 +106,7 @@ class Ledger:
         def work(connection: Connection) -> list[LedgerEntry]:
             return [_entry(row) for row in connection.execute(asked.order_by(_DELIVERY.c.n))]
 
-        return await self._database.read(work)
+        return await self._records.read(work)
 
     async def put(self, place: OwnedPlace, *entries: LedgerEntry) -> None:
         """Persist *entries* as they are now, all of them or none; raises `LostPlace`."""
@@ -120,11 +120,11 @@ class Ledger:
                     row = {"id": entry.id, "place": place.key, "n": entry.n, **values}
                     connection.execute(insert(_DELIVERY).values(row))
 
-        await self._database.write(work)
+        await self._records.write(work)
 
     async def renew(self, place: OwnedPlace) -> None:
         """Renew the lease of *place*; raises `LostPlace`."""
-        await self._database.write(lambda connection: self._hold(connection, place))
+        await self._records.write(lambda connection: self._hold(connection, place))
 
     async def rest(self, place: OwnedPlace, shown: int | None, *, seen: int | None = None) -> OwnedPlace | None:
         """Release *place*, complete up to seq *shown*; None: its run waits, and its messages will change once more.
@@ -145,13 +145,13 @@ class Ledger:
             row = connection.execute(change).one()
             return None if row.wanted_at is None else _place(row)
 
-        return await self._database.write(work)
+        return await self._records.write(work)
 
     async def waiting(self) -> dict[str, int]:
         """Return the sessions of this channel that rest while their run waits, with the seq last seen of each."""
         resting = and_(_PLACE.c.channel == self._channel, _PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
         asked = select(_PLACE.c.session, _PLACE.c.waits_at).where(resting)
-        return await self._database.read(
+        return await self._records.read(
             lambda connection: {row.session: row.waits_at for row in connection.execute(asked)}
         )
 
@@ -165,28 +165,28 @@ class Ledger:
                 values["wanted_at"] = self._clock.now() + round(seconds * 1000)
             connection.execute(update(_PLACE).where(_PLACE.c.key == place.key).values(values))
 
-        await self._database.write(work)
+        await self._records.write(work)
 
     async def reload(self, place: OwnedPlace) -> OwnedPlace:
         """Return *place* as it is now; raises `LostPlace`."""
-        return await self._database.write(lambda connection: _place(self._hold(connection, place)))
+        return await self._records.write(lambda connection: _place(self._hold(connection, place)))
 
     async def release(self) -> None:
         """Release every place that this process owns."""
         mine = update(_PLACE).where(_PLACE.c.owner == self.owner).values(owner=None, until=0)
-        await self._database.write(lambda connection: connection.execute(mine) and None)
+        await self._records.write(lambda connection: connection.execute(mine) and None)
 
     async def processes(self) -> int:
         """Return how many processes own places of this channel now, always counting this one."""
         alive = and_(_PLACE.c.channel == self._channel, _PLACE.c.until >= self._clock.now())
         others = and_(alive, _PLACE.c.owner != self.owner)
         asked = select(func.count(_PLACE.c.owner.distinct())).where(others)
-        return 1 + await self._database.read(lambda connection: connection.execute(asked).scalar_one())
+        return 1 + await self._records.read(lambda connection: connection.execute(asked).scalar_one())
 
     async def expire_all(self) -> None:
         """Expire every lease of this channel; only for a process that runs alone."""
         all_of_them = update(_PLACE).where(_PLACE.c.channel == self._channel, _PLACE.c.owner.is_not(None))
-        await self._database.write(
+        await self._records.write(
             lambda connection: connection.execute(all_of_them.values(owner=None, until=0)) and None
         )
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from agent_core import ChannelConflict, Core, Database, InvalidInput, Responder
+from agent_core import ChannelConflict, Core, InvalidInput, Responder
+from channels.base import Records
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -38,23 +39,39 @@ class AgentSettings(Generic[S]):
     def of(self, channel: str, channels: Mapping[str, Any]) -> S:
         """Return an agent's settings of *channel*, the defaults where it has none.
 
-        Fields that a newer version has stored are left out.
+        Fields that another version has stored, and this one does not know or cannot read, are left out.
         """
         given: Mapping[str, Any] = channels.get(channel, {})
-        known = {name: value for name, value in given.items() if name in self.type.__struct_fields__}
-        return msgspec.convert(known, self.type)
+        try:
+            return self.known(given)
+        except InvalidInput:
+            return self.known({name: value for name, value in given.items() if self._reads(name, value)})
+
+    def known(self, stored: Mapping[str, Any]) -> S:
+        """Return *stored* settings without fields that this version does not know; raises `InvalidInput`."""
+        return self._converted({name: each for name, each in stored.items() if name in self.type.__struct_fields__})
 
     def read(self, given: Any) -> S:
         """Return *given* settings, checked; raises `InvalidInput`."""
+        read = self._converted(given)
+        self.check(read)
+        return read
+
+    def _converted(self, given: Any) -> S:
         try:
-            read = msgspec.convert(given, self.type)
+            return msgspec.convert(given, self.type)
         except msgspec.ValidationError as error:
             message, _, path = str(error).partition(" - at ")
             unknown = _UNKNOWN.search(message)
             end = f".{unknown[1][:50]}" if unknown else ""
             raise InvalidInput((path.strip("`") or "$") + end, f"{message}.") from None
-        self.check(read)
-        return read
+
+    def _reads(self, name: str, value: Any) -> bool:
+        try:
+            self.known({name: value})
+        except InvalidInput:
+            return False
+        return True
 
     def stored(self, settings: S) -> dict[str, Any]:
         """Return *settings* as JSON, empty when they are the defaults."""
@@ -65,11 +82,11 @@ class Serve(Protocol[Process_contra]):
     """Serves a channel while the block lasts, and gives its HTTP routes, if it has some."""
 
     def __call__(
-        self, core: Core, database: Database, settings: Process_contra, /, *, socket: bool
+        self, core: Core, records: Records, settings: Process_contra, /, *, socket: bool
     ) -> "AbstractAsyncContextManager[APIRouter | None]":
         """Serve with the *settings* of the process; with *socket* receive also by connections opened here.
 
-        *database* keeps what the channel delivered.
+        *records* keeps what the channel delivered.
         """
         ...
 
@@ -103,7 +120,7 @@ class ChannelSpec(Generic[Process_contra]):
         return self.settings.stored(self.settings.read(given))
 
     def known(self, given: Mapping[str, Any], /) -> dict[str, Any]:
-        return self.settings.stored(self._of(given))
+        return self.settings.stored(self.settings.known(given))
 
     def claims(self, settings: Mapping[str, Any], /) -> bool:
         return self.settings.claims(self._of(settings))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agent_core.domain.events import ContextKind
 from agent_core.domain.messages import Actor, Message
@@ -34,7 +34,10 @@ class ContextText:
 
 
 class ContextSource(Protocol):
-    """Gives context to runs; *name* is its name in the log, unique among the sources of a core."""
+    """Gives context to runs; *name* is its name in the log, unique among the sources of a core.
+
+    The first word of an answer waits for it for two seconds at most, or as long as it says, see `Timed`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -46,3 +49,11 @@ class ContextSource(Protocol):
         asked again after a crash. An error or a timeout is logged, and the run continues without it.
         """
         ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A source that says how many seconds a run may wait for it."""
+
+    @property
+    def timeout(self) -> float: ...

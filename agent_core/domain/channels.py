@@ -43,7 +43,10 @@ class ChannelPort(Protocol):
         ...
 
     def known(self, given: Settings, /) -> dict[str, Any]:
-        """Return stored settings like `checked`, without fields that this version does not know."""
+        """Return stored settings like `checked`, without fields that this version does not know.
+
+        Raises `InvalidInput` for settings that this version cannot read.
+        """
         ...
 
     def claims(self, settings: Settings, /) -> bool:
@@ -81,11 +84,28 @@ class Channels:
         return replace(definition, channels={name: settings for name, settings in found.items() if settings})
 
     def known(self, definition: Definition) -> Definition:
-        """Return a stored *definition* in the form of `checked`, without what this version does not know."""
-        found = {
-            name: self._ports[name].known(given) for name, given in definition.channels.items() if name in self._ports
-        }
+        """Return a stored *definition* in the form of `checked`, without what this version does not know.
+
+        Settings that this version cannot read, see `unreadable`, are returned as they are.
+        """
+        found = {name: self._known(name, given) for name, given in definition.channels.items() if name in self._ports}
         return replace(definition, channels={name: settings for name, settings in found.items() if settings})
+
+    def unreadable(self, definition: Definition) -> Sequence[InvalidInput]:
+        """Return why this version cannot read settings of a stored *definition*; the paths begin with the channel."""
+        found = (self._fault(name, given) for name, given in definition.channels.items() if name in self._ports)
+        return [each for each in found if each is not None]
+
+    def _known(self, name: str, given: Settings) -> Settings:
+        return given if self._fault(name, given) else self._ports[name].known(given)
+
+    def _fault(self, name: str, given: Settings) -> InvalidInput | None:
+        try:
+            self._ports[name].known(given)
+        except InvalidInput as error:
+            first, *more = (fault.within(name) for fault in error.faults)
+            return InvalidInput(first.path, first.message, *more)
+        return None
 
     def keep_unknown(self, definition: Definition, stored: Definition) -> Definition:
         """Return *definition* with what *stored* configures of channels that only other processes know."""

@@ -14,33 +14,35 @@ Segment = Callable[[Interrupt], Awaitable[RunRef | None]]
 class Runs(Protocol):
     """What an engine needs to know of runs: the core provides it.
 
-    *patience* is how many milliseconds without a heartbeat a worker still counts as alive.
+    *expire_after* is how many milliseconds without a heartbeat a worker still counts as alive.
     """
 
-    async def due(self, *, patience: int, most: int) -> list[Due]:
-        """Return this worker's runs and those that need a driver or a check; at most *most* queued ones."""
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
+        """Return this worker's runs and those that need a driver or a check; at most *limit* queued ones."""
         ...
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef | None:
         """Make this worker the run's owner, with a new epoch; None when there is nothing to drive.
 
         *epoch* is the one that the caller saw; if it has changed, another worker took the run, and None is returned.
         """
         ...
 
+    async def give_back(self, run: RunRef) -> None:
+        """Leave a run that `take` returned, and that was not begun, to any other worker."""
+        ...
+
     def segment(self, run: RunRef) -> Segment:
         """Return the coroutine function that drives *run* until it waits or ends, and returns the next run, if any."""
         ...
 
-    def beat(self, run: RunRef) -> None:
+    def send_heartbeat(self, run: RunRef) -> None:
         """Send a heartbeat of *run* to its readers."""
         ...
 
-    def call(self, run: int) -> None:
-        """Ask the other processes, if there are any, for one with room to drive *run*."""
+    def wake_elsewhere(self, run: int) -> None:
+        """Ask the other processes, if there are any, for one with capacity to drive *run*."""
         ...
-
-    async def set_deadline(self, run: int, at: int) -> None: ...
 
     async def next_deadline(self, after: int) -> int | None: ...
 
@@ -53,11 +55,11 @@ class Engine(Protocol):
         """Return the name of this worker, new at every start."""
         ...
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Return whether this worker may drive one more run."""
         ...
 
-    def place(self) -> AbstractContextManager[bool]:
+    def reserve(self) -> AbstractContextManager[bool]:
         """Reserve capacity for a run that is about to begin here; yields False when there is none."""
         ...
 
@@ -69,12 +71,8 @@ class Engine(Protocol):
         """Drive a run that this worker owns already."""
         ...
 
-    async def ring(self, run: int, at: int | None = None) -> None:
-        """Wake the run now, or at the time *at* (milliseconds); idempotent."""
-        ...
-
-    async def hear(self, run: int) -> None:
-        """Check a run that another process woke, if there is capacity here."""
+    async def wake(self, run: int) -> None:
+        """Look at a run that was woken, here or elsewhere, and drive it if there is capacity here; idempotent."""
         ...
 
     def interrupt(self, run: int) -> bool:

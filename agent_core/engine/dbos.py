@@ -58,7 +58,7 @@ class DbosEngine:
         """
         self.worker = new_id("wrk")
         self._runs, self._clock, self._drives, pace = runs, clock, kind != "web", pace or Pace()
-        self._launches_dbos = self._drives and pace.tell is not None
+        self._launches_dbos = self._drives and pace.notify_after is not None
         self.database = database
         self.liveness = Liveness(
             url,
@@ -70,14 +70,14 @@ class DbosEngine:
         )
         self.doorbell = Doorbell(url, self.worker, max_runs=max_runs, ensure=self._ensure)
         self.pool = Pool(runs, self.liveness, max_runs=max_runs if self._drives else 0)
-        self.overflow = DbosQueue(self.doorbell, self.pool, after=pace.tell)
+        self.overflow = DbosQueue(self.doorbell, self.pool, after=pace.notify_after)
         self.sweep = Sweep(runs, clock, self.pool, self.liveness, worker=self.worker, overflow=self.overflow)
         self._reaper = Reaper(database, self.liveness, self.doorbell, pace)
 
-    def has_room(self) -> bool:
-        return self.pool.has_room()
+    def has_capacity(self) -> bool:
+        return self.pool.has_capacity()
 
-    def place(self) -> AbstractContextManager[bool]:
+    def reserve(self) -> AbstractContextManager[bool]:
         return self.pool.reserve()
 
     async def start(self) -> None:
@@ -89,21 +89,13 @@ class DbosEngine:
     def begin(self, run: RunRef, segment: Segment) -> None:
         self.pool.begin(run, segment)
 
-    async def ring(self, run: int, at: int | None = None) -> None:
-        if at is not None:
-            await self.sweep.look_at(run, at)
-        elif run in self.pool.driven or self.has_room():
-            await self.pool.wake(run)
-        else:
-            self._runs.call(run)
-
-    async def hear(self, run: int) -> None:
-        """Take the run if there is room, the later the more there is to do: every other process is notified too."""
+    async def wake(self, run: int) -> None:
+        """Take the run if there is capacity, the later the more there is to do: every other process is notified too."""
         if run not in self.pool.driven:
-            if not self.has_room():
+            if not self.has_capacity():
                 return
             await asyncio.sleep(_HERD * (self.pool.load + random.random() / 10))  # noqa: S311 - no secret
-        if self.has_room() or run in self.pool.driven:
+        if self.has_capacity() or run in self.pool.driven:
             await self.pool.wake(run)
 
     def interrupt(self, run: int) -> bool:
@@ -114,7 +106,7 @@ class DbosEngine:
             await asyncio.Event().wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.sweep.work())
-            group.create_task(self.pool.show_heartbeats(self._clock))
+            group.create_task(self.pool.send_heartbeats(self._clock))
             group.create_task(self._reaper.work())
 
     async def stop(self, grace: float) -> None:
@@ -134,11 +126,11 @@ class DbosEngine:
             _log.warning("worker.left", runs="found by the others once its heartbeats are missed")
         else:
             for run in released:
-                self._runs.call(run)
+                self._runs.wake_elsewhere(run)
             _log.info("worker.left", runs=len(released))
 
     def _load(self) -> Load:
-        return Load(room=self.pool.room, running=len(self.pool.driven))
+        return Load(room=self.pool.capacity, running=len(self.pool.driven))
 
     def _give_up(self) -> None:
         """Give all runs up: this worker will soon have expired, unless the database is away for all."""
@@ -150,7 +142,7 @@ class DbosEngine:
         Driven here: wait for its end. Driven by another living worker: leave it. Else: take it.
         """
         pool = self.pool
-        while key not in pool.driven and not pool.has_room() and not pool.is_closed:
+        while key not in pool.driven and not pool.has_capacity() and not pool.is_closed:
             with suppress(TimeoutError):  # the worker may be well again without the end of a run
                 async with asyncio.timeout(_ROOM_EVERY):
                     await pool.freed()
@@ -187,11 +179,11 @@ class DbosQueue:
         self._announced &= {segment_name(each.run.id, each.run.epoch) for each in self._pool.driven.values()}
         waiting = {segment_name(run.id, run.epoch): run.key for run in runs[:_MOST_ENQUEUED]}
         for name in waiting.keys() - self._enqueued:
-            self._doorbell.tell(name, waiting[name], queued=True)
+            self._doorbell.notify(name, waiting[name], queued=True)
         self._enqueued = set(waiting)
 
     def announce(self, run: RunRef) -> None:
         """Notify DBOS of a run that is driven here, once."""
         name = segment_name(run.id, run.epoch)
-        if name not in self._announced and self._doorbell.tell(name, run.key):
+        if name not in self._announced and self._doorbell.notify(name, run.key):
             self._announced.add(name)

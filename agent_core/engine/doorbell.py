@@ -1,14 +1,14 @@
 """The doorbell: DBOS, notified of the runs that last; it has a loop and a thread of its own.
 
 DBOS blocks the loop that it is launched on for as long as the database takes, and makes its threads that loop's: the
-loop that drives runs should suffer neither.
+loop that drives runs should suffer neither. While the database is away DBOS retries for ever, in threads that the end
+of the process waits for; so its connections are made here, see `Dial`.
 """
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
-from concurrent.futures import thread as executor_threads
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
@@ -20,6 +20,7 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
+from agent_core.engine.dial import Dial
 from agent_core.errors import Unavailable
 from agent_core.store.work import workers
 
@@ -27,6 +28,7 @@ QUEUE = "parley"
 _SEGMENT = "parley.segment"
 _POOL = 3
 """Connections of DBOS's own, and with them its threads: it is notified of a few hundred runs a second at most."""
+_POOL_TIMEOUT = 3600.0
 _TRY_AGAIN = 5.0
 _KEPT_FOR = timedelta(days=1)
 _BATCH, _BATCHES = 500, 20
@@ -37,12 +39,13 @@ _log = structlog.get_logger("parley.doorbell")
 
 
 class Doorbell:
-    """Tells DBOS of runs; what DBOS finds to be resumed, *ensure* sees to."""
+    """Notifies DBOS of runs; what DBOS finds to be resumed, *ensure* sees to."""
 
     def __init__(self, url: str, worker: str, *, max_runs: int, ensure: Callable[[int], Awaitable[None]]) -> None:
         """*ensure* is called with a run's key on the event loop that this is built in."""
         self._url = make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
         self._worker, self._max_runs, self._ensure = worker, max_runs, ensure
+        self._dial = Dial(self._url)
         self._home = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
@@ -68,21 +71,21 @@ class Doorbell:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._over.set)
             await asyncio.to_thread(self._thread.join, limit)
-            _let_go()
+            self._dial.cut()
 
-    def tell(self, name: str, key: int, *, queued: bool = False) -> bool:
+    def notify(self, name: str, key: int, *, queued: bool = False) -> bool:
         """Notify DBOS of the segment *name* of the run *key*: driven here, or to be driven where there is capacity.
 
         Returns whether DBOS is there to be notified.
         """
         if self.is_ready:
             assert self._loop is not None
-            asyncio.run_coroutine_threadsafe(self._tell(name, key, queued=queued), self._loop)
+            asyncio.run_coroutine_threadsafe(self._notify(name, key, queued=queued), self._loop)
         return self.is_ready
 
-    async def bury(self, patience: int) -> None:
+    async def reap(self, expire_after: int) -> None:
         """Requeue the workflows of expired workers, then delete their rows."""
-        await asyncio.wrap_future(_apart(partial(self._bury, patience)))
+        await asyncio.wrap_future(_apart(partial(self._reap, expire_after)))
 
     async def prune(self) -> None:
         """Delete what DBOS keeps of segments that ended long ago, unless another worker is at it."""
@@ -137,7 +140,8 @@ class Doorbell:
             "application_version": f"parley-{workers.PROTOCOL}",
             "serializer": DBOSPortableJSONSerializer(),
             "sys_db_pool_size": _POOL,
-            "db_engine_kwargs": {"pool_pre_ping": False},  # a cut connection is noticed by use, and tried again
+            # A cut connection is noticed by use and tried again; a thread that waits for one gets it at the end too.
+            "db_engine_kwargs": {"pool_pre_ping": False, "pool_timeout": _POOL_TIMEOUT, "creator": self._dial},
             "max_executor_threads": _POOL + 1,
             "use_listen_notify": False,
             "scheduler_polling_interval_sec": 3600.0,
@@ -157,7 +161,7 @@ class Doorbell:
     async def _seen_to(self, key: int) -> None:
         await self._ensure(key)
 
-    async def _tell(self, name: str, key: int, *, queued: bool) -> None:
+    async def _notify(self, name: str, key: int, *, queued: bool) -> None:
         from dbos import DBOS, SetWorkflowID  # noqa: PLC0415 - as above
 
         self._open += 1
@@ -185,20 +189,22 @@ class Doorbell:
         except OperationalError as error:
             raise Unavailable("The database was lost on the way; try again in a moment.") from error
 
-    def _bury(self, patience: int) -> None:
+    def _reap(self, expire_after: int) -> None:
         from dbos import DBOS  # noqa: PLC0415 - as above
 
         with self._transaction() as connection:
-            if not workers.wins(connection, workers.BURIAL):
+            if not workers.wins(connection, workers.REAPING):
                 return
-            dead = workers.expired(connection, patience)
-            if dead and self.is_ready:
-                running = DBOS.list_workflows(status="PENDING", executor_id=dead, load_input=False, load_output=False)
+            expired = workers.expired(connection, expire_after)
+            if expired and self.is_ready:
+                running = DBOS.list_workflows(
+                    status="PENDING", executor_id=expired, load_input=False, load_output=False
+                )
                 if running:
                     DBOS.resume_workflows([workflow.workflow_id for workflow in running], queue_name=QUEUE)
-            if dead:
-                workers.remove_expired(connection, dead, patience)
-                _log.info("workers.dead", workers=dead)
+            if expired:
+                workers.reap(connection, expired, expire_after)
+                _log.info("workers.expired", workers=expired)
 
     def _prune(self) -> None:
         from dbos import DBOS  # noqa: PLC0415 - as above
@@ -220,16 +226,6 @@ class Doorbell:
 def segment_name(run: str, epoch: int) -> str:
     """Return what DBOS calls the segment of the run *run* that began with *epoch*."""
     return f"{run}:{epoch}"
-
-
-def _let_go() -> None:
-    """Have the end of the process not wait for DBOS's threads: while the database is away they try again for ever.
-
-    They are daemons, as the thread that began them is; but the interpreter waits for every thread of an executor.
-    """
-    waited_for: Any = executor_threads._threads_queues  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - nothing public tells
-    for thread in [thread for thread in waited_for if thread.daemon]:
-        waited_for.pop(thread, None)
 
 
 def _apart(work: Callable[[], None]) -> Future[None]:

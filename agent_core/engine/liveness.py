@@ -31,16 +31,16 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds: the heartbeat interval; without one, when a worker stops its runs, and when others declare it dead.
+    """Seconds: the heartbeat interval; without one, when a worker stops its runs, and when others consider it expired.
 
-    All processes of a database use the same values. A worker ends its runs before others may take them. *tell* is how
-    long a run lasts before DBOS is notified of it; None does without DBOS.
+    All processes of a database use the same values. A worker ends its runs before others may take them.
+    *notify_after* is how long a run lasts before DBOS is notified of it; None does without DBOS.
     """
 
-    beat: float = 2.0
+    heartbeat_every: float = 2.0
     give_up: float = 7.0
-    dead: float = 10.0
-    tell: float | None = 1.0
+    expire_after: float = 10.0
+    notify_after: float | None = 1.0
 
     @property
     def answer(self) -> float:
@@ -50,7 +50,7 @@ class Pace:
     @property
     def settle(self) -> float:
         """How long after an outage every live worker has sent a heartbeat: one attempt that times out, and one more."""
-        return self.answer + self.beat
+        return self.answer + self.heartbeat_every
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Liveness:
         self._beaten = self._answered = _now()
         self._good_since: float | None = None
         self._probation = pace.settle
-        self._offset: float | None = None
+        self._offset: tuple[float, float] | None = None
         self._away = False
 
     @property
@@ -107,10 +107,10 @@ class Liveness:
 
     @property
     def may_judge(self) -> bool:
-        """Return whether heartbeats have succeeded for so long that a worker without any must be dead.
+        """Return whether heartbeats have succeeded for so long that a worker without any has expired.
 
         A new process waits until all live workers have sent a heartbeat, in case an outage has just ended.
-        After an outage that it saw it waits `Pace.dead` seconds: not all workers reconnect at the same moment.
+        After an outage that it saw it waits `Pace.expire_after` seconds: not all workers reconnect at the same moment.
         """
         since = self._good_since
         return self.is_well and since is not None and _now() - since >= self._probation
@@ -118,7 +118,7 @@ class Liveness:
     @property
     def expire_after(self) -> int:
         """Return after how many milliseconds without a heartbeat another worker has expired."""
-        return int(self._pace.dead * 1000) if self.may_judge else workers.FOREVER
+        return int(self._pace.expire_after * 1000) if self.may_judge else workers.FOREVER
 
     def reports(self, error: Exception) -> bool:
         """Return whether the outage that caused *error* has lines of its own in the log."""
@@ -160,33 +160,36 @@ class Liveness:
                 try:
                     async with asyncio.timeout(self._pace.answer if self._first.done() else self._pace.give_up):
                         connection = connection or await engine.connect()
-                        offset = await self._beat(connection)
+                        there = await self._beat(connection)
                 except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, the next beat may go well
                     connection = await _dropped(connection)
                     self._failed(error)
                 else:
-                    self._went_well(began, offset)
-                await asyncio.sleep(max(0.1, self._pace.beat - (_now() - began)))
+                    self._went_well(began, there - _now(), there - began)
+                await asyncio.sleep(max(0.1, self._pace.heartbeat_every - (_now() - began)))
         finally:
             await _dropped(connection)
             await engine.dispose()
 
     async def _beat(self, connection: AsyncConnection) -> float:
-        """Beat, and return by how many seconds the database's clock is ahead of ours."""
+        """Send a heartbeat, and return the time of the database, in seconds."""
         load = self._load()
-        beat = partial(workers.beat, worker=self._worker, room=load.room, running=load.running)
-        return await connection.run_sync(beat) / 1000 - _now()
+        beat = partial(workers.heartbeat, worker=self._worker, room=load.room, running=load.running)
+        return await connection.run_sync(beat) / 1000
 
-    def _went_well(self, began: float, offset: float) -> None:
-        """Record a heartbeat; after an outage or a clock change of ours, others are not declared dead for a while."""
-        was_set = self._offset is not None and abs(offset - self._offset) > _DRIFT
-        self._offset = offset
+    def _went_well(self, began: float, least: float, most: float) -> None:
+        """Record a heartbeat; after an outage or a change of the database's clock, none expires for a while.
+
+        That clock is ahead of ours by *least* to *most* seconds: the longer the answer took, the less is known.
+        """
+        before, self._offset = self._offset, (least, most)
+        was_set = before is not None and max(least - before[1], before[0] - most) > _DRIFT
         if was_set:
             _log.warning("database.clock_set")
         if self._good_since is None:
             self._good_since = began
         elif was_set or _now() - self._beaten >= self._pace.give_up:
-            self._good_since, self._probation = began, self._pace.dead
+            self._good_since, self._probation = began, self._pace.expire_after
         self._beaten = began
         if not self._first.done():
             self._first.set_result(None)

@@ -20,10 +20,10 @@ class LocalEngine:
         self.pool = Pool(runs, membership, max_runs=max_runs)
         self.sweep = Sweep(runs, clock, self.pool, membership, worker=self.worker, overflow=None)
 
-    def has_room(self) -> bool:
-        return self.pool.has_room()
+    def has_capacity(self) -> bool:
+        return self.pool.has_capacity()
 
-    def place(self) -> AbstractContextManager[bool]:
+    def reserve(self) -> AbstractContextManager[bool]:
         return self.pool.reserve()
 
     async def start(self) -> None:
@@ -32,10 +32,7 @@ class LocalEngine:
     def begin(self, run: RunRef, segment: Segment) -> None:
         self.pool.begin(run, segment)
 
-    async def ring(self, run: int, at: int | None = None) -> None:
-        await (self.pool.wake(run) if at is None else self.sweep.look_at(run, at))
-
-    async def hear(self, run: int) -> None:
+    async def wake(self, run: int) -> None:
         await self.pool.wake(run)
 
     def interrupt(self, run: int) -> bool:
@@ -44,7 +41,7 @@ class LocalEngine:
     async def work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.sweep.work())
-            group.create_task(self.pool.show_heartbeats(self._clock))
+            group.create_task(self.pool.send_heartbeats(self._clock))
 
     async def stop(self, grace: float) -> None:
         self.pool.close()

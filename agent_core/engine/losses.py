@@ -4,32 +4,40 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent_core.loop.state import CRASHED, OUTAGE
+
 
 class Seen(NamedTuple):
     """The losses at the begin of a query."""
 
-    astray: frozenset[int]
+    lost: frozenset[int]
     cut: frozenset[int]
 
 
 @dataclass(slots=True)
 class Losses:
-    """Keys of runs: *astray* ones had no driver when last looked at; *cut* ones lost theirs to an outage."""
+    """Keys of runs: *lost* ones had no driver when last looked at; *cut* ones lost theirs to an outage."""
 
-    astray: set[int] = field(default_factory=set[int])
+    lost: set[int] = field(default_factory=set[int])
     cut: set[int] = field(default_factory=set[int])
+
+    def cause_of(self, run: int) -> str | None:
+        """Return why *run* lost its driver: only a crash counts against it. None if it did not lose it."""
+        if run in self.cut:
+            return OUTAGE
+        return CRASHED if run in self.lost else None
 
     def seen(self) -> Seen:
         """Return the losses of now, for `update` after a query."""
-        return Seen(frozenset(self.astray), frozenset(self.cut))
+        return Seen(frozenset(self.lost), frozenset(self.cut))
 
     def update(self, before: Seen, *, found: Collection[int], own: Collection[int]) -> frozenset[int]:
-        """Note what a query found that began with *before*; return what was astray until now.
+        """Note what a query found that began with *before*; return what was lost until now.
 
         *own* are those of *found* that belong to this worker and have no driver. What was lost during the query stays:
         the query may have read the moment before.
         """
-        known = frozenset(self.astray)
+        known = frozenset(self.lost)
         self.cut -= before.cut - set(found)  # taken since, or over when the answer got lost
-        self.astray = {*own, *(self.astray - before.astray)}
+        self.lost = {*own, *(self.lost - before.lost)}
         return known

@@ -42,12 +42,12 @@ class Pool:
         self.losses = Losses()
         self.is_closed = False
         self._reserved = 0
-        self._taking: set[int] = set()
+        self._taking: dict[int, asyncio.Future[None]] = {}
         self._again: set[int] = set()
         self._freed = asyncio.Event()
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many more runs this worker may drive."""
         if self.is_closed or not self._membership.is_well:
             return 0
@@ -58,13 +58,13 @@ class Pool:
         """Which part of the pool is used, 0 to 1."""
         return len(self.driven) / self._max_runs if self._max_runs else 1.0
 
-    def has_room(self) -> bool:
-        return self.room > 0
+    def has_capacity(self) -> bool:
+        return self.capacity > 0
 
     @contextmanager
     def reserve(self) -> Generator[bool]:
         """Keep room for a run that is about to begin; False when there is none."""
-        kept = self.has_room()
+        kept = self.has_capacity()
         self._reserved += kept
         try:
             yield kept
@@ -89,22 +89,27 @@ class Pool:
         if key in self.driven:
             self._again.add(key)  # it may be on its way into a wait
         else:
-            await self.take(key, "crashed" if key in self.losses.astray else WOKEN)
+            await self.take(key, self.losses.cause_of(key) or WOKEN)
 
     async def take(self, key: int, cause: str, epoch: int | None = None) -> NewerRun | None:
         """Own the run and drive it, if it still has the *epoch* with which it was found; two takers at once are one.
 
-        Returns why this version cannot drive it, if it cannot. Raises `Unavailable`.
+        A run that was taken while the pool closed is given back. Returns why this version cannot drive it, if it
+        cannot. Raises `Unavailable`.
         """
-        if key in self._taking or key in self.driven:
+        if key in self._taking or key in self.driven or self.is_closed:
             return None
-        self._taking.add(key)
+        taken = self._taking[key] = asyncio.get_running_loop().create_future()
         try:
-            run = await self._runs.take(key, cause, patience=self._membership.expire_after, epoch=epoch)
+            run = await self._runs.take(key, cause, expire_after=self._membership.expire_after, epoch=epoch)
+            if run is not None and self.is_closed:
+                await self._runs.give_back(run)
+                return None
         except NewerRun as error:
             return error
         finally:
-            self._taking.discard(key)
+            del self._taking[key]
+            taken.set_result(None)
         self.losses.cut.discard(key)
         if run is not None and run.key not in self.driven:
             self.begin(run, self._runs.segment(run))
@@ -128,23 +133,23 @@ class Pool:
             await asyncio.wait([driven.task for driven in self.driven.values()], timeout=grace)
 
     async def drop(self, grace: float) -> None:
-        """Cancel what is driven, and wait up to *grace* seconds for its ends."""
-        if tasks := self._cancel():
-            await asyncio.wait(tasks, timeout=grace)
+        """Cancel what is driven, and wait up to *grace* seconds for its ends, and for what is being taken."""
+        if ends := [*self._cancel(), *self._taking.values()]:
+            await asyncio.wait(ends, timeout=grace)
 
     def give_up(self) -> None:
         """Cancel what is driven because this worker may own no runs any more: the database is away, or too slow."""
-        self.losses.astray |= self.driven.keys()
+        self.losses.lost |= self.driven.keys()
         self.losses.cut |= self.driven.keys()
         self._cancel()
 
-    async def show_heartbeats(self, clock: Clock) -> None:
+    async def send_heartbeats(self, clock: Clock) -> None:
         """Show every ten seconds that what is driven is worked on, until cancelled."""
         while True:
             await clock.sleep(_HEARTBEAT_EVERY)
             for driven in self.driven.values():
                 if not driven.interrupt.leaving:
-                    self._runs.beat(driven.run)
+                    self._runs.send_heartbeat(driven.run)
 
     def _cancel(self) -> list[asyncio.Task[None]]:
         """Have every driver cancelled once it has begun, and return their tasks.
@@ -164,15 +169,15 @@ class Pool:
             self._again.discard(run.key)
             _log.info("run.lost", run=run.id)
         except Unavailable:
-            self.losses.astray.add(run.key)
+            self.losses.lost.add(run.key)
             self.losses.cut.add(run.key)
             _log.debug("run.cut", run=run.id)
         except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not end the worker; the sweep tries the run again
             self._again.discard(run.key)
-            self.losses.astray.add(run.key)
+            self.losses.lost.add(run.key)
             _log.exception("run.crashed", run=run.id)
         finally:
-            was_full = not self.has_room()
+            was_full = not self.has_capacity()
             if (own := self.driven.get(run.key)) is not None and own.run.epoch == run.epoch:
                 del self.driven[run.key]
         if following is not None:

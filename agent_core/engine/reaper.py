@@ -26,7 +26,7 @@ class Reaper:
         """Reap and prune until cancelled."""
         pruned = time.monotonic()
         while True:
-            await asyncio.sleep(self._pace.beat)
+            await asyncio.sleep(self._pace.heartbeat_every)
             try:
                 async with asyncio.timeout(_TIMEOUT):
                     await self._reap()
@@ -44,7 +44,7 @@ class Reaper:
         expire_after = self._liveness.expire_after
         expired = await self._database.read(lambda connection: workers.expired(connection, expire_after))
         if expired and self._doorbell.is_ready:
-            await self._doorbell.bury(expire_after)
+            await self._doorbell.reap(expire_after)
         elif expired:
-            await self._database.write(lambda connection: workers.remove_expired(connection, expired, expire_after))
-            _log.info("workers.dead", workers=expired)
+            await self._database.write(lambda connection: workers.reap(connection, expired, expire_after))
+            _log.info("workers.expired", workers=expired)

@@ -10,7 +10,7 @@ from agent_core.clock import Clock
 from agent_core.engine.base import Runs
 from agent_core.engine.membership import Membership
 from agent_core.engine.pool import Pool, report
-from agent_core.loop.state import OUTAGE
+from agent_core.loop.state import CRASHED, OUTAGE
 from agent_core.store.work.due import Due
 from agent_core.store.work.runs import RESTARTED
 
@@ -50,9 +50,8 @@ class Sweep:
         """Return whether the next look begins without a pause."""
         return self._due.is_set()
 
-    async def look_at(self, run: int, at: int) -> None:
-        """Look at *run* at *at* milliseconds."""
-        await self._runs.set_deadline(run, at)
+    def look_soon(self) -> None:
+        """Look as soon as the current look is over."""
         self._due.set()
 
     async def work(self) -> None:
@@ -77,18 +76,18 @@ class Sweep:
         while True:
             await self._pool.freed()
             await asyncio.sleep(_SOON)
-            self._due.set()
+            self.look_soon()
 
     async def look(self) -> None:
         """Take every run that is due and has no driver; offer those without room here to the overflow.
 
-        A run of this worker must have been astray at the last look too: it may be on its way from a commit to `begin`.
+        A run of this worker must have been lost at the last look too: it may be on its way from a commit to `begin`.
         One that a newer version has written to is left to that one, until it has another epoch.
         """
         if not self._membership.is_well:
             return  # the database is away: nothing can be taken, and all that was here is given up
         pool, before = self._pool, self._pool.losses.seen()
-        found = await self._runs.due(patience=self._membership.expire_after, most=self._most)
+        found = await self._runs.due(expire_after=self._membership.expire_after, limit=self._limit)
         for run in found:
             driven = pool.driven.get(run.key)
             if driven is not None and run.has_news and not driven.interrupt.called:
@@ -98,17 +97,17 @@ class Sweep:
         own = {run.key for run in free if run.owner == self._worker}
         known = pool.losses.update(before, found={run.key for run in found}, own=own)
         wanted = [run for run in free if run.owner != self._worker or run.key in known]
-        room = pool.room
+        room = pool.capacity
         await self._take(wanted[:room])
         if self._overflow is not None:
             self._overflow.offer(wanted[room:])
 
     @property
-    def _most(self) -> int:
+    def _limit(self) -> int:
         """How many of the queued runs are looked at."""
-        room = self._pool.room
-        most = room and room + len(self._newer)
-        return most if self._overflow is None else max(most, self._overflow.capacity)
+        room = self._pool.capacity
+        limit = room and room + len(self._newer)
+        return limit if self._overflow is None else max(limit, self._overflow.capacity)
 
     async def _take(self, runs: Sequence[Due]) -> None:
         """Take *runs*, some at once: one whose session is locked elsewhere delays no other."""
@@ -119,7 +118,7 @@ class Sweep:
 
     async def take(self, run: Due, some: asyncio.Semaphore) -> None:
         """Take a run that was found, as one of *some* at once."""
-        cause = "crashed" if run.owner == self._worker else RESTARTED
+        cause = CRASHED if run.owner == self._worker else RESTARTED
         async with some:
             refused = await self._pool.take(run.key, OUTAGE if run.key in self._pool.losses.cut else cause, run.epoch)
         if refused is not None:  # the next looks leave it

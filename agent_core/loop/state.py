@@ -17,6 +17,7 @@ from agent_core.loop.waiting import WaitingState
 
 REPAIR = "repair"
 """Reason of a snapshot with unchanged content: a model refused its earlier reasoning, which is left out from now on."""
+CRASHED = "crashed"
 HANDED_OVER, OUTAGE, DUE, ANSWERED = "handed_over", "outage", "due", "answered"
 BLAMELESS = frozenset({HANDED_OVER, OUTAGE, DUE, ANSWERED})
 """Causes of a resume that are no fault of the run: its worker was stopped, the database was away, a wait is over."""

@@ -249,7 +249,7 @@ def _next(state: RunState, agent: Agent) -> Move:
     if _is_stopped(state):
         return _completed(state, "stop_condition")
     wants_more = step.n == 0 or state.inbox.needs_step or state.answer.stop in ("tools", "continue")
-    note = _remedy(state)
+    note = _remedy(state, agent)
     if not (wants_more or note) or n > most:
         return _completed(state, _stop_reason(state, agent, most))
     if budget and is_spent(budget, state.usage, state.cost):
@@ -270,9 +270,13 @@ def _resumed(ask: Ask, state: RunState, agent: Agent) -> Ask:
     return replace(ask, takes=(), note=None)
 
 
-def _remedy(state: RunState) -> str | None:
-    """Return the note to the model about an answer that is cut, empty or does not fit its schema."""
-    if state.answer.stop == "length" and state.answer.continuations <= MAX_CONTINUATIONS:
+def _remedy(state: RunState, agent: Agent) -> str | None:
+    """Return the note to the model about an answer that is cut, empty or does not fit its schema.
+
+    A cut answer that hooks have ruled on ends there: if it were continued, none of them would see the whole.
+    """
+    is_ruled = bool(state.answer.text and agent.hooks("PreResponse"))
+    if state.answer.stop == "length" and state.answer.continuations <= MAX_CONTINUATIONS and not is_ruled:
         return CONTINUE_NOTE
     if state.inbox.needs_step:
         return None

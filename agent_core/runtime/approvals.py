@@ -108,9 +108,7 @@ class Approvals:
             raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
         if decision.arguments is not None:
             await self._check(decision, decision.arguments)
-        ruled = await self._store.decide(decision)
-        if ruled.run is not None:
-            self._dispatcher.dispatch(ruled.run)
+        ruled = await self._store.decide(decision, lambda done: self._dispatcher.dispatch(done.run))
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
         if ruled.refused:

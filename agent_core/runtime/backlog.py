@@ -15,15 +15,15 @@ _log = structlog.get_logger("parley.limits")
 class Backlog:
     """How many runs are queued over all processes: counted every second, plus those queued here since the count."""
 
-    def __init__(self, database: Database, clock: Clock, most: int | None) -> None:
-        """*most* runs may be queued; None sets no bound, and nothing is counted."""
-        self._database, self._clock, self._most = database, clock, most
+    def __init__(self, database: Database, clock: Clock, limit: int | None) -> None:
+        """*limit* runs may be queued; None sets no bound, and nothing is counted."""
+        self._database, self._clock, self._limit = database, clock, limit
         self.waiting = 0
 
     @property
     def refusal(self) -> RateLimited | None:
         """The error for a message that would add to a full backlog, None while there is room."""
-        if self._most is None or self.waiting < self._most:
+        if self._limit is None or self.waiting < self._limit:
             return None
         return RateLimited("More runs are queued than this server accepts; send the same again later.", RETRY_AFTER)
 
@@ -33,7 +33,7 @@ class Backlog:
 
     async def watch(self) -> None:
         """Count at once and then every second until cancelled; while the database is away the last count stays."""
-        while self._most is not None:
+        while self._limit is not None:
             try:
                 await self.count()
             except Unavailable:
@@ -44,5 +44,5 @@ class Backlog:
 
     async def count(self) -> None:
         """Count the queued runs, no further than the bound."""
-        most = self._most or 0
-        self.waiting = await self._database.read(lambda connection: limits.count_queued(connection, most=most))
+        limit = self._limit or 0
+        self.waiting = await self._database.read(lambda connection: limits.count_queued(connection, limit=limit))

@@ -10,6 +10,7 @@ from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
 from agent_core.store.log import RunRef
 from agent_core.store.work.runs import Cancelled
+from agent_core.store.work.stopping import StopResult
 
 _log = structlog.get_logger("parley.core")
 
@@ -32,6 +33,15 @@ class Dispatcher:
         """Use *engine*, which drives *runs*; those dispatch others as they end, so neither can come first."""
         self._engine, self._runs = engine, runs
 
+    async def stop(self, grace: float) -> None:
+        """Wait up to *grace* seconds for the wake-ups that are under way, then cancel them."""
+        if self.pending:
+            await asyncio.wait(self.pending, timeout=grace)
+        if left := tuple(self.pending):
+            for waking in left:
+                waking.cancel()
+            await asyncio.wait(left)
+
     @property
     def worker(self) -> str:
         """Return the name of this worker, new at every start."""
@@ -40,11 +50,11 @@ class Dispatcher:
     @property
     def owner(self) -> str | None:
         """Return the name of this worker while it has room for another run."""
-        return self._engine.worker if self._engine.has_room() else None
+        return self._engine.worker if self._engine.has_capacity() else None
 
     def reserve(self) -> AbstractContextManager[bool]:
         """Keep room for a run that is about to begin here; False when there is none."""
-        return self._engine.place()
+        return self._engine.reserve()
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns already."""
@@ -57,25 +67,31 @@ class Dispatcher:
             self._bus.interrupt(run)
         return here
 
-    async def follow_up(self, done: Cancelled) -> None:
+    def follow_up(self, done: Cancelled | None) -> None:
         """Interrupt a cancelled run's driver, and begin or dispatch the runs that its end made room for."""
-        self.capacity_freed(done.freed)
+        if done is None:
+            return
+        self.dispatch(done.freed)
         if done.started is not None:
             self._engine.begin(done.started, self._runs.segment(done.started))
-        if done.running is not None and not self.interrupt(done.running.key):
-            await self._engine.ring(done.running.key)
+        if done.running is not None:
+            self._interrupt_or_dispatch(done.running.key)
 
-    def capacity_freed(self, run: int | None) -> None:
-        """Dispatch a queued run for which there may be room now, if there is one."""
-        if run is not None:
+    def follow_stop(self, done: StopResult) -> None:
+        """Interrupt the driver of a stopped session, and dispatch the runs of others that may have waited for room."""
+        for run in done.freed:
             self.dispatch(run)
+        if done.running is not None:
+            self._interrupt_or_dispatch(done.running.key)
 
-    def dispatch(self, run: int) -> None:
-        """Wake a run here if there is room, else ask the other processes to."""
-        if self._engine.has_room():
+    def dispatch(self, run: int | None) -> None:
+        """Wake a run, if there is one, here if there is room, else ask the other processes to."""
+        if run is None:
+            return
+        if self._engine.has_capacity():
             self.wake(run)
         elif self._bus is not None:
-            self._bus.ring(run)
+            self._bus.wake(run)
 
     def wake(self, run: int) -> None:
         """Have this worker look at a run, and drive it if it can go on; another process may ask for that."""
@@ -83,9 +99,14 @@ class Dispatcher:
         self.pending.add(waking)
         waking.add_done_callback(self.pending.discard)
 
+    def _interrupt_or_dispatch(self, run: int) -> None:
+        """Interrupt a cancelled run's driver; the run is looked at too when that is not here, and may be dead."""
+        if not self.interrupt(run):
+            self.dispatch(run)
+
     async def _wake(self, run: int) -> None:
         try:
             with suppress(Unavailable):  # the sweep finds the run once the database is back
-                await self._engine.hear(run)
+                await self._engine.wake(run)
         except Exception:  # noqa: BLE001 - the boundary: a bug of ours must be logged; the sweep finds the run
             _log.exception("wake.failed", run=run)

@@ -212,7 +212,7 @@ class Driver:
     async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
         """Ask the hooks about an answer before it is appended; the text of an interrupted one is dropped.
 
-        An answer that was cut ends there: if it were continued, no hook would see the whole.
+        An answer that was cut ends there, see `strategy`: if it were continued, no hook would see the whole.
         """
         found: list[FactBody] = []
         for fact in facts:
@@ -227,7 +227,7 @@ class Driver:
                         "give the model more room: a hook at `PreResponse` sees whole answers, so none is continued"
                     )
                     _log.warning("answer.cut", run=self._run.id, stop=fact.stop, remedy=remedy)
-                    fact = replace(fact, stop="done")  # noqa: PLW2901
+                    fact = replace(fact, stop="length")  # noqa: PLW2901
             found.append(fact)
         return found
 

@@ -1,7 +1,7 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
-import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -82,16 +82,16 @@ class Openings:
 
         *owner* is the agent whose session it must be, if that is in question.
         """
-        with self._dispatcher.reserve() as has_room:
+        with self._dispatcher.reserve() as has_capacity:
             window = cached.window
-            prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_room=has_room)
+            prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_capacity=has_capacity)
             wanted = msgspec.structs.replace(prepared.intake, agent=owner) if owner else prepared.intake
+            dispatch = partial(self._dispatch, cached, prepared)
             try:
-                received = await self._store.receive(cached.ref.id, wanted, self._finish)
+                return (await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)).receipt
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
-            return await self._received(cached, prepared, received)
 
     async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
         """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
@@ -114,13 +114,15 @@ class Openings:
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
         opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
-        with self._dispatcher.reserve() as has_room:
-            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
-            received = await self._store.receive_first(opening, found.agent.snapshot, prepared.intake)
-            if received.opened is None:
-                return received.receipt
-            cached = self._cache.new(received.opened, found.agent, inbound.actor, window)
-            return await self._received(cached, prepared, received)
+        with self._dispatcher.reserve() as has_capacity:
+            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity)
+
+            def dispatch(done: Received) -> None:
+                if done.opened is not None:
+                    cached = self._cache.new(done.opened, found.agent, inbound.actor, window)
+                    self._dispatch(cached, prepared, done)
+
+            return (await self._store.receive_first(opening, found.agent.snapshot, prepared.intake, dispatch)).receipt
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
@@ -142,8 +144,11 @@ class Openings:
             now=self._store.clock.now(),
         )
 
-    async def _received(self, cached: CachedSession, prepared: _Prepared, done: Received) -> Receipt:
-        """Begin the run that started, and dispatch what else a message led to."""
+    def _dispatch(self, cached: CachedSession, prepared: _Prepared, done: Received) -> None:
+        """Begin the run that started, and dispatch what else a message led to.
+
+        It is called at the commit, before the caller continues: the driver asks the model before the caller answers.
+        """
         if done.started is not None:
             facts = [*done.missed, *done.facts]
             cached.window.apply(facts)
@@ -153,11 +158,9 @@ class Openings:
             self._dispatcher.begin(done.started, segment)
         elif any(fact.type == e.RunQueued.type for fact in done.facts):
             self._backlog.note()
-        self._dispatcher.capacity_freed(done.freed)
+        self._dispatcher.dispatch(done.freed)
         if done.interrupted is not None:
             self._dispatcher.interrupt(done.interrupted.key)
-        await asyncio.sleep(0)  # the driver asks the model before the caller goes on to answer
-        return done.receipt
 
     def _agent(self, own: Agent, inbound: Inbound) -> Agent:
         """Return the session's *own* agent with what the run brings of its own; raises `InvalidInput`."""
@@ -173,7 +176,7 @@ class Openings:
         )
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_room: bool) -> _Prepared:
+    def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_capacity: bool) -> _Prepared:
         """Prepare *inbound* for a session of the agent *own* whose newest fact is *after*; raises `InvalidInput`."""
         agent = self._agent(own, inbound)
         options = RunOptions(inbound.controls) if inbound.controls != NOTHING else None
@@ -186,7 +189,7 @@ class Openings:
             snapshot=agent.snapshot,
             new_prefix=agent.snapshot.hash != own.snapshot.hash,
             options=msgspec.json.encode(options) if options else None,
-            owner=self._dispatcher.worker if has_room else None,
+            owner=self._dispatcher.worker if has_capacity else None,
             after=after,
             step=(),
             freezes=agent.snapshot.hash != window.snapshot,

@@ -89,9 +89,9 @@ class Outputs:
         known = all(given.call in open_calls for given in outputs)  # else nothing is written: the transaction raises
         asked = (self._end(ref, agent, open_calls[given.call] if known else None, given) for given in outputs)
         ends = await asyncio.gather(*asked)
-        done = await self._store.submit(run, ends, changes.facts, changes.tool_context)
-        if done.run is not None:
-            self._dispatcher.dispatch(done.run)
+        await self._store.submit(
+            run, ends, changes.facts, changes.tool_context, lambda done: self._dispatcher.dispatch(done.run)
+        )
 
     async def _end(self, run: RunRef, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
         parts = (Text(_text(given)),)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -37,6 +38,7 @@ RESERVED = "agent_"
 MAX_INSTRUCTIONS = 200_000
 MAX_PROTOTYPES = 256
 """How many agents are cached for new sessions."""
+_log = structlog.get_logger("parley.agents")
 
 
 class Prototype(NamedTuple):
@@ -66,6 +68,7 @@ class Roster:
         self._has_sources = has_sources
         self._channels = Channels(channels)
         self._prototypes: dict[str, Prototype] = {}
+        self._warned: set[tuple[str, int]] = set()
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
@@ -177,11 +180,11 @@ class Roster:
     async def prototype(self, name: str) -> Prototype:
         """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
 
-        It is cached while the toolset returns equal tools. It may be stale; the transaction that opens the session
-        then raises `StaleAgent`: `forget` it and retry.
+        It is cached while the toolset returns tools with equal specs. It may be stale; the transaction that opens the
+        session then raises `StaleAgent`: `forget` it and retry.
         """
         cached = self._prototypes.get(name)
-        if cached is not None and cached.known == await self._toolset.tools(Scope(cached.agent.id)):
+        if cached is not None and _offer_the_same(cached.known, await self._toolset.tools(Scope(cached.agent.id))):
             return cached
         stored = await self.find(name)
         found = stored.object
@@ -257,6 +260,11 @@ class Roster:
     def _shown(self, agent: AgentObject) -> AgentObject:
         """Return *agent* without its secrets and without settings of channels that this process does not know."""
         known = self._channels.known(agent.definition)
+        if known.channels and (agent.id, agent.version) not in self._warned:
+            for fault in self._channels.unreadable(agent.definition):
+                self._warned.add((agent.id, agent.version))
+                remedy = "send the channel's settings of this agent again, or run the version that wrote them"
+                _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
         return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
 
     def _able(self, model: str) -> Abilities:
@@ -281,6 +289,13 @@ def _current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
     if tool is None or frozen.kind != "function":
         return frozen
     return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+
+def _offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
+    """Return whether two looks at a toolset give tools with equal specs: some kinds build their tools at each look."""
+    return known == now or (
+        known.keys() == now.keys() and all(tool.spec == now[name].spec for name, tool in known.items())
+    )
 
 
 def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:

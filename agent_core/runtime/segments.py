@@ -30,7 +30,7 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due
+from agent_core.store.work import catalog, due, workers
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
@@ -54,9 +54,12 @@ class DriverLog:
     ) -> Appended:
         """Append for the driver of *run*, see `Store.append`; raises `LostRun`, `NewerRun`."""
         owner = self._dispatcher.owner
-        appended = await self._store.append(run, record, announcement, after=after, left=left, owner=owner)
-        self._dispatcher.capacity_freed(appended.freed)
-        return appended
+        return await self._store.append(
+            run, record, announcement, after=after, left=left, owner=owner, then=self._dispatch
+        )
+
+    def _dispatch(self, done: Appended) -> None:
+        self._dispatcher.dispatch(done.freed)
 
 
 class Segments:
@@ -79,27 +82,28 @@ class Segments:
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
 
-    async def due(self, *, patience: int, most: int) -> list[Due]:
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
         return await self._store.read(
-            lambda connection: due.due(connection, now, owner=worker, patience=patience, most=most)
+            lambda connection: due.due(connection, now, owner=worker, expire_after=expire_after, limit=limit)
         )
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> RunRef | None:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef | None:
         owner = self._dispatcher.worker
-        return (await self._store.resume(run, cause, owner=owner, patience=patience, epoch=epoch)).started
+        return (await self._store.resume(run, cause, owner=owner, expire_after=expire_after, epoch=epoch)).started
 
-    def call(self, run: int) -> None:
+    async def give_back(self, run: RunRef) -> None:
+        await self._store.write(lambda connection: workers.give_back(connection, run))
+        self.wake_elsewhere(run.key)
+
+    def wake_elsewhere(self, run: int) -> None:
         if self._store.bus is not None:
-            self._store.bus.ring(run)
-
-    async def set_deadline(self, run: int, at: int) -> None:
-        await self._store.write(lambda connection: due.set_deadline(connection, run, at))
+            self._store.bus.wake(run)
 
     async def next_deadline(self, after: int) -> int | None:
         return await self._store.read(lambda connection: due.next_deadline(connection, after))
 
-    def beat(self, run: RunRef) -> None:
+    def send_heartbeat(self, run: RunRef) -> None:
         self._store.show(run, e.Heartbeat())
 
     def segment(self, run: RunRef) -> Segment:

@@ -1,12 +1,13 @@
-"""Sources: ask the context sources of a run that opens, all at once and within one bound of time."""
+"""Sources: ask the context sources of a run that opens, all at once and each within its bound of time."""
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.context.source import ContextSource, ContextText, RunOpening
+from agent_core.context.source import ContextSource, ContextText, RunOpening, Timed
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import Fact
@@ -16,7 +17,7 @@ from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
 
 TIMEOUT = 2.0
-"""Seconds that the first word of an answer waits for context at most."""
+"""Seconds that the first word of an answer waits for a source, unless the source says how long; see `Timed`."""
 _log = structlog.get_logger("parley.sources")
 
 
@@ -35,7 +36,7 @@ class Sources:
             return []
         asked = [asyncio.create_task(_ask(source, opening)) for source in self._sources]
         try:
-            await _within(asked, self._store.clock)
+            await asyncio.gather(*map(partial(_within, self._store.clock), self._sources, asked))
             pairs = zip(self._sources, asked, strict=True)
             return [fact for source, answer in pairs for fact in _facts(source, answer)]
         finally:
@@ -58,12 +59,15 @@ async def _ask(source: ContextSource, opening: RunOpening) -> Sequence[ContextTe
     return await source.context(opening)
 
 
-async def _within(asked: Sequence[asyncio.Task[Sequence[ContextText]]], clock: Clock) -> None:
-    """Return when all of *asked* have ended, or `TIMEOUT` seconds have passed on *clock*."""
-    timer = asyncio.ensure_future(clock.sleep(TIMEOUT))
+def _timeout(source: ContextSource) -> float:
+    return source.timeout if isinstance(source, Timed) else TIMEOUT
+
+
+async def _within(clock: Clock, source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -> None:
+    """Return when *answer* has ended, or the time of *source* has passed on *clock*."""
+    timer = asyncio.ensure_future(clock.sleep(_timeout(source)))
     try:
-        while not timer.done() and (pending := [answer for answer in asked if not answer.done()]):
-            await asyncio.wait((*pending, timer), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((answer, timer), return_when=asyncio.FIRST_COMPLETED)
     finally:
         timer.cancel()
 
@@ -71,7 +75,7 @@ async def _within(asked: Sequence[asyncio.Task[Sequence[ContextText]]], clock: C
 def _facts(source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -> Sequence[e.ContextAdded]:
     """Return the facts of one *answer*; a timeout or an error is logged, without its words, which may be secret."""
     if not answer.done():
-        _log.warning("context.timeout", source=source.name, seconds=TIMEOUT)
+        _log.warning("context.timeout", source=source.name, seconds=_timeout(source))
         return []
     error = asyncio.CancelledError() if answer.cancelled() else answer.exception()
     if error is not None:

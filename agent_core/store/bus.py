@@ -16,8 +16,8 @@ class Bus(Protocol):
     found by the sweep. What other processes publish reaches the hub.
     """
 
-    async def start(self, hub: Hub, ring: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
-        """Begin to listen: *hub* receives what happens elsewhere, *ring* and *interrupt* get the keys of runs."""
+    async def start(self, hub: Hub, wake: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
+        """Begin to listen: *hub* receives what happens elsewhere, *wake* and *interrupt* get the keys of runs."""
         ...
 
     async def stop(self) -> None:
@@ -39,7 +39,7 @@ class Bus(Protocol):
         """Note that this process no longer drives *run*: no await."""
         ...
 
-    def ring(self, run: int) -> None:
+    def wake(self, run: int) -> None:
         """Ask for a worker with room to drive *run*: no await."""
         ...
 

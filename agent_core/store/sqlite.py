@@ -7,7 +7,8 @@ wake-up. Reads run in parallel, on connections of their own.
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ class _Job:
     future: "asyncio.Future[Any]"
     result: Any = None
     error: BaseException | None = None
+    context: Context = field(default_factory=copy_context)
+    """The caller's: a task that *committed* starts logs with the caller's variables."""
 
 
 class SqliteDatabase:
@@ -150,7 +153,7 @@ def _deliver(jobs: list[_Job]) -> None:
     for job in jobs:
         if job.error is None and job.committed is not None:
             try:
-                job.committed(job.result)
+                job.context.run(job.committed, job.result)
             except Exception as error:  # noqa: BLE001 - raised in the task that asked; the others get their results
                 job.error = error
         if job.future.cancelled():

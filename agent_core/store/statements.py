@@ -7,10 +7,13 @@ They are for what a message, a step, the start and the end of a run, and a page 
 | `store.log` | `_CLAIM`, `_TAKE_SEQS`, `_INSERT`, `_BETWEEN`, `_PAGE` |
 | `work.limits` | `_IN_SESSION` |
 | `work.runs` | `_INSERT`, `_ACTIVE`, `_QUEUED`, `_HOLD`, `_SET_STATUS` |
-| `work.sessions`, `intake`, `catalog`, `approvals`, `audit`, `store.reading` | all of theirs that are built so |
+| `work.sessions` | `_INSERT`, `_SHARE_AGENT`, `_BY_ID`, `_HOLD` |
+| `work.intake` | `_SEEN`, `_KEEP`, `_SET_TITLE`, `_STEERED` |
+| `work.catalog` | `_KEY`, `_KEPT` |
+| `store.reading.follow` | `_OPEN` |
 
 Everything else goes through `connection.execute`: what looks for due runs, caps of agents, notes, heartbeats,
-resumes, figures.
+resumes, figures, approvals and their audit, loading a session that is not in memory, objects as clients read them.
 """
 
 from collections.abc import Callable

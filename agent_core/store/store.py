@@ -30,6 +30,7 @@ from agent_core.store.work.stopping import StopResult
 T = TypeVar("T")
 C = TypeVar("C", bound="Committed")
 Listener = Callable[[Fact], None]
+Then = Callable[[C], None] | None
 
 
 class Committed(Protocol):
@@ -42,8 +43,9 @@ class Committed(Protocol):
 class Store:
     """The log, the other tables, and the hub of this process.
 
-    A method that writes returns what happened; facts are published as they are committed, before it returns. The caller
-    starts or wakes runs.
+    A method that writes returns what happened; facts are published as they are committed, before it returns. *then* is
+    called with the result right after that, in the same step of the event loop and also when the caller was cancelled
+    meanwhile: it dispatches the runs that a commit started or woke, so that none waits for the sweep.
     """
 
     def __init__(
@@ -64,8 +66,8 @@ class Store:
     async def peek(self, work: Callable[[Connection], T]) -> T:
         return await self.database.peek(work)
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self.database.write(work)
+    async def write(self, work: Callable[[Connection], T], committed: Callable[[T], None] | None = None) -> T:
+        return await self.database.write(work, committed)
 
     async def append(
         self,
@@ -76,6 +78,7 @@ class Store:
         after: int,
         left: CarryOver = NO_CARRY_OVER,
         owner: str | None = None,
+        then: Then[Appended] = None,
     ) -> Appended:
         """Append for the driver of *run*, see `runs.append`; raises `LostRun`, `NewerRun`."""
         now = self.clock.now()
@@ -83,8 +86,13 @@ class Store:
         def work(connection: Connection) -> Appended:
             return runs.append(connection, run, record, announcement, after=after, now=now, left=left, owner=owner)
 
+        def committed(done: Appended) -> None:
+            self.publish(done.fresh)
+            if then is not None:
+                then(done)
+
         began = perf_counter()
-        appended = await self.database.write(work, lambda done: self.publish(done.fresh))
+        appended = await self.database.write(work, committed)
         self.counters.appends.observe(perf_counter() - began)
         if not appended.whole:
             raise NewerRun(run.id)
@@ -131,25 +139,34 @@ class Store:
         """Open a session, or find the one at its address (no facts then); raises `StaleAgent`."""
         return await self._write(lambda connection: sessions.open_or_find(connection, opening, snapshot))
 
-    async def receive(self, session: str, wanted: Intake, finish: Finish) -> Received:
-        """Take a message in, see `intake.receive`; the caller drives the run that it started."""
-        return await self._write(lambda connection: intake.receive(connection, session, wanted, finish))
+    async def receive(self, session: str, wanted: Intake, finish: Finish, then: Then[Received] = None) -> Received:
+        """Take a message in, see `intake.receive`; *then* drives the run that it started."""
+        return await self._write(lambda connection: intake.receive(connection, session, wanted, finish), then)
 
-    async def receive_first(self, opening: NewSession, snapshot: Snapshot, wanted: Intake) -> Received:
-        """Open a session with its first message, see `intake.receive_first`; the caller drives its run."""
-        return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted))
+    async def receive_first(
+        self, opening: NewSession, snapshot: Snapshot, wanted: Intake, then: Then[Received] = None
+    ) -> Received:
+        """Open a session with its first message, see `intake.receive_first`; *then* drives its run."""
+        return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted), then)
 
-    async def resume(self, run: int, cause: str, *, owner: str, patience: int, epoch: int | None = None) -> Ended:
+    async def resume(self, run: int, cause: str, *, owner: str, expire_after: int, epoch: int | None = None) -> Ended:
         """Take a run for the worker *owner*, see `runs.resume`."""
         now = self.clock.now()
         return await self._write(
             lambda connection: runs.resume(
-                connection, run, owner=owner, cause=cause, patience=patience, epoch=epoch, now=now
+                connection, run, owner=owner, cause=cause, expire_after=expire_after, epoch=epoch, now=now
             )
         )
 
     async def cancel(
-        self, run: str, *, by: Actor, reason: str | None, finish: Finish, owner: str | None = None
+        self,
+        run: str,
+        *,
+        by: Actor,
+        reason: str | None,
+        finish: Finish,
+        owner: str | None = None,
+        then: Then[Cancelled] = None,
     ) -> Cancelled:
         """Cancel a run, see `runs.cancel`; raises `NotFound`."""
         now, request = self.clock.now(), RunCancelling(by=by, reason=reason)
@@ -158,13 +175,15 @@ class Store:
             held, status = runs.hold(connection, run)
             return runs.cancel(connection, held, status, request, finish=finish, owner=owner, now=now)
 
-        return await self._write(work)
+        return await self._write(work, then)
 
-    async def stop(self, session: str, *, by: Actor, reason: str | None, finish: Finish) -> StopResult:
+    async def stop(
+        self, session: str, *, by: Actor, reason: str | None, finish: Finish, then: Then[StopResult] = None
+    ) -> StopResult:
         """Cancel the active run of a session and all queued ones, see `stopping.stop`; raises `NotFound`."""
         now = self.clock.now()
         return await self._write(
-            lambda connection: stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now)
+            lambda connection: stopping.stop(connection, session, by=by, reason=reason, finish=finish, now=now), then
         )
 
     async def correct(
@@ -177,7 +196,15 @@ class Store:
         )
 
     async def retract(
-        self, session: str, message: str, *, by: Actor, key: str | None, finish: Finish, owner: str | None = None
+        self,
+        session: str,
+        message: str,
+        *,
+        by: Actor,
+        key: str | None,
+        finish: Finish,
+        owner: str | None = None,
+        then: Then[Changed] = None,
     ) -> Changed:
         """Delete a message, see `changes.retract`; raises `NotFound`."""
         now = self.clock.now()
@@ -185,17 +212,17 @@ class Store:
         def work(connection: Connection) -> Changed:
             return changes.retract(connection, session, message, by=by, key=key, finish=finish, owner=owner, now=now)
 
-        return await self._write(work)
+        return await self._write(work, then)
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None) -> Changed:
         """Add context for the next run, see `changes.add_context`; raises `NotFound`, `SessionClosed`."""
         now = self.clock.now()
         return await self._write(lambda connection: changes.add_context(connection, session, context, key=key, now=now))
 
-    async def decide(self, decision: Decision) -> Ruled:
+    async def decide(self, decision: Decision, then: Then[Ruled] = None) -> Ruled:
         """Count a vote, see `deciding.decide`."""
         now = self.clock.now()
-        return await self._write(lambda connection: deciding.decide(connection, decision, now))
+        return await self._write(lambda connection: deciding.decide(connection, decision, now), then)
 
     async def submit(
         self,
@@ -203,17 +230,23 @@ class Store:
         ends: Sequence[Sequence[FactBody]],
         also: Sequence[FactBody],
         tool_context: dict[str, Any] | None,
+        then: Then[Submitted] = None,
     ) -> Submitted:
         """Take outputs of client calls, see `deciding.submit`."""
         now = self.clock.now()
-        return await self._write(lambda connection: deciding.submit(connection, run, ends, also, tool_context, now=now))
+        return await self._write(
+            lambda connection: deciding.submit(connection, run, ends, also, tool_context, now=now), then
+        )
 
-    async def _write(self, work: Callable[[Connection], C]) -> C:
+    async def _write(self, work: Callable[[Connection], C], then: Then[C] = None) -> C:
         """Run *work*, and publish its facts at the commit: readers get them in the order of their commits."""
-        return await self.database.write(work, self._committed)
 
-    def _committed(self, done: Committed) -> None:
-        self.publish(done.facts)
+        def committed(done: C) -> None:
+            self.publish(done.facts)
+            if then is not None:
+                then(done)
+
+        return await self.database.write(work, committed)
 
     async def put(self, session: int, mime: str, data: bytes) -> str:
         """Store bytes and return their blob id."""

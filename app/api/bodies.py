@@ -111,7 +111,7 @@ class LimitsBody(body_of(Limits, LIMITS)):
 
 
 SLACK = {
-    "default": one_of(bool, list[Id]),
+    "default": one_of(bool, Annotated[list[Id], Field(max_length=1000)]),
     "channels": Annotated[list[Id], Field(max_length=1000)],
     "loading": Annotated[list[Id], Field(max_length=10)],
 }

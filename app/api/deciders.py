@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
+import structlog
 from fastapi import Depends
 from msgspec.structs import replace
 
@@ -16,11 +17,14 @@ from agent_core import (
     Event,
     Forbidden,
     NotFound,
+    Unavailable,
     may_respond,
 )
 from app.api.deps import NAMED, PERSONS, Caller, Wired
 from channels.web.identity import ACT_AS, Principal
 from channels.web.visible import ASKING, ShowTools
+
+_log = structlog.get_logger("parley.approvals")
 
 
 def decider(principal: Principal, asker: Actor | None, named: Actor | None = None) -> Decider:
@@ -78,12 +82,18 @@ class Mine:
                 return False
 
     async def record(self, events: Iterable[Event], show: ShowTools | None) -> None:
-        """Put on record that the visitor is shown what the open questions in *events* are about, after `learn`."""
+        """Put on record that the visitor is shown what the open questions in *events* are about, after `learn`.
+
+        Without a database to write to it is only logged: it must not end what the visitor reads.
+        """
         asked = [event for event in events if event.type == ApprovalRequested.type]
         shown = [event.body for event in asked if show == "full" or self.decides(event)]
         ids = [body.approval for body in shown if isinstance(body, ApprovalRequested)]
         if ids:
-            await self._core.approvals.note_opened(ids, surface="web", by=self._visitor.actor)
+            try:
+                await self._core.approvals.note_opened(ids, surface="web", by=self._visitor.actor)
+            except Unavailable as error:
+                _log.warning("approval.opened_unrecorded", approvals=ids, error=str(error))
 
     async def _find(self, id: str) -> bool:
         try:

@@ -10,7 +10,8 @@ import structlog
 from fastapi import APIRouter
 from pydantic import SecretStr
 
-from agent_core import Clock, Core, Database, SystemClock
+from agent_core import Clock, Core, SystemClock
+from channels.base import Records
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
 from channels.slack.cards.rows import CardRows
@@ -68,11 +69,11 @@ class Places:
 
 @asynccontextmanager
 async def running_slack(
-    core: Core, database: Database, settings: SlackProcess, *, socket: bool, clock: Clock | None = None
+    core: Core, records: Records, settings: SlackProcess, *, socket: bool, clock: Clock | None = None
 ) -> AsyncGenerator[APIRouter]:
     """Serve Slack while the block lasts, and give the routes for its requests; with *socket* use Socket Mode too.
 
-    *database* keeps the delivery ledger and the rows of the cards.
+    *records* keeps the delivery ledger and the rows of the cards.
     """
     clock, url = clock or SystemClock(), f"{settings.slack_api_url}/"
     async with AsyncExitStack() as stack:
@@ -80,9 +81,9 @@ async def running_slack(
         api = SlackApi(_secret_value(settings.slack_bot_token) or "", session=session, base_url=url)
         pacer = Pacer(clock)
         workspaces = Workspaces([api], pacer)
-        ledger, news = Ledger(database, clock, "slack"), asyncio.Event()
+        ledger, news = Ledger(records, clock, "slack"), asyncio.Event()
         threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set)
-        cards = Cards(core, CardRows(database, clock), workspaces, clock, news=news, resumed=threads.resumed)
+        cards = Cards(core, CardRows(records, clock), workspaces, clock, news=news, resumed=threads.resumed)
         receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
         listener = Listener(
             receiver, workspaces, signing_secret=_secret_value(settings.slack_signing_secret), api_url=url

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent_core import Core, Database, Responder
+from agent_core import Core, Responder
+from channels.base import Records
 from channels.slack.settings import NAME, SETTINGS
 from channels.spec import ChannelSpec
 
@@ -29,7 +30,7 @@ def responder(id: str) -> Responder:
 
 @asynccontextmanager
 async def serve(
-    core: Core, database: Database, settings: "SlackProcess", /, *, socket: bool
+    core: Core, records: Records, settings: "SlackProcess", /, *, socket: bool
 ) -> AsyncGenerator["APIRouter | None"]:
     """Serve Slack, if there is a bot token, and give the routes for its requests."""
     if settings.slack_bot_token is None:
@@ -37,7 +38,7 @@ async def serve(
         return
     from channels.slack.serving import running_slack  # noqa: PLC0415 - megabytes, imported only to serve Slack
 
-    async with running_slack(core, database, settings, socket=socket) as routes:
+    async with running_slack(core, records, settings, socket=socket) as routes:
         yield routes
 
 

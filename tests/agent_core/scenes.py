@@ -12,7 +12,7 @@ from agent_core.engine.sweep import Sweep
 from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work import runs, sessions
+from agent_core.store.work import due, runs, sessions
 
 ANN = Actor("ann", "user", "Ann")
 BOB = Actor("bob", "user", "Bob")
@@ -78,6 +78,12 @@ class Driving(Protocol):
 def local(core: Core) -> Driving:
     """Return what drives the core's runs, to look inside."""
     return cast("Driving", core._engine)
+
+
+async def look_at(core: Core, run: int, at: int) -> None:
+    """Have the sweep look at a run at *at* milliseconds, as the end of an approval does."""
+    await core._store.write(lambda connection: due.set_deadline(connection, run, at))
+    local(core).sweep.look_soon()
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -201,6 +201,25 @@ async def test_a_source_that_takes_too_long_is_left_out(make_core: MakeCore):
     assert [line["source"] for line in logs if line["event"] == "context.timeout"] == ["slow"]
 
 
+async def test_a_source_says_how_long_a_run_waits_for_it(make_core: MakeCore):
+    """A source with a timeout of its own is waited for so long, and no longer for another's."""
+    quick, slow, clock = Slow(), Slow(), FakeClock()
+    quick.name, quick.timeout, slow.timeout = "quick", 0.5, 30.0  # type: ignore[attr-defined]
+    stage = await stage_with(make_core, quick, slow, tea(), clock=clock)
+    with capture_logs() as logs:
+        run = await stage.send()
+        await slow.asked.wait()
+        await asleep(clock, 4)  # the sweep, the heartbeat and two bounds of time
+        for seconds in (0.5, 29.0):
+            clock.advance(seconds)
+            await asleep(clock, 3)
+            assert not stage.provider.requests
+        clock.advance(0.5)
+        assert (await stage.done(run)).status == "completed"
+    ends = [(line["source"], line["seconds"]) for line in logs if line["event"] == "context.timeout"]
+    assert ends == [("quick", 0.5), ("slow", 30.0)]
+
+
 async def test_a_stop_does_not_wait_for_a_source(make_core: MakeCore):
     """A run that is cancelled while its sources are asked ends at once and leaves nothing of them to the next one."""
     slow = Slow()

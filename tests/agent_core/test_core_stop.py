@@ -11,6 +11,7 @@ from agent_core.clock import Clock
 from agent_core.engine.base import Runs
 from agent_core.engine.local import LocalEngine
 from agent_core.runtime.completion import CompletionNotifier
+from tests.agent_core.scenes import until
 from tests.conftest import MakeCore
 
 GRACE = 0.2
@@ -52,3 +53,46 @@ async def test_runs_and_their_end_hooks_share_the_grace(
     core = await make_core(engine=partial(Slow, part=part), clock=SystemClock())
     await core.stop(grace=GRACE)
     assert 0 <= given[0] <= left * GRACE + 0.01
+
+
+async def test_wake_ups_end_before_the_database_is_closed(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
+    """A wake-up that outlasts the grace is cancelled, and has ended when the database is closed."""
+    core, steps = await make_core(), list[str]()
+    close = core._store.database.close
+
+    async def wake(_run: int) -> None:
+        steps.append("woken")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            steps.append("ended")
+
+    async def closing() -> None:
+        steps.append("closed")
+        await close()
+
+    monkeypatch.setattr(core._engine, "wake", wake)
+    monkeypatch.setattr(core._store.database, "close", closing)
+    core._dispatcher.wake(7)
+    await until(lambda: bool(steps))
+    await core.stop(grace=0.0)
+    assert steps == ["woken", "ended", "closed"]
+
+
+@pytest.mark.parametrize("part", ["_engine", "_dispatcher", "_completion"])
+async def test_the_database_is_closed_although_a_part_fails_to_stop(
+    make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, part: str
+):
+    """An error at the end of one part is raised once all others have ended and the database is closed."""
+    core = await make_core()
+
+    async def broken(_grace: float) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(getattr(core, part), "stop", broken)
+        with pytest.raises(ZeroDivisionError):
+            await core.stop(grace=0.1)
+    with pytest.raises(RuntimeError, match="closed"):
+        await core.ping()
+    assert not core.is_working

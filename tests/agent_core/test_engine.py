@@ -26,6 +26,7 @@ from tests.agent_core.scenes import (
     idle,
     local,
     log_of,
+    look_at,
     only,
     open_session,
     ref_of,
@@ -80,14 +81,14 @@ async def waiting_run(core: Core) -> tuple[str, str]:
     return session, receipt.run
 
 
-async def test_a_due_run_rings_at_its_deadline(make_core: MakeCore):
+async def test_a_run_is_looked_at_at_its_deadline(make_core: MakeCore):
     """A run that is to be looked at at a time is looked at then, not before, and not twice."""
     clock = FakeClock()
     core = await make_core(ScriptedProvider(WAITS), tools=(AskClient(),), clock=clock)
     session, run = await waiting_run(core)
     newest = (await log_of(core, session))[-1].seq
     start = clock.now()
-    await core._engine.ring((await ref_of(core, run)).key, at=start + 30_250)
+    await look_at(core, (await ref_of(core, run)).key, start + 30_250)
     await pass_time(clock, 30)
     assert await log_of(core, session, after=newest) == []
     await pass_time(clock, 0.5)
@@ -106,7 +107,7 @@ async def test_a_deadline_wakes_the_sweep(make_core: MakeCore):
     session, run = await waiting_run(core)
     newest = (await log_of(core, session))[-1].seq
     due = clock.now() + 120
-    await core._engine.ring((await ref_of(core, run)).key, at=due)
+    await look_at(core, (await ref_of(core, run)).key, due)
     await until(lambda: not local(core).sweep.is_due)
     await clock.slept(2)
     await clock.advance_to_next()
@@ -115,8 +116,8 @@ async def test_a_deadline_wakes_the_sweep(make_core: MakeCore):
     assert types(await idle(core, session, after=newest)) == ["run.resumed", "run.waiting"]
 
 
-async def test_a_ring_is_idempotent(make_core: MakeCore):
-    """However many ring a run at once, it is taken once; a driven, a queued and an ended one are left alone."""
+async def test_a_wake_up_is_idempotent(make_core: MakeCore):
+    """However many wake a run at once, it is taken once; a driven, a queued and an ended one are left alone."""
     hold = asyncio.Event()
 
     def script(request: Request) -> Answer:
@@ -126,19 +127,19 @@ async def test_a_ring_is_idempotent(make_core: MakeCore):
     core = await make_core(ScriptedProvider(script), tools=(AskClient(),), clock=FakeClock())
     session, run = await waiting_run(core)
     key = (await ref_of(core, run)).key
-    await asyncio.gather(*(core._engine.ring(key) for _ in range(20)))
+    await asyncio.gather(*(core._engine.wake(key) for _ in range(20)))
     facts = await idle(core, session)
     assert len(resumes(facts)) == 1
     other = await open_session(core)
     busy, queued = await send(core, other, "hold"), await send(core, other, "later")
     for receipt in (busy, queued):
         ref = await ref_of(core, receipt.run)
-        await asyncio.gather(*(core._engine.ring(ref.key) for _ in range(20)))
+        await asyncio.gather(*(core._engine.wake(ref.key) for _ in range(20)))
     hold.set()
     facts = await idle(core, other)
     await driven(core, 0)
     for receipt in (busy, queued):
-        await core._engine.ring((await ref_of(core, receipt.run)).key)
+        await core._engine.wake((await ref_of(core, receipt.run)).key)
     assert types(await log_of(core, other)) == types(facts)
     check_log(facts)
     assert resumes(facts) == []
@@ -264,7 +265,7 @@ async def test_a_ring_for_a_run_on_its_way_into_a_wait_is_not_lost(make_core: Ma
     @tool
     async def ask() -> Outcome:
         """Ask someone."""
-        await core._engine.ring(1)
+        await core._engine.wake(1)
         return Pending("client")
 
     core = await make_core(ScriptedProvider([(call("ask"),)]), tools=(ask,))

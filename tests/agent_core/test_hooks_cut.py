@@ -24,6 +24,7 @@ async def test_no_cut_puts_a_banned_text_together(make_core: MakeCore, reason: F
     stage = await set_stage(make_core, script, hooks=(bans("password"),))
     run = await stage.play()
     assert (run.status, run.text, len(stage.provider.requests)) == ("completed", "The pass", 1)
+    assert run.stop_reason == "max_tokens"
     assert "word" not in str([fact.raw for fact in await stage.log()])
 
 

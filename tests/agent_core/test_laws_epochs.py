@@ -144,7 +144,7 @@ async def test_law_5_a_ring_joins_a_run_that_is_driven(make_core: MakeCore):
     run = await stage.send()
     await stage.asked(1)
     (key,) = local(stage.core).pool.driven
-    await asyncio.gather(*(stage.core._engine.ring(key) for _ in range(5)))
+    await asyncio.gather(*(stage.core._engine.wake(key) for _ in range(5)))
     assert (await row(stage, run))[2] == 1
     may_end.set()
     assert (await stage.done(run)).text == "Hi."

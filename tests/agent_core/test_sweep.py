@@ -9,13 +9,16 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition, Fact, Heartbeat
+from agent_core import Core, Definition, Fact, Heartbeat, RunResumed
 from agent_core.engine.local import LocalEngine
+from agent_core.loop.state import HANDED_OVER
 from agent_core.store.database import Database
+from agent_core.store.work.runs import RESTARTED, WOKEN, Ended
+from agent_core.store.work.workers import FOREVER
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import SAFETY, idle, local, log_of, open_session, ref_of, send, types, until
+from tests.agent_core.scenes import SAFETY, idle, local, log_of, look_at, open_session, ref_of, send, types, until
 from tests.conftest import MakeCore, OpenDatabase
 
 T = TypeVar("T")
@@ -114,7 +117,7 @@ async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage
     core, clock = stage.core, stage.clock
     session = await open_session(core)
     receipt = await send(core, session, "one")
-    await core._engine.ring((await ref_of(core, receipt.run)).key, at=clock.now() + 500)
+    await look_at(core, (await ref_of(core, receipt.run)).key, clock.now() + 500)
     await until(lambda: not local(core).sweep.is_due)
     assert await _next(clock) == 0.5
     assert [await _next(clock) for _ in range(5)] == [1.0] * 5
@@ -211,3 +214,21 @@ async def test_a_sweep_resumes_no_run_that_it_has_just_started(make_core: MakeCo
         await idle(core, session)
         assert types(await log_of(core, session)).count("run.completed") == 3
         assert "run.resumed" not in types(await log_of(core, session))
+
+
+async def test_a_run_that_was_given_back_is_taken_without_blame(stage: Stage):
+    """A run that its worker gave back is resumed as handed over; one that was taken meanwhile keeps its owner."""
+    receipt = await send(stage.core, await open_session(stage.core), "Hello")
+    stale = await ref_of(stage.core, receipt.run)
+    causes: list[str] = []
+    given = stale
+    for _ in range(2):  # the first time it is taken from a worker that has no heartbeat
+        taken = await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", expire_after=FOREVER)
+        await stage.core._segments.give_back(stale)
+        causes += [fact.body.cause for fact in taken.facts if isinstance(fact.body, RunResumed)]
+        assert taken.started is not None
+        given = taken.started
+        assert await stage.core._store.resume(given.key, WOKEN, owner="wrk_other", expire_after=FOREVER) == Ended([])
+        await stage.core._segments.give_back(given)
+    assert causes == [RESTARTED, HANDED_OVER]
+    stage.go.set()

@@ -22,7 +22,7 @@ async def test_a_failed_wake_from_elsewhere_is_logged_once(
 ):
     """An error in a wake is logged, not left unhandled."""
     core = await make_core(ScriptedProvider([]), clock=FakeClock())
-    monkeypatch.setattr(core._engine, "hear", broken)
+    monkeypatch.setattr(core._engine, "wake", broken)
     with capture_logs() as logs:
         core._dispatcher.wake(7)
         await until(lambda: not core._dispatcher.pending)
@@ -39,7 +39,7 @@ async def test_a_failed_wake_at_the_end_of_a_drive_is_logged_once(
     @tool
     async def ask() -> Outcome:
         """Ask someone."""
-        await core._engine.ring(1)
+        await core._engine.wake(1)
         return Pending("client")
 
     core = await make_core(ScriptedProvider([(call("ask"),)]), tools=(ask,), clock=FakeClock())

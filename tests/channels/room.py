@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request
 
-from agent_core import Actor, Core, Database, Decider, Decision, Definition, Inbound, InvalidInput, Text
+from agent_core import Actor, Core, Decider, Decision, Definition, Inbound, InvalidInput, Text
+from channels.base import Records
 from channels.spec import AgentSettings, ChannelSpec
 from channels.view import EMPTY, view
 
@@ -48,7 +49,7 @@ async def board(core: Core, session: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def serve(core: Core, _database: Database, settings: object, /, *, socket: bool) -> AsyncIterator[APIRouter]:
+async def serve(core: Core, _records: Records, settings: object, /, *, socket: bool) -> AsyncIterator[APIRouter]:
     """Serve the rooms: `POST /room/<door>` is a message or a vote, and answers with the room's board."""
     router = APIRouter()
 

@@ -1,5 +1,6 @@
 """The seam of a channel: one file and one line of the composition make a channel of its own."""
 
+import ast
 from dataclasses import replace
 
 import httpx
@@ -10,11 +11,12 @@ from agent_core import AlreadyDecided, Channels, Definition, InvalidInput, NotAn
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from app.compose import CHANNELS, serving_channels
 from app.settings import Settings
+from channels.base import Records
 from channels.slack.spec import SLACK
 from channels.slack.thread import Thread
 from tests.agent_core.asking import Till, asks
 from tests.channels.room import SPEC
-from tests.conftest import MakeCore
+from tests.conftest import ROOT, MakeCore
 
 WITH_ROOMS = (*CHANNELS, SPEC)
 PAYS = by_step((call("pay", amount=5),), (say("Paid."),))
@@ -97,3 +99,15 @@ def test_a_channel_cannot_have_the_name_of_an_agents_field():
     """A channel named like a field of an agent would hide that field's value: it is refused where it is registered."""
     with pytest.raises(ValueError, match="`tools`"):
         Channels((replace(SPEC, name="tools"),))
+
+
+def test_no_channel_gets_the_whole_database():
+    """A channel reads and writes its own tables through a narrow port: it neither closes the database nor names it."""
+    named = [
+        f"{path}: {node.module}"
+        for path in sorted((ROOT / "channels").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and any(each.name == "Database" for each in node.names)
+    ]
+    assert named == []
+    assert {name for name in vars(Records) if not name.startswith("_")} == {"read", "write"}

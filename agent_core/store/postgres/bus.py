@@ -129,9 +129,9 @@ class PostgresBus:
         self.flushes, self.rows = histogram("parley_bus_flush_seconds", "Flushes to the other processes."), 0
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, hub: Hub, ring: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
+    async def start(self, hub: Hub, wake: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
         """Begin to listen; raises `Unavailable` when the database does not let us."""
-        self._hub, self._ring, self._interrupt = hub, ring, interrupt
+        self._hub, self._wake, self._interrupt = hub, wake, interrupt
         self._incoming.hub = hub
         works = (self._forever("write", self._write), self._forever("read", self._read), self._tidy_up())
         self._tasks = [asyncio.create_task(work, name="parley-bus") for work in works]
@@ -170,7 +170,7 @@ class PostgresBus:
         if self._outgoing.release(run.id, run.epoch):
             self._hub.release(run.session_id, run.id)
 
-    def ring(self, run: int) -> None:
+    def wake(self, run: int) -> None:
         self._outgoing.ask("ring", run)
         self._flush_wanted.set()
 
@@ -291,7 +291,7 @@ class PostgresBus:
                 case ["live", int(run), *_]:
                     self._incoming.notified_of_rows(run)
                 case ["ring", int(run), *_]:
-                    self._ring(run)
+                    self._wake(run)
                 case ["interrupt", int(run), *_]:
                     self._interrupt(run)
                 case _:

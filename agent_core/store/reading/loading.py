@@ -9,11 +9,10 @@ from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.store import log
 from agent_core.store.log import RUN
-from agent_core.store.statements import Statement
 from agent_core.store.work import catalog, notes, runs, sessions
 from agent_core.store.work.sessions import SessionRef
 
-_FIRST_OPEN = Statement(select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq)))
+_FIRST_OPEN = select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq))
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ class Loaded(msgspec.Struct, frozen=True):
 def load(connection: Connection, session: str) -> Loaded:
     """Read a session for its next step; the cost grows with its window, not its log. Raises `NotFound`."""
     ref = sessions.find(connection, session)
-    first_open = _FIRST_OPEN.run(connection, b_session=ref.key).scalar()
+    first_open = connection.execute(_FIRST_OPEN, {"b_session": ref.key}).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq)
     facts = log.known(log.facts_between(connection, ref.session_key, start - 1), start - 1)
     named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]

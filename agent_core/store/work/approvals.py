@@ -16,7 +16,7 @@ from agent_core.errors import NotFound
 from agent_core.loop.waiting import call_key
 from agent_core.store import log
 from agent_core.store.log import RUN, SESSION, RunRef, SessionKey, table_of
-from agent_core.store.statements import Statement, literal
+from agent_core.store.statements import literal
 from agent_core.store.tables import DEFAULT_PROJECT, ApprovalRow
 from agent_core.store.work import audit
 from agent_core.store.work.catalog import AGENT
@@ -36,32 +36,26 @@ _SELECT = (
     .join(AGENT, AGENT.c.key == RUN.c.agent)
     .where(APPROVAL.c.project == DEFAULT_PROJECT)
 )
-_BY_ID = Statement(_SELECT.where(APPROVAL.c.id == bindparam("b_id")))
-_OPEN_OF_RUN = Statement(_SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == literal("open")))
-_VERSIONS = Statement(select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == literal("open")))
-_FIRST_END = Statement(
-    select(func.min(APPROVAL.c.expires_at)).where(
-        APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == literal("open")
-    )
+_BY_ID = _SELECT.where(APPROVAL.c.id == bindparam("b_id"))
+_OPEN_OF_RUN = _SELECT.where(APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == literal("open"))
+_VERSIONS = select(APPROVAL.c.id, APPROVAL.c.votes).where(APPROVAL.c.status == literal("open"))
+_FIRST_END = select(func.min(APPROVAL.c.expires_at)).where(
+    APPROVAL.c.run == bindparam("b_run"), APPROVAL.c.status == literal("open")
 )
 _SETTLED = ("status", "votes", "remembered", "digest", "arguments", "decided_at", "decided_by", "reason")
-_INSERT = Statement(
-    insert(APPROVAL).values({str(x.name): bindparam(f"b_{x.name}") for x in APPROVAL.c if x.name != "key"})
-)
-_SET = Statement(
+_INSERT = insert(APPROVAL).values({str(x.name): bindparam(f"b_{x.name}") for x in APPROVAL.c if x.name != "key"})
+_SET = (
     update(APPROVAL)
     .where(APPROVAL.c.key == bindparam("b_key"), APPROVAL.c.status == literal("open"))
     .values({name: bindparam(f"b_{name}") for name in _SETTLED})
     .returning(APPROVAL.c.key)
 )
-_BOUND = Statement(
-    select(APPROVAL.c.votes, APPROVAL.c.request).where(
-        APPROVAL.c.session == bindparam("b_session"),
-        APPROVAL.c.hook == bindparam("b_hook"),
-        APPROVAL.c.tool == bindparam("b_tool"),
-        APPROVAL.c.status == literal("approved"),
-        APPROVAL.c.remembered == literal(1),
-    )
+_BOUND = select(APPROVAL.c.votes, APPROVAL.c.request).where(
+    APPROVAL.c.session == bindparam("b_session"),
+    APPROVAL.c.hook == bindparam("b_hook"),
+    APPROVAL.c.tool == bindparam("b_tool"),
+    APPROVAL.c.status == literal("approved"),
+    APPROVAL.c.remembered == literal(1),
 )
 
 
@@ -89,7 +83,7 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
 
 def find(connection: Connection, id: str) -> Held:
     """Return the approval named *id*; raises `NotFound`."""
-    row = _BY_ID.run(connection, b_id=id).first()
+    row = connection.execute(_BY_ID, {"b_id": id}).first()
     if row is None:
         raise NotFound("approval", id)
     return _held(row)
@@ -124,7 +118,7 @@ def listed(
 
 def versions(connection: Connection) -> dict[str, str]:
     """Return every open approval by id with its version, which changes with each vote."""
-    return {row.id: f"{zlib.crc32(row.votes):08x}" for row in _VERSIONS.run(connection)}
+    return {row.id: f"{zlib.crc32(row.votes):08x}" for row in connection.execute(_VERSIONS)}
 
 
 def follow(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> None:
@@ -142,13 +136,15 @@ def follow(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, n
 
 def first_end(connection: Connection, run: int) -> int | None:
     """Return when the first open approval of a run expires, in milliseconds."""
-    return _FIRST_END.run(connection, b_run=run).scalar()
+    return connection.execute(_FIRST_END, {"b_run": run}).scalar()
 
 
 def expire(connection: Connection, run: RunRef, now: int) -> list[Fact]:
     """Expire the overdue approvals of *run*, and return the facts."""
     late = [
-        held for row in _OPEN_OF_RUN.run(connection, b_run=run.key) if (held := _held(row)).object.expires_at <= now
+        held
+        for row in connection.execute(_OPEN_OF_RUN, {"b_run": run.key})
+        if (held := _held(row)).object.expires_at <= now
     ]
     facts: list[Fact] = []
     for held in late:
@@ -206,7 +202,7 @@ def record(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, n
 
 def grants(connection: Connection, session: int, hook: str, tool: str) -> list[tuple[Vote, ...]]:
     """Return the votes of each approval that allowed *tool* for the rest of a session."""
-    rows = _BOUND.run(connection, b_session=session, b_hook=hook, b_tool=tool)
+    rows = connection.execute(_BOUND, {"b_session": session, "b_hook": hook, "b_tool": tool})
     return [msgspec.json.decode(row.votes, type=tuple[Vote, ...]) for row in rows]
 
 
@@ -280,7 +276,7 @@ def _ask(connection: Connection, run: RunRef, body: e.ApprovalRequested, *, now:
         "decided_by": None,
         "reason": None,
     }
-    _INSERT.run(connection, **{f"b_{name}": value for name, value in values.items()})
+    connection.execute(_INSERT, {f"b_{name}": value for name, value in values.items()})
     data = {
         "tool": body.tool,
         "arguments": body.arguments,
@@ -303,17 +299,19 @@ def _write(
     reason: str | None,
 ) -> bool:
     seen = held.object
-    done = _SET.run(
-        connection,
-        b_key=held.key,
-        b_status=status,
-        b_votes=msgspec.json.encode(seen.votes),
-        b_remembered=remembered,
-        b_digest=digest(seen.tool, seen.arguments),
-        b_arguments=msgspec.json.encode(seen.arguments),
-        b_decided_at=now,
-        b_decided_by=msgspec.json.encode(by) if by else None,
-        b_reason=reason,
+    done = connection.execute(
+        _SET,
+        {
+            "b_key": held.key,
+            "b_status": status,
+            "b_votes": msgspec.json.encode(seen.votes),
+            "b_remembered": remembered,
+            "b_digest": digest(seen.tool, seen.arguments),
+            "b_arguments": msgspec.json.encode(seen.arguments),
+            "b_decided_at": now,
+            "b_decided_by": msgspec.json.encode(by) if by else None,
+            "b_reason": reason,
+        },
     )
     return done.first() is not None
 

@@ -9,11 +9,10 @@ from sqlalchemy import Connection, bindparam, insert, select
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import AuditEntry, AuditKind
 from agent_core.store.log import table_of
-from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT, AuditRow
 
 _AUDIT = table_of(AuditRow)
-_ADD = Statement(insert(_AUDIT).values({x.name: bindparam(f"b_{x.name}") for x in _AUDIT.c if x.name != "key"}))
+_ADD = insert(_AUDIT).values({x.name: bindparam(f"b_{x.name}") for x in _AUDIT.c if x.name != "key"})
 
 
 def add(
@@ -29,18 +28,20 @@ def add(
 ) -> None:
     """Add a line about the approval, session and run of these *names*."""
     approval, session, run = names
-    _ADD.run(
-        connection,
-        b_project=DEFAULT_PROJECT,
-        b_approval=approval,
-        b_session=session,
-        b_run=run,
-        b_at=now,
-        b_kind=kind,
-        b_actor=msgspec.json.encode(actor) if actor else None,
-        b_surface=surface,
-        b_place=place,
-        b_data=msgspec.json.encode(data) if data else None,
+    connection.execute(
+        _ADD,
+        {
+            "b_project": DEFAULT_PROJECT,
+            "b_approval": approval,
+            "b_session": session,
+            "b_run": run,
+            "b_at": now,
+            "b_kind": kind,
+            "b_actor": msgspec.json.encode(actor) if actor else None,
+            "b_surface": surface,
+            "b_place": place,
+            "b_data": msgspec.json.encode(data) if data else None,
+        },
     )
 
 

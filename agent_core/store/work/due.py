@@ -60,7 +60,7 @@ _QUEUED = (
         or_(RUN.c.parent.is_not(None), limits.IS_FIRST),
     )
     .order_by(RUN.c.key)
-    .limit(bindparam("b_most"))
+    .limit(bindparam("b_limit"))
 )
 _SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
 _WAKE = (
@@ -72,14 +72,14 @@ _WAKE = (
 _NEXT = select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
 
 
-def due(connection: Connection, now: int, *, owner: str = "", patience: int = 0, most: int = _ALL) -> list[Due]:
+def due(connection: Connection, now: int, *, owner: str = "", expire_after: int = 0, limit: int = _ALL) -> list[Due]:
     """Return the runs of *owner* and those without a live owner, those past their deadline, and those that may start.
 
-    An owner is expired without a heartbeat for *patience* milliseconds. Of those that are queued with nothing before
-    them and room to start, the *most* oldest are looked at.
+    An owner has expired without a heartbeat for *expire_after* milliseconds. Of those that are queued with nothing
+    before them and room to start, the *limit* oldest are looked at.
     """
-    begun = connection.execute(_BEGUN, {"b_owner": owner, "b_patience": patience, "b_now": now})
-    queued = connection.execute(_QUEUED, {"b_now": now, "b_most": most}).all() if most else ()
+    begun = connection.execute(_BEGUN, {"b_owner": owner, "b_expire_after": expire_after, "b_now": now})
+    queued = connection.execute(_QUEUED, {"b_now": now, "b_limit": limit}).all() if limit else ()
     return limits.startable(connection, [Due(*row) for row in (*begun, *queued)])
 
 

@@ -126,6 +126,6 @@ def _running(connection: Connection, agent: int) -> int:
     return connection.execute(_RUNNING, {"b_agent": agent}).scalar_one()
 
 
-def count_queued(connection: Connection, *, most: int) -> int:
-    """Return how many runs are queued over all sessions, counting no further than *most*."""
-    return connection.execute(_WAITING, {"b_limit": most}).scalar_one()
+def count_queued(connection: Connection, *, limit: int) -> int:
+    """Return how many runs are queued over all sessions, counting no further than *limit*."""
+    return connection.execute(_WAITING, {"b_limit": limit}).scalar_one()

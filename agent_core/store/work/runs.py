@@ -261,11 +261,11 @@ def freeze(connection: Connection, run: RunRef, prefix: str) -> list[FactBody]:
 
 
 def resume(
-    connection: Connection, key: int, *, owner: str, cause: str, patience: int, epoch: int | None, now: int
+    connection: Connection, key: int, *, owner: str, cause: str, expire_after: int, epoch: int | None, now: int
 ) -> Ended:
     """Take over an interrupted or waiting run by raising its epoch, or start a queued one; ended runs stay ended.
 
-    A running run is taken from an owner without a heartbeat for *patience* ms; from *owner* itself unless it was
+    A running run is taken from an owner without a heartbeat for *expire_after* ms; from *owner* itself unless it was
     only woken: it may be on its way to its driver. Every resume without progress lengthens the pause before the next
     one (`due_at`); progress or a wake-up ends it. One found with another *epoch* is left to the worker that took it
     meanwhile. Raises `NewerRun` when its log has facts that this version does not know.
@@ -283,7 +283,7 @@ def resume(
         return start_next(connection, session_key, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
-        if cause == WOKEN if row.owner == owner else not _is_free(connection, key, patience):
+        if cause == WOKEN if row.owner == owner else not _is_free(connection, key, expire_after):
             return Ended([])
         nobodys = HANDED_OVER if row.due_at is None else ANSWERED
         cause = nobodys if row.owner is None else RESTARTED if cause == WOKEN else cause
@@ -310,9 +310,9 @@ _UNKNOWN = (
 )
 
 
-def _is_free(connection: Connection, key: int, patience: int) -> bool:
-    """Return whether the run's owner has no heartbeat for *patience* milliseconds."""
-    return connection.execute(_FREE, {"b_key": key, "b_patience": patience}).first() is not None
+def _is_free(connection: Connection, key: int, expire_after: int) -> bool:
+    """Return whether the run's owner has no heartbeat for *expire_after* milliseconds."""
+    return connection.execute(_FREE, {"b_key": key, "b_expire_after": expire_after}).first() is not None
 
 
 def _is_readable(connection: Connection, row: Any) -> bool:

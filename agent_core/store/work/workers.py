@@ -27,7 +27,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from agent_core.domain.objects import ACTIVE
 from agent_core.store.codes import TYPES
-from agent_core.store.log import EVENT, RUN, SESSION, table_of
+from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import literal, literals
 from agent_core.store.tables import WorkerRow
 
@@ -37,7 +37,7 @@ FOREVER = 2**52
 """A timeout, in milliseconds, that never expires a registered worker."""
 Kind = Literal["both", "web", "worker"]
 WORKER = table_of(WorkerRow)
-BURIAL, PRUNING = 7_275_540, 7_275_541
+REAPING, PRUNING = 7_275_540, 7_275_541
 """The advisory locks of what one worker does for all."""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -69,11 +69,11 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int = PROTOCOL
 
 
-_IS_EXPIRED = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_patience"), BigInteger)
+_IS_EXPIRED = WORKER.c.beat_at <= now_ms() - cast(bindparam("b_expire_after"), BigInteger)
 
 
 def is_free(owner: ColumnElement[str | None]) -> ColumnElement[bool]:
-    """Return whether *owner* is expired: no heartbeat for `b_patience` milliseconds, or no row at all."""
+    """Return whether *owner* has expired: no heartbeat for `b_expire_after` milliseconds, or no row at all."""
     return or_(owner.is_(None), ~exists(select(WORKER.c.id).where(WORKER.c.id == owner, ~_IS_EXPIRED)))
 
 
@@ -97,6 +97,11 @@ _RELEASE = (
     .values(owner=None)
     .returning(RUN.c.key)
 )
+_GIVE_BACK = (
+    update(RUN)
+    .where(RUN.c.key == bindparam("b_key"), RUN.c.epoch == bindparam("b_epoch"), RUN.c.status == literal("running"))
+    .values(owner=None)
+)
 _LEAVE = delete(WORKER).where(WORKER.c.id == bindparam("b_id"))
 _EXPIRED = select(WORKER.c.id).where(_IS_EXPIRED)  # not hot: it runs through another driver too
 _NEWER = select(func.count()).where(
@@ -109,7 +114,7 @@ _NEWER = select(func.count()).where(
 )
 
 
-def beat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
+def heartbeat(connection: Connection, worker: Worker, *, room: int, running: int) -> int:
     """Note that *worker* lives, drives *running* runs and may drive *room* more; return the time, in milliseconds."""
     values = {f"b_{name}": value for name, value in msgspec.structs.asdict(worker).items()}
     return connection.execute(_BEAT, {**values, "b_room": room, "b_running": running}).scalar_one()
@@ -122,9 +127,14 @@ def leave(connection: Connection, worker: str) -> list[int]:
     return released
 
 
-def expired(connection: Connection, patience: int) -> list[str]:
-    """Return the ids of the workers without a heartbeat for *patience* milliseconds."""
-    return list(connection.execute(_EXPIRED, {"b_patience": patience}).scalars())
+def give_back(connection: Connection, run: RunRef) -> None:
+    """Take the owner's name off *run*, unless another one has taken it since."""
+    connection.execute(_GIVE_BACK, {"b_key": run.key, "b_epoch": run.epoch})
+
+
+def expired(connection: Connection, expire_after: int) -> list[str]:
+    """Return the ids of the workers without a heartbeat for *expire_after* milliseconds."""
+    return list(connection.execute(_EXPIRED, {"b_expire_after": expire_after}).scalars())
 
 
 def known(connection: Connection) -> set[str]:
@@ -132,9 +142,9 @@ def known(connection: Connection) -> set[str]:
     return set(connection.execute(select(WORKER.c.id)).scalars())
 
 
-def newer_runs(connection: Connection, patience: int) -> int:
+def newer_runs(connection: Connection, expire_after: int) -> int:
     """Return how many runs wait for a worker of a newer version: they have no driver, and this one cannot read them."""
-    return connection.execute(_NEWER, {"b_patience": patience}).scalar_one()
+    return connection.execute(_NEWER, {"b_expire_after": expire_after}).scalar_one()
 
 
 def wins(connection: Connection, lock: int) -> bool:
@@ -142,6 +152,6 @@ def wins(connection: Connection, lock: int) -> bool:
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock))).scalar())
 
 
-def remove_expired(connection: Connection, workers: Sequence[str], patience: int) -> None:
+def remove_expired(connection: Connection, workers: Sequence[str], expire_after: int) -> None:
     """Remove the rows of *workers* that are still expired; other workers take their runs."""
-    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_EXPIRED), {"b_patience": patience})
+    connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_EXPIRED), {"b_expire_after": expire_after})

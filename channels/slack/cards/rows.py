@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, select, update
 
-from agent_core import Clock, Database, new_id
+from agent_core import Clock, new_id
+from channels.base import Records
 from channels.ledger import LEASE, LostPlace
 from channels.tables import CardRow, PlaceRow
 
@@ -67,25 +68,25 @@ class Card:
 class CardRows:
     """The rows of all cards in Slack."""
 
-    def __init__(self, database: Database, clock: Clock, *, owner: str | None = None) -> None:
-        self._database, self._clock, self._owner = database, clock, owner or new_id("own")
+    def __init__(self, records: Records, clock: Clock, *, owner: str | None = None) -> None:
+        self._records, self._clock, self._owner = records, clock, owner or new_id("own")
 
     async def thread_of(self, session: str) -> Mapping[str, Any] | None:
         """Return the thread that *session* is shown in, if it is one of Slack's."""
         asked = select(_PLACE.c.data).where(_PLACE.c.session == session, _PLACE.c.channel == CHANNEL)
-        return await self._database.read(lambda connection: connection.execute(asked).scalar())
+        return await self._records.read(lambda connection: connection.execute(asked).scalar())
 
     async def rests(self, session: str) -> bool:
         """Return whether the thread of *session* shows all that there is before people decide."""
         resting = and_(_PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
         asked = select(_PLACE.c.key).where(_PLACE.c.session == session, resting)
-        return await self._database.read(lambda connection: connection.execute(asked).first() is not None)
+        return await self._records.read(lambda connection: connection.execute(asked).first() is not None)
 
     async def plan(self, approval: str, session: str, spots: Iterable[Spot]) -> None:
         """Note where an approval is to be asked; what is noted already stays as it is."""
         rows = [_row(approval, session, spot) for spot in {spot.place: spot for spot in spots}.values()]
         if rows:
-            await self._database.write(lambda connection: _insert(connection, rows))
+            await self._records.write(lambda connection: _insert(connection, rows))
 
     async def unsettled(self) -> list[tuple[int, str, str, str]]:
         """Return key, approval, state and version of the cards that may change and that no process works on."""
@@ -96,7 +97,7 @@ class CardRows:
         def work(connection: Connection) -> list[tuple[int, str, str, str]]:
             return [(row.key, row.approval, row.state, row.version) for row in connection.execute(asked)]
 
-        return await self._database.read(work)
+        return await self._records.read(work)
 
     async def claim(self, keys: Collection[int]) -> list[Card]:
         """Claim those of *keys* that no process works on."""
@@ -111,7 +112,7 @@ class CardRows:
             rows = connection.execute(update(_CARD).where(_CARD.c.key.in_(found)).values(taken).returning(_CARD))
             return sorted(map(_card, rows), key=lambda card: card.key)
 
-        return await self._database.write(work)
+        return await self._records.write(work)
 
     async def keep(self, card: Card, **values: Any) -> Card:
         """Write *values* and keep the card for a while longer; raises `LostPlace` when another process has it."""
@@ -129,7 +130,7 @@ class CardRows:
             spots = [Spot(**data) for data in connection.execute(asked).scalars()]
             return any(spot.team == team and channel == spot.shown_in for spot in spots)
 
-        return await self._database.read(work)
+        return await self._records.read(work)
 
     async def vacate(self) -> None:
         """Release every claimed card: its owner is gone, since this process is the only one."""
@@ -141,7 +142,7 @@ class CardRows:
 
     async def _free(self, which: Any) -> None:
         change = update(_CARD).where(_CARD.c.channel == CHANNEL, which).values(owner=None, until=0)
-        await self._database.write(lambda connection: connection.execute(change) and None)
+        await self._records.write(lambda connection: connection.execute(change) and None)
 
     async def _put(self, card: Card, values: dict[str, Any]) -> Card:
         mine = and_(_CARD.c.key == card.key, _CARD.c.epoch == card.epoch, _CARD.c.owner == self._owner)
@@ -152,7 +153,7 @@ class CardRows:
                 raise LostPlace(f"The card `{card.id}` is in the hands of another process now.")
             return _card(row)
 
-        return await self._database.write(work)
+        return await self._records.write(work)
 
 
 def _insert(connection: Connection, rows: list[dict[str, Any]]) -> None:

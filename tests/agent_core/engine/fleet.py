@@ -22,9 +22,9 @@ from agent_core.testing import ScriptedProvider
 from agent_core.testing.scripted import Script
 from agent_core.tools.base import Tool
 
-PACE = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=None)
+PACE = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
-NOTIFIED = Pace(beat=0.2, give_up=4.0, dead=5.0, tell=0.1)
+NOTIFIED = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=0.1)
 PATIENCE = 40.0
 
 

@@ -36,7 +36,7 @@ from tests.agent_core.engine.fleet import PATIENCE, soon
 from tests.agent_core.test_crash import ANN, SCENARIOS, Process, Scenario
 
 T = TypeVar("T")
-PACE = Pace(beat=0.1, give_up=2.0, dead=3.0, tell=0.1)
+PACE = Pace(heartbeat_every=0.1, give_up=2.0, expire_after=3.0, notify_after=0.1)
 NOTIFIED = text("SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = :name")
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__, "asyncpg", "dbos"])
@@ -92,7 +92,7 @@ class Mortal(Prompt):
 class DeafBus(PostgresBus):
     """One that does not pass on what the others ask for."""
 
-    async def start(self, hub: Hub, ring: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
+    async def start(self, hub: Hub, wake: Callable[[int], None], interrupt: Callable[[int], object]) -> None:
         await super().start(hub, lambda _: None, interrupt)
 
 

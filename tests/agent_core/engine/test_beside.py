@@ -37,7 +37,7 @@ async def test_a_ring_reaches_a_worker_with_room(fleet: Fleet):
 
 
 async def test_one_of_many_takes_a_run(fleet: Fleet):
-    """However many workers hear a ring, a run is started once, and no session is answered out of order."""
+    """However many workers wake a run, it is started once, and no session is answered out of order."""
     web = await fleet.join(lambda _: [], kind="web")
     for _ in range(3):
         await fleet.join(lambda _: [say("Hi.")], kind="worker")
@@ -129,7 +129,7 @@ async def test_a_run_is_left_to_a_worker_that_beats(fleet: Fleet):
     session = await open_session(first)
     key = (await ref_of(first, (await send(first, session, "Hello")).run)).key
     seen = types(await log_of(first, session))
-    await asyncio.gather(*(second._engine.ring(key) for _ in range(3)), *(first._engine.ring(key) for _ in range(3)))
+    await asyncio.gather(*(second._engine.wake(key) for _ in range(3)), *(first._engine.wake(key) for _ in range(3)))
     async with asyncio.timeout(PATIENCE):
         for _ in range(2):
             await clock.slept(2)
@@ -156,7 +156,7 @@ async def test_what_a_newer_version_wrote_is_left_to_it(fleet: Fleet):
 
     await write(99)
     async with asyncio.timeout(PATIENCE):
-        await core._engine.ring(ref.key)
+        await core._engine.wake(ref.key)
         row = await web._store.read(lambda connection: connection.execute(status, {"run": run}).one())
         assert row == ("queued",)
         await write(CODES["run.queued"])

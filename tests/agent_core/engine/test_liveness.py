@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
+from structlog.testing import capture_logs
 
 from agent_core.engine.liveness import Liveness, Load, Pace, _now, this_process
 
@@ -75,36 +76,49 @@ async def test_a_clock_that_was_set_expires_no_worker():
     """When the database's clock leaps between two beats, either way, the time of good heartbeats starts again."""
     for leap in (9.0, -9.0):
         worker, now = liveness(), _now()
-        worker._went_well(now - 12, 100.0)
+        worker._went_well(now - 12, 100.0, 100.0)
         worker._beaten = now - 2
-        worker._went_well(now - 1, 100.5)
+        worker._went_well(now - 1, 100.5, 100.5)
         assert worker.may_judge
-        worker._went_well(now, 100.5 + leap)
+        worker._went_well(now, 100.5 + leap, 100.5 + leap)
         assert worker.is_well
         assert not worker.may_judge
+
+
+async def test_a_late_answer_is_no_change_of_the_clock():
+    """A heartbeat that is answered after three seconds says little about the database's clock, and expires no one."""
+    worker, now = liveness(), _now()
+    worker._went_well(now - 12, 100.0, 100.0)
+    worker._beaten = now - 2
+    with capture_logs() as lines:
+        worker._went_well(now - 3, 97.0, 100.0)  # executed at once, answered after three seconds
+        worker._went_well(now, 100.0, 100.0)
+        worker._went_well(now, 99.9, 103.0)  # executed after three seconds, answered at once
+    assert worker.may_judge
+    assert lines == []
 
 
 async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
     """A newly started worker need not wait for the full timeout; after an outage that it saw it waits longer."""
     pace, now = Pace(), _now()
     worker = liveness()
-    worker._went_well(now - pace.settle + pace.beat, 100.0)
+    worker._went_well(now - pace.settle + pace.heartbeat_every, 100.0, 100.0)
     worker._beaten = now
     assert worker.is_well
     assert not worker.may_judge
     worker._good_since = now - pace.settle
     assert worker.may_judge
     worker._beaten = now - pace.give_up
-    worker._went_well(now - pace.settle, 100.0)
+    worker._went_well(now - pace.settle, 100.0, 100.0)
     worker._beaten = now
     assert worker.is_well
     assert not worker.may_judge
-    worker._good_since = now - pace.dead
+    worker._good_since = now - pace.expire_after
     assert worker.may_judge
 
 
 @pytest.mark.parametrize("gone", [10.0, 10.7, 11.9])
-@pytest.mark.parametrize("pace", [Pace(), Pace(beat=0.2, give_up=4.0, dead=5.0)])
+@pytest.mark.parametrize("pace", [Pace(), Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0)])
 def test_everybody_who_lives_beats_before_a_young_process_judges(
     monkeypatch: pytest.MonkeyPatch, pace: Pace, gone: float
 ):
@@ -116,7 +130,7 @@ def test_everybody_who_lives_beats_before_a_young_process_judges(
             database = Away(gone, back, now)
             monkeypatch.setattr("agent_core.engine.liveness._now", now)
             monkeypatch.setattr("agent_core.engine.liveness.engine_of", lambda _, found=database: found)
-            runner.run(beating(pace, back + pace.dead))
+            runner.run(beating(pace, back + pace.expire_after))
         assert any(beat < gone for beat in database.beats)
         # A process that is born as the database comes back judges so long after its first beat, which is not before.
         assert any(back <= beat <= back + pace.settle for beat in database.beats)

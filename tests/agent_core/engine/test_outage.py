@@ -40,7 +40,7 @@ async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
     with capture_logs() as lines:
         async with silent(fleet.url):
             await soon(core, lambda: not engine.liveness.is_well)
-            assert not engine.has_room()
+            assert not engine.has_capacity()
             await soon(core, lambda: not engine.pool.driven)
         await soon(core, lambda: bool(engine.pool.driven))
         go.set()
@@ -75,7 +75,7 @@ async def test_a_young_worker_takes_over(fleet: Fleet):
     await send(first, session, "Hello")
     await engine_of(first).liveness.stop()
     await first._store.write(lambda connection: connection.execute(text("UPDATE worker SET beat_at = 1")))
-    young = await fleet.join(lambda _: [say("Whole.")], pace=replace(PACE, dead=3600.0))
+    young = await fleet.join(lambda _: [say("Whole.")], pace=replace(PACE, expire_after=3600.0))
     async with asyncio.timeout(PATIENCE):
         facts = await idle(young, session)
     check_log(facts)

@@ -30,10 +30,10 @@ class Locked:
         self.taken: list[int] = []
         self.at_once = self.most = 0
 
-    async def due(self, *, patience: int, most: int) -> list[Due]:
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         return [Due(key, f"run_{key}", 0, "queued", None, None, 1, None) for key in range(FOUND)]
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> None:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> None:
         """Take long enough for others to begin; who took it already drives it somewhere else."""
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -68,27 +68,28 @@ class Stale:
         self.causes: list[str] = []
         self.engine = LocalEngine(cast("Runs", cast("Any", self)), FakeClock())
 
-    async def due(self, *, patience: int, most: int) -> list[Due]:
+    async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         if self.reading.is_set():
             return [Due(RUN.key, RUN.id, RUN.epoch, "running", self.engine.worker, None, RUN.agent, None)]
         self.reading.set()
         await self.go.wait()
         return []
 
-    async def take(self, run: int, cause: str, *, patience: int, epoch: int | None = None) -> None:
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> None:
         self.causes.append(cause)
 
 
 @pytest.mark.parametrize(
     ("error", "next_look", "cause"),
     [
-        (ZeroDivisionError(), "ring", "crashed"),
+        (ZeroDivisionError(), "wake", "crashed"),
         (ZeroDivisionError(), "sweep", "crashed"),
         (Unavailable("Cut."), "sweep", OUTAGE),
+        (Unavailable("Cut."), "wake", OUTAGE),
     ],
 )
 async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_look: str, cause: str):
-    """A run whose driver fails while a sweep reads is resumed by the next ring or sweep, with the right cause."""
+    """A run whose driver fails while a sweep reads is resumed by the next wake-up or sweep, with the right cause."""
     runs = Stale()
 
     async def fail(_: Interrupt) -> None:
@@ -101,7 +102,7 @@ async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_lo
         await runs.engine.pool.driven[RUN.key].task
         runs.go.set()
         await sweep
-        await (runs.engine.ring(RUN.key) if next_look == "ring" else runs.engine.sweep.look())
+        await (runs.engine.wake(RUN.key) if next_look == "wake" else runs.engine.sweep.look())
     assert runs.causes == [cause]
 
 
@@ -120,3 +121,44 @@ async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
         await asyncio.wait((task,))
     assert task.cancelled()
     assert not engine.pool.driven
+
+
+class Slow:
+    """One run, which is taken once *go* is set."""
+
+    def __init__(self) -> None:
+        self.taking, self.go = asyncio.Event(), asyncio.Event()
+        self.given_back: list[RunRef] = []
+
+    async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> RunRef:
+        self.taking.set()
+        await self.go.wait()
+        return RUN
+
+    async def give_back(self, run: RunRef) -> None:
+        self.given_back.append(run)
+
+
+async def test_a_run_that_is_taken_while_its_worker_stops_is_given_back():
+    """A worker that stops waits for the runs that it is taking, and leaves them to others at once."""
+    runs = Slow()
+    engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
+    async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
+        group.create_task(engine.pool.wake(RUN.key))
+        await runs.taking.wait()
+        stop = group.create_task(engine.stop(SAFETY))
+        await asyncio.sleep(0)
+        runs.go.set()
+        await stop
+        assert runs.given_back == [RUN]
+    assert not engine.pool.driven
+
+
+async def test_a_worker_that_stops_takes_no_more_runs():
+    """After the end of its worker a wake-up changes nothing."""
+    runs = Slow()
+    engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
+    await engine.stop(0.0)
+    async with asyncio.timeout(SAFETY):
+        await engine.pool.wake(RUN.key)
+    assert not runs.taking.is_set()

@@ -1,12 +1,14 @@
 """The roster: agents are created, versioned, found, and kept in step with their files; nothing enters unchecked."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 from sqlalchemy import select
+from structlog.testing import capture_logs
 
 from agent_core import (
     Controls,
@@ -20,9 +22,13 @@ from agent_core import (
     StepStarted,
     text_of,
 )
+from agent_core.domain.agents import ToolSpec
 from agent_core.store.work import catalog
 from agent_core.testing import ScriptedProvider, say
+from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from agent_core.tools.toolset import Scope
+from channels.slack.settings import SETTINGS, Slack
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
 from tests.conftest import ANN, MakeCore
 
@@ -321,6 +327,63 @@ async def test_agents_of_earlier_versions_keep_their_channels(core: Core) -> Non
     await core.agents.sync_files([named("anna")])
     changed = await core.agents.get("anna")
     assert (changed.version, changed.definition.channels) == (2, {})
+
+
+async def test_settings_that_this_version_cannot_read_are_shown_as_they_are(core: Core) -> None:
+    """Agents are listed although one has settings of another version, which the log names once; it can be mended."""
+    made = await core.agents.create(named("anna"))
+    broken = {"channels": "C1", "follow_up": False}
+    fields = {name: each for name, each in msgspec.to_builtins(made.definition).items() if name != "channels"}
+    stored = msgspec.json.encode({**fields, "slack": broken})
+    version = catalog.VERSION.update().where(catalog.VERSION.c.agent == _key(made.id))
+    await core._store.write(lambda connection: connection.execute(version.values(definition=stored)).close())
+    with capture_logs() as lines:
+        for _ in range(2):
+            listed = {each.definition.name: each.definition for each in (await core.agents.list()).items}
+            assert listed["anna"].channels == {"slack": broken}
+    (line,) = [line for line in lines if line["event"] == "agent.settings_unreadable"]
+    assert (line["agent"], "slack.channels" in line["error"]) == ("anna", True)
+    assert SETTINGS.of("slack", listed["anna"].channels) == Slack(follow_up=False)
+    with pytest.raises(InvalidInput, match=r"slack\.channels"):
+        await core.agents.update("anna", {"instructions": "Be long."})
+    mended = await core.agents.update("anna", {"channels": {"slack": {"channels": ["C1"]}}})
+    assert mended.definition.channels["slack"]["channels"] == ["C1"]
+
+
+class Rebuilding:
+    """A toolset that builds its tool at each look, with the *description* of the day."""
+
+    description = "Look."
+
+    async def tools(self, _scope: Scope, /) -> Mapping[str, Tool]:
+        made = tool(_look)
+        return {"look": Described(made, structs.replace(made.spec, name="look", description=self.description))}
+
+
+class Described:
+    """A tool with another spec."""
+
+    def __init__(self, inner: Tool, spec: ToolSpec) -> None:
+        self.spec, self.call = spec, inner.call
+
+
+async def _look() -> str:
+    """Look."""
+    return "Nothing."
+
+
+async def test_an_agent_stays_cached_while_its_tools_are_described_alike(make_core: MakeCore) -> None:
+    """A toolset that builds new tools at each look costs no look at the database; another description does."""
+    core, toolset = await make_core(), Rebuilding()
+    roster = core.agents
+    roster._toolset = toolset
+    await roster.create(named("anna", tools=("look",)))
+    first = await roster.prototype("anna")
+    assert await roster.prototype("anna") is first
+    toolset.description = "Look closely."
+    again = await roster.prototype("anna")
+    assert again is not first
+    assert [spec.description for spec in again.agent.snapshot.tools] == ["Look closely."]
 
 
 def _key(id: str) -> Any:

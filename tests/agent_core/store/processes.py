@@ -25,10 +25,10 @@ class OnLooker:
         self.woken: asyncio.Queue[int] = asyncio.Queue()
         self.interrupted: asyncio.Queue[int] = asyncio.Queue()
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         return False
 
-    def place(self) -> AbstractContextManager[bool]:
+    def reserve(self) -> AbstractContextManager[bool]:
         return nullcontext(False)
 
     async def start(self) -> None: ...
@@ -36,9 +36,7 @@ class OnLooker:
     def begin(self, *_: Any) -> None:
         raise AssertionError("It owns no run.")
 
-    async def ring(self, *_: Any) -> None: ...
-
-    async def hear(self, run: int) -> None:
+    async def wake(self, run: int) -> None:
         self.woken.put_nowait(run)
 
     def interrupt(self, run: int) -> bool:

@@ -26,5 +26,5 @@ async def test_what_is_open_is_counted(make_core: MakeCore, backend: str):
     assert (found.runs, found.waits) == ({"running": 1, "queued": 2}, 0.4)
     if backend == "postgres":
         named = workers.Worker(id="wrk_1", host="here", pid=1, kind="web")
-        await core._store.write(lambda connection: workers.beat(connection, named, room=1, running=0))
+        await core._store.write(lambda connection: workers.heartbeat(connection, named, room=1, running=0))
         assert (await core.figures()).workers == {"web": 1}

@@ -68,7 +68,7 @@ class Scene:
 
     async def resume(self) -> object:
         worker = self.core._engine.worker
-        ended = await self.core._store.resume(self.run.key, "restarted", owner=worker, patience=0)
+        ended = await self.core._store.resume(self.run.key, "restarted", owner=worker, expire_after=0)
         return ended.facts
 
 
@@ -78,7 +78,7 @@ Work = Callable[[Connection, Scene], object]
 def take_over(connection: Connection, scene: Scene) -> None:
     """Drive the run elsewhere."""
     taken = runs.resume(
-        connection, scene.run.key, owner="wrk_other", cause="restarted", patience=0, epoch=scene.run.epoch, now=1
+        connection, scene.run.key, owner="wrk_other", cause="restarted", expire_after=0, epoch=scene.run.epoch, now=1
     )
     assert taken.started
 

@@ -4,8 +4,9 @@ import json
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
-from agent_core import DeclaredTool
+from agent_core import DeclaredTool, Unavailable
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import LOOKS, WHERE, Open, Shop, asked, events, open_one
 
@@ -216,6 +217,26 @@ async def test_reading_approvals_writes_nothing(shop: Open, monkeypatch: pytest.
         assert (await open_one(ada))["arguments"] == {"amount": 5}
         assert (await ada.get(f"/v1/approvals/{asked_about['id']}")).json()["arguments"] == {"amount": 5}
     assert await record(here) == [("requested", None, "ada")]
+
+
+async def test_a_stream_goes_on_although_its_opening_cannot_be_recorded(shop: Open, monkeypatch: pytest.MonkeyPatch):
+    """A visitor reads a question to its end although the database cannot record that they did, which is logged."""
+    here = await shop()
+    ada = await here.visitor()
+
+    async def away(*_: object, **__: object) -> None:
+        raise Unavailable("The database is away.")
+
+    with monkeypatch.context() as patched, capture_logs() as lines:
+        patched.setattr(here.core.approvals, "note", away)
+        session, _, path = await approval_of(here, ada)
+        shown = [frame.event for frame in await events(ada, session)]
+    assert {"approval.requested", "run.waiting"} <= set(shown)
+    unrecorded = [line["approvals"] for line in lines if line["event"] == "approval.opened_unrecorded"]
+    assert unrecorded
+    assert all(ids == [path.rpartition("/")[2]] for ids in unrecorded)
+    await events(ada, session)
+    assert ("opened", "web", "ada") in await record(here)
 
 
 async def test_a_stream_that_hides_the_call_records_nothing(shop: Open):

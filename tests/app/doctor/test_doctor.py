@@ -59,7 +59,7 @@ async def heartbeat(
     named = workers.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
 
     def work(connection: Any) -> None:
-        workers.beat(connection, named, room=1, running=0)
+        workers.heartbeat(connection, named, room=1, running=0)
         connection.exec_driver_sql(f"UPDATE worker SET beat_at = beat_at - {age * 1000} WHERE id = '{worker}'")  # noqa: S608
 
     await database.write(work)

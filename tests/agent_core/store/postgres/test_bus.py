@@ -150,7 +150,7 @@ async def test_a_wake_and_an_interrupt_reach_other_processes_only(running: Proce
     """A request for a worker, or for a stop, reaches the other processes."""
     one, two = await running.onlooker(), await running.onlooker()
     await until(lambda: bus(one)._outgoing.has_listeners)  # a process alone notifies no other
-    bus(one).ring(7)
+    bus(one).wake(7)
     bus(one).interrupt(8)
     assert (await engine(two).woken.get(), await engine(two).interrupted.get()) == (7, 8)
     assert engine(one).woken.empty()

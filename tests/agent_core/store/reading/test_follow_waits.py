@@ -69,7 +69,7 @@ async def answer_wait(core: Core, session: str, run: str) -> None:
 
     await until(lambda: not local(core).pool.driven)
     await core._store.write(work)
-    await core._engine.ring(ref.key)
+    await core._engine.wake(ref.key)
 
 
 async def test_a_runs_stream_closes_where_the_run_waits(make_core: MakeCore):
