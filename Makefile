@@ -26,6 +26,8 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 
 # The tests wait more than they compute: one more of them at once than there are cores, four at most.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
+# What is compiled is kept: each process of the tests would compile all of it again.
+export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: install browser ## Run every gate: the checks, and beside them the tests

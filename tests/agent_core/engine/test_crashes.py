@@ -74,3 +74,12 @@ async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, sid
     for at in points:
         died += (await lives(postgres, scenario, ((at, side),)))[0]
     assert died == len(points)
+
+
+async def test_a_crash_during_recovery(postgres: Server, whole: bool):
+    """A second worker that dies while it recovers what the first one left changes nothing either."""
+    scenario = next(each for each in SCENARIOS if each.name == "approved write")
+    _, total = await lives(postgres, scenario, ())
+    for at in range(1, total + 1, 1 if whole else EVERY):
+        died, _ = await lives(postgres, scenario, ((total - 2, "after"), (at, "before")))
+        assert died
