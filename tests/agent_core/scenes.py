@@ -1,7 +1,7 @@
 """What tests of the core say again and again: open a session, send a message, read the log, wait for the end."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
 from sqlalchemy import Engine
@@ -78,13 +78,6 @@ class Driving(Protocol):
 def local(core: Core) -> Driving:
     """Return what drives the core's runs, to look inside."""
     return cast("Driving", core._engine)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Give control to the event loop until *condition* holds; for what no event tells."""
-    async with asyncio.timeout(SAFETY):
-        while not condition():  # noqa: ASYNC110 - it is what no event tells
-            await asyncio.sleep(0)
 
 
 def facts_of(events: Iterable[Event]) -> list[Fact]:

@@ -21,20 +21,9 @@ from agent_core.testing import Answer, FakeClock, ScriptedProvider, bug, by_step
 from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import (
-    SAFETY,
-    idle,
-    local,
-    log_of,
-    only,
-    open_session,
-    ref_of,
-    say_and_wait,
-    send,
-    types,
-    until,
-)
+from tests.agent_core.scenes import SAFETY, idle, local, log_of, only, open_session, ref_of, say_and_wait, send, types
 from tests.conftest import MakeCore
+from tests.polling import until
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))
 
