@@ -26,6 +26,8 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 
 # The tests wait more than they compute: one more of them at once than there are cores, four at most.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
+# What is compiled is kept: each process of the tests would compile all of it again.
+export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: install browser ## Run every gate: the checks, and beside them the tests
@@ -64,14 +66,14 @@ bench: install ## Measure this machine against a bare byte pipe, in about six mi
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
 # restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), every crash point on
-# both databases, and every fault and kill in Slack.
+# both databases, and every fault, kill and crowd in Slack.
 chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --whole --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
 		tests/agent_core/test_approval_restart.py tests/e2e/test_approval_race.py tests/e2e/test_approval_restart.py
 	@$(PYTEST) --whole -q $(PARALLEL) tests/agent_core/test_crash.py tests/agent_core/engine tests/e2e/test_kill.py \
 		tests/e2e/test_stop.py tests/e2e/test_approvals.py
-	@$(PYTEST) --whole -q $(PARALLEL) -k "kills or faults" tests/channels/slack
+	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

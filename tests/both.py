@@ -8,11 +8,9 @@ BOTH = (
     "agent_core/store",
     "agent_core/test_approval_race.py",
     "agent_core/test_approval_restart.py",
-    "agent_core/test_crash.py",
     "agent_core/test_idempotency.py",
     "agent_core/test_laws.py",
     "agent_core/test_laws_epochs.py",
-    "agent_core/test_laws_random.py",
     "agent_core/test_laws_window.py",
     "agent_core/test_limits.py",
     "agent_core/test_race.py",
@@ -25,8 +23,8 @@ BOTH = (
 """Files and folders whose tests run on SQLite and on Postgres: what is stored, raced for, or left by a crash.
 
 Stops, overlap, corrections, approvals, client tools, answers and the calls of `Core` have their run on Postgres in
-`agent_core/engine/many`. Everything else cannot differ between the two, and has SQLite alone; with `--whole` it has
-both.
+`agent_core/engine/many`, crashes in `agent_core/engine`, random sessions in `make whole`. Everything else cannot differ
+between the two, and has SQLite alone; with `--whole` it has both.
 """
 BACKENDS = ("sqlite", "postgres")
 """Each is also the mark of tests that are about it alone."""

@@ -27,8 +27,8 @@ from tests.postgres import ROOT, Server, alembic_config, guarded_folder, shared_
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
 
-# The gate tries the same examples each time: what is new is looked for by `make fuzz`, which is no one's gate.
-settings.register_profile("gate", derandomize=True, database=None)
+# The gate tries the same few examples each time: what is new is looked for by `make fuzz`, which is no one's gate.
+settings.register_profile("gate", derandomize=True, database=None, max_examples=30)
 settings.load_profile("gate")
 
 SECRETS = Secrets(b"a key of the tests, of 32 bytes.")

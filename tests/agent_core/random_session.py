@@ -44,7 +44,6 @@ Kind = Literal[
 ]  # fmt: skip
 Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "cancel", "restart"]
 Place = Literal["asked", "said", "tool"]
-WITH_TOOL = ("look", "looks", "move")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What tests of the core say again and again: open a session, send a message, read the log, wait for the end."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
 from sqlalchemy import Engine
@@ -84,13 +84,6 @@ async def look_at(core: Core, run: int, at: int) -> None:
     """Have the sweep look at a run at *at* milliseconds, as the end of an approval does."""
     await core._store.write(lambda connection: due.set_deadline(connection, run, at))
     local(core).sweep.look_soon()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Give control to the event loop until *condition* holds; for what no event tells."""
-    async with asyncio.timeout(SAFETY):
-        while not condition():  # noqa: ASYNC110 - it is what no event tells
-            await asyncio.sleep(0)
 
 
 def facts_of(events: Iterable[Event]) -> list[Fact]:

@@ -39,7 +39,7 @@ pieces = [*"|[]: a\n\r\v\f\x1c\x85\u2028", CLOSING, OPENING]
 lines = st.lists(st.sampled_from(pieces), max_size=12).map("".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.builds(Context, text=lines, author=st.none() | lines), min_size=1, max_size=4))
 def test_nothing_quoted_ends_the_quotation(said):
     """Whatever people write and are called, each of their lines is marked, and only the last line closes the frame."""

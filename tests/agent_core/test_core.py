@@ -39,9 +39,9 @@ from tests.agent_core.scenes import (
     say_and_wait,
     send,
     types,
-    until,
 )
 from tests.conftest import MakeCore
+from tests.polling import until
 
 HISTORY = (
     Message("user", (Text("What is 1 + 1?"),)),

@@ -33,9 +33,9 @@ from tests.agent_core.scenes import (
     say_and_wait,
     send,
     types,
-    until,
 )
 from tests.conftest import MakeCore
+from tests.polling import until
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))
 

@@ -10,8 +10,9 @@ from agent_core.errors import IdempotencyMismatch
 from agent_core.providers.base import Request
 from agent_core.store.work import due, limits
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
-from tests.agent_core.scenes import SAFETY, idle, inbound, log_of, open_session, say_and_wait, send, types, until
+from tests.agent_core.scenes import SAFETY, idle, inbound, log_of, open_session, say_and_wait, send, types
 from tests.conftest import MakeCore
+from tests.polling import until
 
 
 class Model:

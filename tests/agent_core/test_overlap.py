@@ -26,19 +26,9 @@ from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause,
 from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import (
-    ANN,
-    BOB,
-    idle,
-    log_of,
-    only,
-    open_session,
-    say_and_wait,
-    send,
-    types,
-    until,
-)
+from tests.agent_core.scenes import ANN, BOB, idle, log_of, only, open_session, say_and_wait, send, types
 from tests.conftest import MakeCore
+from tests.polling import until
 
 
 def asked(request: Request) -> list[str]:

@@ -18,8 +18,9 @@ from agent_core.store.work.workers import FOREVER
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import SAFETY, idle, local, log_of, look_at, open_session, ref_of, send, types, until
+from tests.agent_core.scenes import SAFETY, idle, local, log_of, look_at, open_session, ref_of, send, types
 from tests.conftest import MakeCore, OpenDatabase
+from tests.polling import until
 
 T = TypeVar("T")
 

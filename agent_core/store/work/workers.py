@@ -152,6 +152,6 @@ def wins(connection: Connection, lock: int) -> bool:
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock))).scalar())
 
 
-def remove_expired(connection: Connection, workers: Sequence[str], expire_after: int) -> None:
+def reap(connection: Connection, workers: Sequence[str], expire_after: int) -> None:
     """Remove the rows of *workers* that are still expired; other workers take their runs."""
     connection.execute(delete(WORKER).where(WORKER.c.id.in_(workers), _IS_EXPIRED), {"b_expire_after": expire_after})

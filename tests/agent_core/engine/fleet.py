@@ -21,6 +21,7 @@ from agent_core.store.work.workers import Kind
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.scripted import Script
 from agent_core.tools.base import Tool
+from tests.polling import until_async
 
 PACE = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
@@ -108,16 +109,22 @@ async def line_of(process: asyncio.subprocess.Process, wanted: str) -> str:
 
 async def soon(core: Core, condition: Callable[[], bool]) -> None:
     """Return once *condition* holds, which a thread brings about: it is looked at after each answer of the database."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await core.ping()
+
+    async def holds() -> bool:
+        await core.ping()
+        return condition()
+
+    await until_async(holds, timeout=PATIENCE)
 
 
 async def there(core: Core, query: str, wanted: Any, **values: Any) -> None:
     """Return once *query* gives *wanted*, which another process brings about."""
-    async with asyncio.timeout(PATIENCE):
-        while await core._store.read(lambda connection: connection.execute(text(query), values).scalar()) != wanted:
-            pass
+    statement = text(query)
+
+    async def holds() -> bool:
+        return await core._store.read(lambda connection: connection.execute(statement, values).scalar()) == wanted
+
+    await until_async(holds, timeout=PATIENCE)
 
 
 def engine_of(core: Core) -> DbosEngine:

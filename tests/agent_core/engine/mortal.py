@@ -34,6 +34,7 @@ from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PATIENCE, soon
 from tests.agent_core.test_crash import ANN, SCENARIOS, Process, Scenario
+from tests.polling import until_async
 
 T = TypeVar("T")
 PACE = Pace(heartbeat_every=0.1, give_up=2.0, expire_after=3.0, notify_after=0.1)
@@ -110,8 +111,7 @@ class DeadlyDatabase(CrashingDatabase):
         for driven in list(engine.pool.driven.values()):
             name = segment_name(driven.run.id, driven.run.epoch)
             noted = partial(_is_noted, name=name)
-            while not await self.read(noted):
-                pass
+            await until_async(partial(self.read, noted), timeout=PATIENCE)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -9,7 +9,8 @@ from agent_core.store.codes import CODES
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, engine_of
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import ANN, idle, log_of, only, open_session, ref_of, send, types, until
+from tests.agent_core.scenes import ANN, idle, log_of, only, open_session, ref_of, send, types
+from tests.polling import until
 
 
 def provider_of(core: Core) -> ScriptedProvider:

@@ -47,6 +47,8 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
 
 EVERY = 3
 """One of so many appends is enough here: `make chaos` has all of them."""
+RICHEST = "approved write"
+"""The scenario with the most appends, of all kinds."""
 NEVER: tuple[int, Side] = (0, "before")
 
 
@@ -74,3 +76,15 @@ async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, sid
     for at in points:
         died += (await lives(postgres, scenario, ((at, side),)))[0]
     assert died == len(points)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(each, marks=() if each.name == RICHEST else pytest.mark.whole, id=each.name) for each in SCENARIOS],
+)
+async def test_a_crash_during_recovery(postgres: Server, scenario: Scenario, whole: bool):
+    """A second worker that dies while it recovers what the first one left changes nothing either."""
+    _, total = await lives(postgres, scenario, ())
+    for at in range(1, total + 1, 1 if whole else EVERY):
+        died, _ = await lives(postgres, scenario, ((total - 2, "after"), (at, "before")))
+        assert died

@@ -10,6 +10,7 @@ from sqlalchemy.util import await_only
 
 from agent_core.store.postgres.database import PostgresDatabase
 from tests.agent_core.scenes import SAFETY
+from tests.polling import until_async
 
 T = TypeVar("T")
 _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
@@ -45,6 +46,8 @@ async def held(database: PostgresDatabase, work: Callable[[Connection], T]) -> A
 
 async def waits(database: PostgresDatabase, count: int = 1) -> None:
     """Return once so many transactions wait for a lock."""
-    async with asyncio.timeout(SAFETY):
-        while await database.read(lambda connection: connection.execute(_WAITING).scalar_one()) < count:
-            pass
+
+    async def holds() -> bool:
+        return await database.read(lambda connection: connection.execute(_WAITING).scalar_one()) >= count
+
+    await until_async(holds)

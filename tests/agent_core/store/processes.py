@@ -13,7 +13,7 @@ from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
-from tests.agent_core.scenes import SAFETY
+from tests.polling import until_async
 
 
 class OnLooker:
@@ -115,9 +115,11 @@ async def rows(core: Core) -> int:
 async def connected(core: Core, name: str, n: int) -> None:
     """Return once there are *n* connections of that name."""
     statement = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = :name")
-    async with asyncio.timeout(SAFETY):
-        while await core._store.read(lambda x: x.execute(statement, {"name": name}).scalar_one()) != n:
-            pass
+
+    async def holds() -> bool:
+        return await core._store.read(lambda x: x.execute(statement, {"name": name}).scalar_one()) == n
+
+    await until_async(holds)
 
 
 async def cut(core: Core, name: str) -> int:
@@ -128,6 +130,8 @@ async def cut(core: Core, name: str) -> int:
 
 async def rows_are(core: Core, wanted: Callable[[int], bool]) -> None:
     """Return once the number of live rows is one that is *wanted*."""
-    async with asyncio.timeout(SAFETY):
-        while not wanted(await rows(core)):
-            pass
+
+    async def holds() -> bool:
+        return wanted(await rows(core))
+
+    await until_async(holds)

@@ -24,8 +24,9 @@ from agent_core.store.hub import Subscriber
 from agent_core.store.log import RUN, Appended, RunRef
 from agent_core.testing import ScriptedProvider, pause
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import BOB, log_of, only, open_session, ref_of, send, types, until
+from tests.agent_core.scenes import BOB, log_of, only, open_session, ref_of, send, types
 from tests.conftest import MakeCore
+from tests.polling import until
 
 WRITERS, SESSIONS, APPENDS = 50, 10, 6
 END = RunCompleted(stop_reason="end_turn", usage=Usage(None, None, None, None, None, None), cost=None)

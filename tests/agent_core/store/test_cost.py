@@ -16,10 +16,11 @@ from agent_core.store.reading.loading import Loaded
 from agent_core.store.work import due, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
 from agent_core.tools.function import tool
-from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types, until
+from tests.agent_core.scenes import engine_of, local, log_of, open_session, say_and_wait, send, types
 from tests.agent_core.store.long import long_session
 from tests.agent_core.store.reading.reader import read
 from tests.conftest import MakeCore
+from tests.polling import until
 
 T = TypeVar("T")
 PER_STEP = 10

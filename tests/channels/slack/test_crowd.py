@@ -76,6 +76,7 @@ def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
     stage(play, size=50)
 
 
+@pytest.mark.whole
 def test_fifty_answers_that_begin_after_a_minute(stage: Stage):
     """Before there is any text, forty threads show at once that work has begun, the rest as soon as rates allow."""
 
@@ -91,6 +92,7 @@ def test_fifty_answers_that_begin_after_a_minute(stage: Stage):
     stage(play, size=50, thinking=MINUTE + 5.0)
 
 
+@pytest.mark.whole
 def test_two_workspaces_at_once_have_their_own_budgets(stage: Stage):
     """Twenty-five answers in each of two workspaces all show a sign at once, and more of them stream than in one."""
 

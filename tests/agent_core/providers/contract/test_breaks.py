@@ -11,7 +11,7 @@ from agent_core.testing.models import raw, stall
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.received import received
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, collect
-from tests.agent_core.scenes import until
+from tests.polling import until
 
 PATIENCE = 10.0
 

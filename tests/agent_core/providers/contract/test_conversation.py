@@ -25,6 +25,7 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends, thoughts
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.stage import PATIENCE, asleep
+from tests.polling import until
 
 TALK = by_text(
     One=[
@@ -197,9 +198,7 @@ async def test_a_stop_ends_the_model_call_and_keeps_the_text(scene, wire):
     run = await stage.send("One")
     await stage.until(lambda event: event.type == "text.delta")
     assert (await stage.stop(run)).status == "cancelled"
-    async with asyncio.timeout(PATIENCE):
-        while stage.line.models.open:  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0)
+    await until(lambda: not stage.line.models.open)
     assert (await stage.play("Two")).status == "completed"
     assert b"Half an answer" in b"".join(stage.requests[1])
 

@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 from agent_core import Core
 from agent_core.store.postgres import bus
 from agent_core.testing import ScriptedProvider, pause, say
-from tests.agent_core.scenes import SAFETY, idle, open_session, send, types, until
+from tests.agent_core.scenes import SAFETY, idle, open_session, send, types
 from tests.agent_core.store.processes import Processes, connected, cut, processes, rows, rows_are
 from tests.agent_core.store.reading.reader import Reading, ended, joined, sound
+from tests.polling import until
 from tests.postgres import postgres_server
 
 WORDS = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀 ")

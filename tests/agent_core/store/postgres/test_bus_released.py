@@ -8,9 +8,10 @@ import pytest
 from agent_core import Core
 from agent_core.errors import Unavailable
 from agent_core.testing import ScriptedProvider, pause, say
-from tests.agent_core.scenes import idle, local, log_of, open_session, send, until
+from tests.agent_core.scenes import idle, local, log_of, open_session, send
 from tests.agent_core.store.processes import Processes, bus, processes
 from tests.agent_core.store.reading.reader import joined
+from tests.polling import until
 
 
 @pytest.fixture

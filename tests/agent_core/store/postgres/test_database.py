@@ -14,6 +14,7 @@ from agent_core.store.work import catalog
 from agent_core.store.work.catalog import PROJECT
 from tests.agent_core.scenes import SAFETY
 from tests.agent_core.store.beside import held, opened, waits
+from tests.polling import until
 from tests.postgres import Server, postgres_server
 
 
@@ -170,9 +171,7 @@ async def test_a_cancelled_caller_leaves_a_whole_transaction(database: PostgresD
         with pytest.raises(asyncio.CancelledError):
             await caller
         assert written == []
-    async with asyncio.timeout(SAFETY):
-        while not written:  # noqa: ASYNC110 - its caller was cancelled
-            await asyncio.sleep(0)
+    await until(lambda: bool(written))  # its caller was cancelled
     assert written == ["first"]
     assert await database.read(name_of) == "second"
     assert await database.write(rename("third")) == "second"

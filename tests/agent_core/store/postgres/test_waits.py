@@ -12,10 +12,11 @@ from agent_core import Fact
 from agent_core.errors import Unavailable
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider, say
-from tests.agent_core.scenes import SAFETY, log_of, open_session, say_and_wait, until
+from tests.agent_core.scenes import SAFETY, log_of, open_session, say_and_wait
 from tests.agent_core.store.beside import held, opened, waits
 from tests.agent_core.store.reading.reader import joined
 from tests.conftest import MakeCore
+from tests.polling import until
 
 STALLING = (
     "CREATE TABLE slow (n int)",

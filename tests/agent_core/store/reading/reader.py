@@ -16,7 +16,8 @@ from agent_core import (
     Text,
     TextDelta,
 )
-from tests.agent_core.scenes import SAFETY, log_of, until
+from tests.agent_core.scenes import SAFETY, log_of
+from tests.polling import until
 
 Place = tuple[str, int]
 """A message and the index of one of its parts."""

@@ -7,9 +7,10 @@ from agent_core.store.log import EVENT
 from agent_core.store.reading import follow
 from agent_core.store.work import sessions
 from agent_core.testing import ScriptedProvider, say
-from tests.agent_core.scenes import log_of, open_session, say_and_wait, send, until
+from tests.agent_core.scenes import log_of, open_session, say_and_wait, send
 from tests.agent_core.store.reading.reader import joined, read
 from tests.conftest import MakeCore
+from tests.polling import until
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 500])

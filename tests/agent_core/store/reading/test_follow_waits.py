@@ -29,21 +29,10 @@ from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import (
-    idle,
-    inbound,
-    local,
-    log_of,
-    only,
-    open_session,
-    ref_of,
-    say_and_wait,
-    send,
-    types,
-    until,
-)
+from tests.agent_core.scenes import idle, inbound, local, log_of, only, open_session, ref_of, say_and_wait, send, types
 from tests.agent_core.store.reading.reader import Reading, joined, read
 from tests.conftest import ANN, Fresh, MakeCore, OpenDatabase
+from tests.polling import until
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))
 

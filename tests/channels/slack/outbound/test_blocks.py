@@ -23,7 +23,7 @@ def assert_sound(payload: Payload) -> None:
 
 
 @given(texts, st.lists(texts, max_size=2), texts)
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @example("&" * 5000, [], "")
 @example("x" * 30_000, ["y" * 9000], "z" * 5000)
 def test_any_markdown_gives_sound_payloads(markdown: str, lines: list[str], notice: str):
@@ -37,7 +37,7 @@ def test_any_markdown_gives_sound_payloads(markdown: str, lines: list[str], noti
 
 
 @given(texts, st.none() | st.integers(0, 5).map(lambda n: f"/blocks/{n}/text"))
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_a_refused_payload_becomes_plainer_twice_at_most(markdown: str, pointer: str | None):
     """Each form passes Slack's check and keeps the words; the last one is text alone."""
     for payload in payloads(markdown, notice="note", feedback="run_1"):

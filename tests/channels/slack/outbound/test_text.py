@@ -97,7 +97,7 @@ def test_code_and_plain_links_stay_as_they_are():
 
 
 @given(texts)
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @example("![a](b:<!here|x>:")
 def test_no_text_keeps_an_active_marker(text: str):
     """Whatever a text holds, what is left of it for Slack has no marker, and all of its words."""
@@ -132,7 +132,7 @@ def test_a_link_shows_where_it_leads(link: str, shown: str):
 
 
 @given(texts)
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @example("[a\n](https://evil.example)\n\n[x]: https://evil.example\n[bank][x]")
 @example("[a](\nhttps://evil.example)")
 def test_no_link_is_masked(text: str):
@@ -146,7 +146,7 @@ def test_no_link_is_masked(text: str):
 
 
 @given(texts, st.lists(st.integers(1, 40), min_size=1, max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @example("hello <https://x](a|y>", [1])
 @example("see [a <b](https://evil.example/x) now", [1])
 @example("- `<!ch", [1])
@@ -193,14 +193,13 @@ def test_inbound_text_is_readable():
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=60)
 def test_escaping_is_undone_by_unescaping(text: str):
     """What goes out escaped and comes back is the same text."""
     assert unescape(escape(text)) == text
 
 
 @given(texts, st.integers(40, 900))
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_pieces_fit_and_lose_no_word(text: str, room: int):
     """Every piece fits the room, and the pieces together hold every word in order, cut words rejoined."""
     found = pieces(clean(text), room)
@@ -257,7 +256,7 @@ def test_the_twin_has_words_and_no_marks():
 
 
 @given(texts)
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @example("> " * 60 + "deep")
 @example("<https://ok.example/a><https://ok.example/b>")
 def test_the_twin_carries_every_word(text: str):
