@@ -15,10 +15,11 @@ from asyncio import StreamReader, StreamReaderProtocol
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
-from multiprocessing import reduction
+from multiprocessing import connection, reduction
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Lock
 from typing import Any, Literal, TextIO
 
 IMPORTED = (
@@ -49,14 +50,16 @@ class Forked:
     ) -> None:
         arguments = (module, words, str(cwd), dict(env), *map(_Inherited, fds))
         self._process = _forking().Process(target=_become, args=arguments, daemon=True)
-        self._process.start()
+        with _one_at_a_time():
+            self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
 
     @property
     def returncode(self) -> int | None:
         """The exit code, a signal's as a negative number, or None while the process runs."""
-        return self._process.exitcode
+        with _one_at_a_time():
+            return self._process.exitcode
 
     @property
     def sentinel(self) -> int:
@@ -74,10 +77,11 @@ class Forked:
 
     def wait(self, seconds: float) -> int:
         """Return the exit code once the process has ended; raises TimeoutError after *seconds*."""
-        self._process.join(seconds)
-        if self.returncode is None:
+        connection.wait([self.sentinel], seconds)
+        code = self.returncode
+        if code is None:
             raise TimeoutError(f"The process {self.pid} has not ended within {seconds:g} seconds.")
-        return self.returncode
+        return code
 
 
 class Talking(Forked):
@@ -140,13 +144,16 @@ async def start(module: str, *words: str, cwd: Path, env: Mapping[str, str], typ
         keyboard.write(typed)
         keyboard.seek(0)
         (stdout, out), (stderr, err) = [await _pipe(ours) for _ in range(2)]
-        return Awaited(Forked(module, words, cwd, env, (keyboard.fileno(), out, err)), stdout, stderr)
+        fds = (keyboard.fileno(), out, err)
+        # Not in the loop: the first of all waits until everything is imported.
+        return Awaited(await asyncio.to_thread(Forked, module, words, cwd, env, fds), stdout, stderr)
 
 
-def start_logging(module: str, *words: str, cwd: Path, env: Mapping[str, str], log: int) -> Awaited:
+async def start_logging(module: str, *words: str, cwd: Path, env: Mapping[str, str], log: int) -> Awaited:
     """Start *module* with *words*; what it prints goes to the open file *log*."""
-    with Path(os.devnull).open("rb") as nothing:
-        return Awaited(Forked(module, words, cwd, env, (nothing.fileno(), log, log)), None, None)
+    with TemporaryFile() as nothing:
+        fds = (nothing.fileno(), log, log)
+        return Awaited(await asyncio.to_thread(Forked, module, words, cwd, env, fds), None, None)
 
 
 def run(
@@ -189,6 +196,12 @@ class _Inherited:
 
 def _detached(copied: Any) -> int:
     return copied.detach()
+
+
+@cache
+def _one_at_a_time() -> Lock:
+    """Return what guards starts and looks at exit codes: each start reads those of all, which can be read once."""
+    return Lock()
 
 
 @cache

@@ -103,7 +103,7 @@ class Member:
     async def _begin(self, log: int) -> Process | Awaited:
         if self._command is None:
             words = (self.kind, str(self._ledger))
-            return start_logging("tests.chaos.process", *words, cwd=self._folder, env=self._environment, log=log)
+            return await start_logging("tests.chaos.process", *words, cwd=self._folder, env=self._environment, log=log)
         return await asyncio.create_subprocess_exec(
             *self._command, cwd=self._folder, env=self._environment, stdin=DEVNULL, stdout=log, stderr=log
         )
