@@ -5,6 +5,9 @@ STAMP := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
+# pytest rewrites the asserts of 400 files; it does so once, and not in each worker at each start, where it may keep them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load churn widget lock clean

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from app.serving.readers import Readers
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
 from channels.web.identity import TokenSigner
-from tests.app.processes import Serving, Shell, start
+from tests.app.processes import PlainShell, Serving, Shell, start
 
 KEY = "the-operators-own-key"
 SECRET = b"a secret of no less than 32 characters"
@@ -47,8 +48,12 @@ class Model:
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch) -> None:
     """Remove the keys and settings of the machine from the environment."""
+    unset(monkeypatch)
+
+
+def unset(patch: pytest.MonkeyPatch) -> None:
     for field in Settings.model_fields.values():
-        monkeypatch.delenv(str(field.validation_alias), raising=False)
+        patch.delenv(str(field.validation_alias), raising=False)
 
 
 @pytest.fixture
@@ -95,13 +100,52 @@ def readers() -> Readers:
 
 @pytest.fixture
 def settings(tmp_path) -> Settings:
-    return Settings(_env_file=None, data=tmp_path, agents=tmp_path, origins=("https://site.example",))  # type: ignore[call-arg]
+    return settings_in(tmp_path)
+
+
+def settings_in(folder: Path) -> Settings:
+    """Return settings that keep everything in *folder*."""
+    return Settings(_env_file=None, data=folder, agents=folder, origins=("https://site.example",))  # type: ignore[call-arg]
+
+
+class Current:
+    """Forwards to what the test that runs has, in an application that outlives the test."""
+
+    def __init__(self) -> None:
+        self._of_the_test: Any = None
+
+    def become(self, what: Any) -> None:
+        self._of_the_test = what
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of_the_test, name)
+
+
+class OneApp:
+    """One application for all tests of a worker: FastAPI builds the routes of each again, which costs 40 ms."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._core, self._readers = Current(), Current()
+        key, core, readers = ApiKey(hashlib.sha256(KEY.encode()).digest()), self._core, self._readers
+        self._app = create_app(core, settings, tokens=TokenSigner(Keys(SECRET).derive), api_key=key, readers=readers)  # type: ignore[arg-type]
+
+    def around(self, core: Core, readers: Readers) -> FastAPI:
+        """Return the application, around *core* until it is asked for again."""
+        self._core.become(core)
+        self._readers.become(readers)
+        return self._app
+
+
+@pytest.fixture(scope="session")
+def one_app(tmp_path_factory: pytest.TempPathFactory) -> OneApp:
+    with pytest.MonkeyPatch.context() as patch:
+        unset(patch)
+        return OneApp(settings_in(tmp_path_factory.mktemp("app")))
 
 
 @pytest.fixture
-def app(core: Core, tokens: TokenSigner, readers: Readers, settings: Settings) -> FastAPI:
-    key = ApiKey(hashlib.sha256(KEY.encode()).digest())
-    return create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
+def app(one_app: OneApp, core: Core, readers: Readers) -> FastAPI:
+    return one_app.around(core, readers)
 
 
 @pytest.fixture
@@ -137,6 +181,11 @@ def caller(app: FastAPI, text: str) -> httpx.AsyncClient:
 @pytest.fixture
 def shell(tmp_path) -> Shell:
     return Shell(tmp_path)
+
+
+@pytest.fixture
+def plain_shell(tmp_path) -> PlainShell:
+    return PlainShell(tmp_path)
 
 
 @pytest.fixture

@@ -6,13 +6,15 @@ import re
 import shutil
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.settings import Settings
+from tests import forked
 
+Process = asyncio.subprocess.Process | forked.Awaited
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,15 +34,14 @@ class Shell:
         shutil.copy(template, self.data / "parley.db")
         return self
 
-    async def start(self, *words: str, **env: str) -> Process:
-        command = (sys.executable, "-m", self._module, *words)
-        return await asyncio.create_subprocess_exec(
-            *command, cwd=self.folder, env={**self._env, **env}, stdout=PIPE, stderr=PIPE
-        )
+    async def start(self, *words: str, typed: str = "", **env: str) -> Process:
+        """Start a command whose input is *typed*."""
+        env = {**self._env, **env}
+        return await forked.start(self._module, *words, cwd=self.folder, env=env, typed=typed.encode())
 
-    async def run(self, *words: str, **env: str) -> tuple[int | None, str, str]:
+    async def run(self, *words: str, typed: str = "", **env: str) -> tuple[int | None, str, str]:
         """Return exit code, output and errors of a command."""
-        process = await self.start(*words, **env)
+        process = await self.start(*words, typed=typed, **env)
         out, err = await asyncio.wait_for(process.communicate(), 60)
         return process.returncode, out.decode(), err.decode()
 
@@ -57,6 +58,16 @@ class Shell:
         assert err.startswith("parley: ")
         assert err.count("\n") == 1
         return err
+
+
+class PlainShell(Shell):
+    """The same, each command by `python -m`: a process that begins with nothing and imports for itself."""
+
+    async def start(self, *words: str, typed: str = "", **env: str) -> Process:
+        command = (sys.executable, "-m", self._module, *words)
+        return await asyncio.create_subprocess_exec(
+            *command, cwd=self.folder, env={**self._env, **env}, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+        )
 
 
 class Serving:

@@ -9,7 +9,7 @@ import jwt
 from agent_core.testing import call, say
 from agent_core.testing.models import FakeModels
 from tests.app.frames import frames
-from tests.app.processes import Shell, start
+from tests.app.processes import PlainShell, start
 from tests.app.signing import sign
 
 SCRIPT = [(call("sign", subject="ann"),), (say("Signed."),)]
@@ -32,7 +32,7 @@ async def test_a_tool_that_signs_with_rs256_works_in_a_server(template: Path, tm
     """In a process of `parley serve` the same tool signs with a key pair."""
     async with FakeModels(SCRIPT) as models:
         env = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
-        async with start(Shell(tmp_path, module="tests.app.signing").migrated(template), **env) as serving:
+        async with start(PlainShell(tmp_path, module="tests.app.signing").migrated(template), **env) as serving:
             headers = {"Authorization": f"Bearer {serving.key}"}
             async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=30) as client:
                 assert (await client.post("/v1/agents", json=AGENT)).status_code == 201

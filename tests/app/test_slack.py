@@ -15,7 +15,7 @@ from app.cli.commands import slack_manifest
 from app.main import listen
 from app.settings import load_settings
 from channels.slack.testing import App, SlackStandIn
-from tests.app.processes import Shell, start
+from tests.app.processes import PlainShell, Shell, start
 
 TOKEN, SECRET, APP_TOKEN = "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"
 
@@ -124,11 +124,11 @@ async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Pat
             assert (await client.post("/slack/events", json={})).status_code == 404
 
 
-async def test_slack_alone_needs_no_server(shell: Shell, template: Path):
+async def test_slack_alone_needs_no_server(plain_shell: PlainShell, template: Path):
     """`parley slack` receives, works and answers on its own, and ends at the first Ctrl-C."""
-    shell.migrated(template)
+    plain_shell.migrated(template)
     async with standing_in(socket_mode=True) as (stand_in, settings):
-        process = await shell.start("slack", **settings)
+        process = await plain_shell.start("slack", **settings)
         try:
             await stand_in.until(lambda: stand_in.sockets.open, timeout=30)
             await answered(stand_in)

@@ -42,6 +42,7 @@ SHORT = replace(
     goals=None,  # what a busy machine takes is no subject of a gate
     calm=0.5,
     stopped=10.5,
+    at_work=4,
 )
 # Nothing of it takes longer, however it fails.
 BOUND = 45 * 60.0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.e2e.server import KEY, ROOT, SECRET, environment, free_port
+from tests.forked import Awaited, start_logging
 
 Kind = Literal["serve", "web", "worker"]
 ENDS_WITHIN = 40.0
@@ -65,15 +66,15 @@ class Member:
     def __init__(
         self, name: str, kind: Kind, home: Home, command: list[str] | None = None, more: Mapping[str, str] | None = None
     ) -> None:
-        """*command* starts it, if it is not the one with the tools of the talks; *more* are settings of its own."""
+        """*command* starts it; without one it is forked and has the tools of the talks. *more* are its own settings."""
         self.name, self.kind = name, kind
         self.port = free_port() if kind != "worker" else 0
         self.log = home.folder / f"{name}.log"
         self._folder = home.folder / name
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._command = command or [sys.executable, "-m", "tests.chaos.process", kind, str(home.ledger)]
+        self._command, self._ledger = command, home.ledger
         self._environment = environment(self._folder, PORT=str(self.port), **{**home.settings(), **(more or {})})
-        self._process: Process | None = None
+        self._process: Process | Awaited | None = None
 
     @property
     def url(self) -> str:
@@ -97,9 +98,15 @@ class Member:
         """Start the process; when it is of use, others see."""
         assert not self.is_running, f"{self.name} runs already"
         with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=self._folder, env=self._environment, stdin=DEVNULL, stdout=log, stderr=log
-            )
+            self._process = await self._begin(log.fileno())
+
+    async def _begin(self, log: int) -> Process | Awaited:
+        if self._command is None:
+            words = (self.kind, str(self._ledger))
+            return await start_logging("tests.chaos.process", *words, cwd=self._folder, env=self._environment, log=log)
+        return await asyncio.create_subprocess_exec(
+            *self._command, cwd=self._folder, env=self._environment, stdin=DEVNULL, stdout=log, stderr=log
+        )
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended already."""

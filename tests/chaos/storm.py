@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -35,7 +36,8 @@ class Weather:
 
     *pause* is the mean of the seconds between two kills, *away* each absence of the database, *deploys* the processes
     that are replaced one after the other; of these the *hurried* hand on what they drive instead of ending it. *goals*
-    are what it is held to, on a machine that has nothing else to do.
+    are what it is held to, on a machine that has nothing else to do. Of the first *at_work* kills those of drivers wait
+    until there is a run to take over; all others come at any moment.
     """
 
     seed: int
@@ -51,6 +53,7 @@ class Weather:
     calm: float = 5.0
     rate: float = 40
     stopped: float = 12.0
+    at_work: int = 0
     quiet: float = 150.0
 
 
@@ -166,12 +169,14 @@ class Storm:
             webs = max(1, self.weather.kills // 20) if self.weather.kills else 0
             plan = [True] * webs + [False] * (self.weather.kills - webs)
             self._chance.shuffle(plan)
-            for in_request in plan:
+            for n, in_request in enumerate(plan):
                 await self._pause(self.weather.pause)
                 member = await self._victim(self.fleet.webs if in_request else self.fleet.drivers)
                 await self._up(member)
                 if in_request:
                     await self._in_request(member)
+                elif n < self.weather.at_work:
+                    await until(partial(self._records.held_by, member.pid), PATIENCE, f"{member.name} drives a run")
                 self._lose(member, group)
             await stopping
 

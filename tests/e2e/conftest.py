@@ -72,14 +72,14 @@ def team(stand_in: SlackStandIn) -> Team:
     return stand_in.team()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One Chromium for the tests of a module, which share its loop."""
+    """One Chromium for all tests of a worker that use one, which share its loop."""
     async with chromium() as browser:
         yield browser
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def visit(browser: Browser, server: Server) -> AsyncIterator[MakeVisit]:
     """Open the server's demo page in a browser; no page may send a request to another host, or open a dialog."""
     visits: list[Visit] = []

@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from typing import Any
 
 import httpx
 import psycopg
+
+from tests.forked import Talking
 
 ROOT = Path(__file__).parents[2]
 KEY = "an-operators-key-that-no-log-has"
@@ -40,7 +41,7 @@ class Server:
         self.environment = environment(
             home, PORT=str(self.port), PARLEY_DEMO_RATE=str(rate), PARLEY_SECRET_KEY=SECRET, **settings
         )
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Talking | None = None
         self._output: list[str] = []
         self._reader: threading.Thread | None = None
         self._news = threading.Condition()
@@ -52,15 +53,7 @@ class Server:
         assert self._process is None, "it runs already"
         shown = len(self._output)
         self._ended = False
-        self._process = subprocess.Popen(
-            parley(*self._words),
-            cwd=self.home,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        self._process = Talking("app", *self._words, cwd=self.home, env=self.environment)
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
         with self._news:
@@ -82,7 +75,7 @@ class Server:
                 connection.execute(_BURY, (pid,))
 
     def interrupt(self, number: signal.Signals = signal.SIGINT, *, within: float | None = None) -> int:
-        """Send Ctrl-C and return the exit code; raises `TimeoutExpired` after *within* seconds.
+        """Send Ctrl-C and return the exit code; raises TimeoutError after *within* seconds.
 
         Those are five by default, and a few more on Postgres.
         """
@@ -107,7 +100,6 @@ class Server:
         """Return the exit code of the process, once it has ended and all that it said was read."""
         assert self._process is not None
         assert self._reader is not None
-        assert self._process.stdout is not None
         code = self._process.wait(seconds)
         self._reader.join(PATIENCE)
         self._process.stdout.close()
@@ -158,8 +150,7 @@ class Server:
     def _says(self, start: str, shown: int) -> bool:
         return any(line.startswith(start) for line in self._output[shown:])
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
+    def _read(self, process: Talking) -> None:
         for line in process.stdout:
             with self._news:
                 self._output.append(line)

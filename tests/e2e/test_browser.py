@@ -10,7 +10,7 @@ from tests.e2e.browser import Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 ASK = "Explain at length"
 TITLES = [section.partition("\n")[0].removeprefix("## ") for section in SECTIONS]
 

@@ -12,7 +12,7 @@ from tests.e2e.browser import PATIENCE, Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, ROOT, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 ASK = "What is 12 * 7?"
 CONFIG: dict[str, Any] = {
     "responders": ["asker"],

@@ -16,7 +16,7 @@ from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 from tests.e2e.test_browser_approvals import card, choice
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 AGENT: dict[str, Any] = {
     "name": "assistant",
     "instructions": "Order what people want.",
@@ -63,7 +63,7 @@ LOCKS = """async wanted => {
 }"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def models() -> AsyncIterator[FakeModels]:
     """A model that uses the tools that the message names."""
     async with FakeModels(builtin) as models:

@@ -10,7 +10,7 @@ from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 from tests.e2e.test_kill import RUNS
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 HOSTILE = """\
 <script>alert("script")</script><img src=x onerror="alert('img')"><svg onload=alert(1)><iframe src="//evil.example/f">

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from tests import forked
 from tests.e2e.conftest import StartServer
 from tests.e2e.follower import Follower, ends
-from tests.e2e.server import SECRET, Server, environment, parley, prepare, serving
+from tests.e2e.server import SECRET, Server, environment, prepare, serving
 from tests.e2e.test_kill import ASK, WHOLE, ask, holds_once, opened
 from tests.postgres import Server as Postgres
 from tests.postgres import postgres_server
@@ -40,16 +41,7 @@ def start(place: Path, postgres_url: str) -> Iterator[Start]:
 
 def run(place: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        parley(*words),
-        cwd=place,
-        env=environment(place, **settings),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-    )
+    return forked.run("app", *words, cwd=place, env=environment(place, **settings), timeout=SOON)
 
 
 async def ready(server: Server) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.e2e.server import SECRET, Server, environment, free_port, parley
 
 SOON = 15.0
@@ -18,16 +19,7 @@ Break = Callable[[Path], dict[str, str]]
 def refused(home: Path, *command: str, **settings: str) -> str:
     """Run `parley serve`, or *command*, in *home*; return the one line with which it refuses."""
     settings = {"PORT": str(free_port()), **settings}
-    done = subprocess.run(
-        parley(*command or ("serve",)),
-        cwd=home,
-        env=environment(home, **settings),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-    )
+    done = forked.run("app", *command or ("serve",), cwd=home, env=environment(home, **settings), timeout=SOON)
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert done.stdout == ""
     assert ONE_LINE.fullmatch(done.stderr), f"not one line: {done.stderr}"

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-import sys
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,6 +15,7 @@ from agent_core import Core, Definition
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from agent_core.tools.function import tool
+from tests import forked
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import SAFETY, idle, open_session, say_and_wait
 from tests.conftest import alembic_config
@@ -151,17 +152,14 @@ async def test_servers_keep_working_during_an_upgrade(config: Config, url: str, 
 
 
 @on_postgres
-async def test_two_simultaneous_migrations_run_once(url: str):
+async def test_two_simultaneous_migrations_run_once(url: str, tmp_path: Path):
     """Of processes that migrate one empty database together each finds it migrated, and none fails."""
-    done = await asyncio.gather(*(asyncio.create_subprocess_exec(*_upgrade(url)) for _ in range(3)))
+    env = {"DATABASE_URL": url, "PARLEY_SECRET_KEY": "s" * 32, "PARLEY_AGENTS": str(tmp_path)}
+    done = [await forked.start("app", "migrate", cwd=tmp_path, env=env) for _ in range(3)]
     async with asyncio.timeout(SAFETY * 2):
-        assert [await process.wait() for process in done] == [0, 0, 0]
+        await asyncio.gather(*(process.communicate() for process in done))
+    assert [process.returncode for process in done] == [0, 0, 0]
     command.check(alembic_config(url))
-
-
-def _upgrade(url: str) -> tuple[str, ...]:
-    program = "import sys; from alembic import command; from tests.postgres import alembic_config; "
-    return sys.executable, "-c", program + "command.upgrade(alembic_config(sys.argv[1]), 'head')", url
 
 
 @on_postgres

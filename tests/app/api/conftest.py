@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.settings import Settings
 from channels.web.identity import TokenSigner
 from tests.app.api.shop import Open, shops
+from tests.app.conftest import OneApp
 from tests.conftest import MakeCore
 
 
 @pytest.fixture
-async def shop(make_core: MakeCore, settings: Settings, tokens: TokenSigner) -> AsyncIterator[Open]:
+async def shop(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> AsyncIterator[Open]:
     """Open shops whose agent asks people before it pays."""
-    async with shops(make_core, settings, tokens) as build:
+    async with shops(make_core, one_app, tokens) as build:
         yield build

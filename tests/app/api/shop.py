@@ -1,6 +1,5 @@
 """A shop over HTTP: an agent that pays once people say yes, or asks the page to do it, and those who may come."""
 
-import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -11,13 +10,11 @@ from fastapi import FastAPI
 
 from agent_core import Actor, Core, DeclaredTool, Hook
 from agent_core.testing import Script, ScriptedProvider, by_step, call, say
-from app.compose import create_app
-from app.settings import Settings
-from app.storage.keys import ApiKey
+from app.serving.readers import Readers
 from channels.web.identity import TokenSigner
 from channels.web.visible import ShowTools
 from tests.agent_core.asking import Till, asks
-from tests.app.conftest import KEY, caller
+from tests.app.conftest import KEY, OneApp, caller
 from tests.app.frames import Frame, frames
 from tests.conftest import MakeCore
 
@@ -74,7 +71,7 @@ async def events(client: httpx.AsyncClient, path: str) -> list[Frame]:
 
 
 @asynccontextmanager
-async def shops(make_core: MakeCore, settings: Settings, tokens: TokenSigner) -> AsyncIterator[Open]:
+async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> AsyncIterator[Open]:
     """Give what opens a shop: with a *script*, *tools* that clients execute, *web*, and the approval's *config*."""
     async with AsyncExitStack() as stack:
 
@@ -95,8 +92,7 @@ async def shops(make_core: MakeCore, settings: Settings, tokens: TokenSigner) ->
                 "channels": {"web": {"show_tools": show}},
             }
             core = await make_core(ScriptedProvider(script), tools=tools, definition=definition, clock=clock)
-            key = ApiKey(hashlib.sha256(KEY.encode()).digest())
-            app = create_app(core, settings, tokens=tokens, api_key=key)
+            app = one_app.around(core, Readers())
             agent = (await core.agents.get("assistant")).id
             operator = await stack.enter_async_context(caller(app, KEY))
             return Shop(core, app, tokens, agent, till, operator, stack)

@@ -2,12 +2,9 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from hashlib import sha256
-from pathlib import Path
 
 import httpx
 import pytest
@@ -24,11 +21,11 @@ from app.storage.keys import ApiKey
 from channels.terminal import Terminal
 from tests.agent_core.asking import Till, asks
 from tests.app.conftest import KEY
+from tests.app.processes import PlainShell, Shell
 from tests.app.served import served
 
 ANN = Actor("ann", "user", "Ann")
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
-ROOT = Path(__file__).parents[3]
 
 
 class Screen:
@@ -350,21 +347,18 @@ async def test_lines_come_from_a_descriptor_and_from_signals():
         (["--agent", "unknown", "Hello"], "", 1, ""),
     ],
 )
-def test_the_command_answers_in_a_process_of_its_own(tmp_path, arguments, typed, code, out):
+async def test_the_command_answers_in_a_process_of_its_own(shell: Shell, arguments, typed, code, out):
     """Without a server `parley chat` brings its own core: answers go to standard output, an error is one line."""
-    env = {**os.environ, "PARLEY_DATA": str(tmp_path), "PARLEY_DEMO_RATE": "0"}
-    found = subprocess.run(
-        [sys.executable, "-m", "app", "chat", *arguments],
-        check=False,
-        input=typed,
-        env=env,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert found.returncode == code, found.stderr
-    assert out in found.stdout
-    assert "\x1b" not in found.stdout + found.stderr
+    returncode, stdout, stderr = await shell.run("chat", *arguments, typed=typed)
+    assert returncode == code, stderr
+    assert out in stdout
+    assert "\x1b" not in stdout + stderr
     if code:
-        assert found.stderr.startswith("parley: ")
-        assert found.stderr.count("\n") == 1
+        assert stderr.startswith("parley: ")
+        assert stderr.count("\n") == 1
+
+
+async def test_the_command_imports_what_it_needs(plain_shell: PlainShell):
+    """`parley chat` in a process that has imported nothing answers the same."""
+    code, out, _ = await plain_shell.run("chat", "What is 6 * 7?")
+    assert (code, "6 * 7 is 42." in out) == (0, True)

@@ -2,15 +2,26 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.app.processes import ROOT, Serving, Shell
+from tests.app.processes import ROOT, PlainShell, Serving, Shell, start
 
 
-async def test_a_server_says_how_to_reach_it_and_stops_within_seconds(serving: Serving):
+@pytest.fixture
+async def started(plain_shell: PlainShell, template: Path) -> AsyncIterator[Serving]:
+    """A server in a process that began with nothing."""
+    async with start(plain_shell.migrated(template)) as serving:
+        yield serving
+
+
+async def test_a_server_says_how_to_reach_it_and_stops_within_seconds(started: Serving):
     """The page, the key and what `demo` is are printed; Ctrl-C ends it with exit code 0 while a stream is open."""
+    serving = started
     assert f"{serving.url}/widget-demo" in serving.printed
     assert "a demonstration" in serving.printed
     headers = {"Authorization": f"Bearer {serving.key}"}
@@ -115,9 +126,9 @@ async def test_a_folder_has_one_server(serving: Serving):
     assert (await serving.shell.run("migrate"))[0] == 0
 
 
-async def test_without_a_server_commands_name_the_database(shell: Shell):
+async def test_without_a_server_commands_name_the_database(shell: Shell, plain_shell: PlainShell):
     """Without a server there is one line that names DATABASE_URL, also when a server died and left its file."""
-    assert "DATABASE_URL" in await shell.refused("runs", "list")
+    assert "DATABASE_URL" in await plain_shell.refused("runs", "list")
     shell.data.mkdir()
     (shell.data / "secret.key").write_text("s" * 32)
     (shell.data / "server.json").write_text('{"url": "http://127.0.0.1:9", "pid": 1}')

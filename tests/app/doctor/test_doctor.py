@@ -22,7 +22,7 @@ from app.doctor.checks import doctor, examine
 from app.doctor.findings import Finding, backlog, migrations
 from app.settings import Settings
 from app.storage.migrate import migrate
-from tests.app.processes import Serving, Shell
+from tests.app.processes import PlainShell, Serving, Shell
 from tests.postgres import NO_SCHEMA
 
 SECRET = "a secret of no less than 32 characters"
@@ -66,9 +66,9 @@ async def heartbeat(
     await database.close()
 
 
-async def test_a_new_folder_asks_for_a_migration(shell: Shell):
+async def test_a_new_folder_asks_for_a_migration(shell: Shell, plain_shell: PlainShell):
     """Before the first migration the command names it and ends with 1; after it all is well."""
-    code, out, err = await shell.run("doctor", "--offline")
+    code, out, err = await plain_shell.run("doctor", "--offline")
     assert (code, err) == (1, "")
     assert "fail  database" in out
     assert "run `parley migrate`" in out

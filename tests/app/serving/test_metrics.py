@@ -29,6 +29,12 @@ ClientOf = Callable[[Core], httpx.AsyncClient]
 
 
 @pytest.fixture
+def app(core: Core, tokens: TokenSigner, settings: Settings) -> FastAPI:
+    """An application that has counted nothing yet."""
+    return create_app(core, settings, tokens=tokens, api_key=ApiKey(hashlib.sha256(KEY.encode()).digest()))
+
+
+@pytest.fixture
 def client_of(tokens: TokenSigner, settings: Settings) -> ClientOf:
     """Return an operator's client of a core."""
     key = ApiKey(hashlib.sha256(KEY.encode()).digest())

@@ -12,7 +12,7 @@ from agent_core.store.work.shared import kept
 from app.settings import Settings
 from app.storage.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
 from app.storage.postgres import connected
-from tests.app.processes import Shell
+from tests.app.processes import PlainShell
 
 
 def settings(tmp_path, **more) -> Settings:
@@ -105,7 +105,9 @@ def test_processes_of_one_postgres_have_one_secret(tmp_path, postgres_url):
         assert b"ssss" not in (kept(connection, SECRET_NAME) or b"ssss")
 
 
-async def test_a_second_secret_ends_the_start(shell: Shell, postgres_url: str, tmp_path):
+async def test_a_second_secret_ends_the_start(plain_shell: PlainShell, postgres_url: str, tmp_path):
     """`parley worker` refuses to start with a secret of its own, in one line."""
     check_secret(settings(tmp_path, database_url=postgres_url, secret_key="s" * 32))
-    assert "PARLEY_SECRET_KEY" in await shell.refused("worker", DATABASE_URL=postgres_url, PARLEY_SECRET_KEY="t" * 32)
+    assert "PARLEY_SECRET_KEY" in await plain_shell.refused(
+        "worker", DATABASE_URL=postgres_url, PARLEY_SECRET_KEY="t" * 32
+    )
