@@ -34,6 +34,7 @@ from agent_core.hooks.resolvers import HookResolvers
 from agent_core.loop.announce import finish
 from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
+from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
@@ -101,7 +102,7 @@ class Core:
         dispatcher.connect(self._engine, segments)
         self._backlog = Backlog(database, clock, max_backlog)
         self._openings = Openings(store, cache, self.agents, segments, self._finish, self._backlog, dispatcher)
-        self.approvals = Approvals(store, dispatcher)
+        self.approvals, self.access = Approvals(store, dispatcher), Access(store)
         self._outputs = Outputs(store, cache, segments, dispatcher)
         self._completion = CompletionNotifier(store, cache, segments)
 
