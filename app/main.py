@@ -22,6 +22,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
+from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
@@ -103,8 +104,17 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
             serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
         ):
             api_key, tokens = load_api_key(settings), Tokens(load_keys(settings).derive)
+            shared = settings.postgres is not None
+            credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
             app = create_app(
-                found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look, channels=routes
+                found.core,
+                settings,
+                tokens=tokens,
+                api_key=api_key,
+                readers=readers,
+                look=found.look,
+                channels=routes,
+                credentials=credentials,
             )
             url, up = url_of(settings.host, sock), asyncio.Event()
             with announced(settings.data, url) if known_here else nullcontext(lambda: None) as announce:
@@ -118,7 +128,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                async with _settling(up, prepare), _working(found.core, end):
+                async with credentials.following(), _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
 
 

@@ -44,7 +44,7 @@ class KeyChanges(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     scopes: tuple[Scope, ...] | msgspec.UnsetType = msgspec.UNSET
-    expires_at: int | None | msgspec.UnsetType = msgspec.UNSET
+    expires_at: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,10 +54,13 @@ class ContextCompacted(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageReceived(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A message of *actor*; *via* is the API key that sent it in their name without the right to act for others."""
+
     type: ClassVar[str] = "message.received"
     message: str
     actor: Actor
     parts: tuple[Part, ...]
+    via: Actor | None = None
 
 
 class MessageCorrected(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -115,9 +115,9 @@ class Access:
         """Remove the revocations from before *before* that have nothing left to revoke."""
         await self._store.write(lambda connection: revocations.tidy(connection, before))
 
-    async def note(self, *, actor: Actor, route: str, object: str | None, result: int) -> None:
+    async def note(self, *, actor: Actor, route: str, about: str | None, result: int) -> None:
         """Add a line to the record of operations."""
-        done = Operation(at=self._store.clock.now(), actor=actor, route=route, object=object, result=result)
+        done = Operation(at=self._store.clock.now(), actor=actor, route=route, object=about, result=result)
         await self._store.write(lambda connection: operations.add(connection, done))
 
     async def operations(self, *, after: int = 0, limit: int = 500) -> Sequence[OperationEntry]:

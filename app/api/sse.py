@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agent_core import Event, Fact, Unavailable
 from app.api.deciders import Mine
 from app.api.wire import rfc3339
-from app.serving.readers import Readers
+from app.serving.readers import Readers, Seat
 from channels.web.visible import ASKING, ShowTools, is_plain, visible
 
 SILENCE = 15.0
@@ -22,7 +22,7 @@ SSE = "ServerSentEvent"
 COMMENT = b": still here\n\n"
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
 }
 OPERATOR_VIEW = "operator"
@@ -71,9 +71,9 @@ def _names(run: str | None, parent: str | None) -> bytes:
 class EventStream(Response):
     """The answer that passes batches of *source* on until it ends, the reader leaves or the server stops.
 
-    Use `open_stream`, which asks for the first batch before any header is sent. *mine* knows which approvals a
-    visitor may decide. *gone* runs when the reader disconnects first; after *silence* seconds without an event a
-    comment is sent.
+    Use `open_stream`, which asks for the first batch before any header is sent. *readers* may end it. *mine* knows
+    which approvals a visitor may decide. *gone* runs when the reader disconnects first; after *silence* seconds without
+    an event a comment is sent.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class EventStream(Response):
         first: list[Event] | None,
         *,
         show: ShowTools | None,
-        readers: Readers,
+        readers: Readers | Seat,
         mine: Mine | None = None,
         headers: Mapping[str, str] | None = None,
         gone: Callable[[], Awaitable[object]] | None = None,
@@ -189,7 +189,7 @@ async def open_stream(
     source: AsyncIterator[list[Event]],
     *,
     show: ShowTools | None,
-    readers: Readers,
+    readers: Readers | Seat,
     mine: Mine | None = None,
     headers: Mapping[str, str] | None = None,
     gone: Callable[[], Awaitable[object]] | None = None,

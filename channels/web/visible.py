@@ -15,20 +15,22 @@ PLAIN = frozenset(
     {
         "session.opened",
         "context.compacted",
-        "message.received",
         "message.corrected",
         "run.queued",
         "run.started",
         "run.waiting",
         "run.resumed",
-        "run.cancelling",
-        "run.cancelled",
         "render.shown",
         "text.delta",
         "reasoning.delta",
         "heartbeat",
     }
 )
+# What someone sent: to a visitor all operators are one.
+SENT = frozenset({"message.received", "run.cancelling", "run.cancelled"})
+OF_OPERATORS = b'"operator:'
+ACTORS = ("actor", "by", "started_by")
+ANY_OPERATOR = {"id": "operator", "kind": "service"}
 # Left out of an event's body, whatever the agent shows of its tools.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "step.started": ("controls",),
@@ -63,6 +65,8 @@ def visible(event: Event, show: ShowTools, *, decides: bool = False) -> bytes | 
     """
     if event.type in PLAIN:
         return event.raw
+    if event.type in SENT:
+        return _edit(event, _unsigned) if OF_OPERATORS in event.raw else event.raw
     if event.type in ASKING:
         if show == "none" and not decides:
             return None
@@ -83,7 +87,7 @@ def is_plain(event: Event) -> bool:
 
 def visible_message(message: Fields, show: ShowTools) -> Fields:
     """Return *message*, an object or an event's body, with only the parts that a visitor sees."""
-    return {**without(message, MESSAGE_OPERATORS), "parts": visible_parts(message["parts"], show)}
+    return {**_unsigned(without(message, MESSAGE_OPERATORS)), "parts": visible_parts(message["parts"], show)}
 
 
 def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
@@ -99,7 +103,7 @@ def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
 
 def visible_run(run: Fields, show: ShowTools) -> Fields:
     """Return a Run object without usage and cost, its tools as *show* allows."""
-    seen = without(run, RUN_OPERATORS)
+    seen = _unsigned(without(run, RUN_OPERATORS))
     if seen.get("error"):
         seen["error"] = without(seen["error"], ("detail",))
     output = _answered(visible_message(run["output"], show), run, show)
@@ -126,6 +130,22 @@ def visible_session(session: Fields) -> Fields:
 def without(fields: Fields, names: tuple[str, ...]) -> Fields:
     """Return *fields* less those called *names*."""
     return {name: value for name, value in fields.items() if name not in names}
+
+
+def _unsigned(body: Fields) -> Fields:
+    """Return *body* without the ids and names of API keys."""
+    seen = without(body, ("via",))
+    named = {name: ANY_OPERATOR for name in ACTORS if is_key(seen.get(name))}
+    return {**seen, **named}
+
+
+def is_key(actor: Any) -> bool:
+    """Return whether *actor*, as JSON, is an API key."""
+    match actor:
+        case {"id": str(id)}:
+            return id.startswith("operator:")
+        case _:
+            return False
 
 
 def _answered(seen: Fields, end: Fields, show: ShowTools) -> Fields:

@@ -58,7 +58,9 @@ def find(connection: Connection, id: str) -> StoredKey:
 
 def change(connection: Connection, id: str, changes: KeyChanges) -> StoredKey:
     """Change a key that is not revoked; raises `NotFound`."""
-    given: dict[str, Any] = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
+    given: dict[str, Any] = {
+        name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET
+    }
     if "scopes" in given:
         given["scopes"] = " ".join(given["scopes"])
     return _set(connection, id, given) if given else _usable(connection, id)

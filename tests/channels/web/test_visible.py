@@ -9,7 +9,7 @@ import pytest
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
 from agent_core.domain.events import FACTS, LIVE
-from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, visible, visible_parts, visible_run
+from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, SENT, visible, visible_parts, visible_run
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PARTS = [
@@ -44,7 +44,7 @@ def seen(kind: str, body: Any, show: Any = "names", **options: Any) -> Any:
 
 def test_every_event_type_is_decided_on():
     """No type of the union is left to chance: it is plain, hidden or edited."""
-    edited = {*OPERATORS, *CONTENTS, *ASKING, "message.completed", "tool.progress"}
+    edited = {*OPERATORS, *CONTENTS, *ASKING, *SENT, "message.completed", "tool.progress"}
     known = {*FACTS, *LIVE}
     assert known <= {*PLAIN, *HIDDEN, *edited}
     assert not PLAIN & (HIDDEN | edited)
