@@ -45,6 +45,7 @@ from app.agents import load_agents
 from app.api import agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
 from app.api.deps import Services, operator
 from app.api.guard import Guard
+from app.api.headers import SafeHeaders
 from app.api.operations import Recording
 from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
@@ -279,6 +280,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     _protect(app, settings, credentials)
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count), counted)
+    app.add_middleware(SafeHeaders, https=(settings.public_url or "").startswith("https://"))
     return app
 
 

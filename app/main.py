@@ -29,6 +29,7 @@ from app.serving.ready import Ready, Starting
 from app.serving.server import Server, config, listening, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
+from app.storage.at_rest import private_files, secure
 from app.storage.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
 from app.storage.lock import known, owned
 from channels.spec import ChannelSpec
@@ -64,6 +65,8 @@ def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = N
     found = next(each for each in CHANNELS if each.name == channel)
     if (missing := found.no_socket(settings)) is not None:
         raise ConfigError(missing)
+    if settings.postgres is None:
+        prepare_data(settings)
     with owned(settings) if settings.postgres is None else nullcontext():
         _run(_listen(settings, BUILTIN if tools is None else tools, found))
 
@@ -78,7 +81,7 @@ def check_shared(settings: Settings, command: str) -> None:
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
     ends = (KeyboardInterrupt, asyncio.CancelledError)
-    with suppress(*ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with suppress(*ends), private_files(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
 
 
@@ -87,6 +90,7 @@ def _place(settings: Settings) -> Iterator[bool]:
     """Give whether the commands of this machine find this server by PARLEY_DATA; on SQLite it is its only owner."""
     if settings.postgres is not None:
         with known(settings) as first:
+            secure(settings)
             yield first
         return
     prepare_data(settings)

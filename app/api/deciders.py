@@ -63,6 +63,11 @@ class Mine:
         self._core, self._visitor = core, visitor
         self._known: dict[str, bool] = {}
 
+    @property
+    def own(self) -> str:
+        """The visitor's id."""
+        return self._visitor.actor.id
+
     async def learn(self, events: Iterable[Event]) -> None:
         """Find out about the approvals that *events* are about."""
         for event in events:

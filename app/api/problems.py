@@ -205,7 +205,9 @@ def allowed(scope: Scope, routes: Sequence[BaseRoute]) -> list[str]:
 
 
 async def _crash(_: Request, __: Exception) -> Response:
-    return problem(500, "Something broke on our side; the server's log says what.")
+    # Sent from outside of the middleware that adds these to all others.
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return problem(500, "Something broke on our side; the server's log says what.", headers=headers)
 
 
 def answers(

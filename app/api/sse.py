@@ -32,16 +32,16 @@ NO_BODY = b"{}"
 _log = structlog.get_logger("parley.stream")
 
 
-def frame(event: Event, show: ShowTools | None, *, decides: bool = False) -> bytes:
+def frame(event: Event, show: ShowTools | None, *, decides: bool = False, own: str = "") -> bytes:
     """Return *event* as a frame, empty when it is not for this reader; made once for all readers of a kind.
 
     *show* is what a visitor may see of tools; None is an operator. *decides*: the event is about an approval of which
-    the visitor may decide.
+    the visitor may decide. All visitors who read a session are one person, with the id *own*.
     """
     view = OPERATOR_VIEW if show is None or is_plain(event) else f"{VIEWS[show]}{DECIDES}" if decides else VIEWS[show]
     made = event.frames.get(view)
     if made is None:
-        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show, decides=decides)
+        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show, decides=decides, own=own)
         made = event.frames[view] = b"" if body is None else _build(event, body)
     return made
 
@@ -157,7 +157,7 @@ class EventStream(Response):
             return [frame(event, show) for event in batch]
         await mine.learn(batch)
         await mine.record(batch, show)
-        return [frame(event, show, decides=mine.decides(event)) for event in batch]
+        return [frame(event, show, decides=mine.decides(event), own=mine.own) for event in batch]
 
 
 class Comments:

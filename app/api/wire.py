@@ -192,12 +192,12 @@ def feedback_wire(feedback: FeedbackObject) -> Feedback:
 
 
 def approval_wire(
-    approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool
+    approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool, own: str = ""
 ) -> Approval | dict[str, Any]:
-    """Return *approval* for a caller that *may_decide* it or not; for a visitor when *show* is given."""
+    """Return *approval* for a caller that *may_decide* it or not; for the visitor *own* when *show* is given."""
     votes = tuple(_copy(vote, Vote) for vote in approval.votes)
     wire = _copy(approval, Approval, votes=votes, may_decide=may_decide)
-    return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide)
+    return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide, own=own)
 
 
 def audit_line(entry: AuditEntry) -> AuditLine:

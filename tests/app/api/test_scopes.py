@@ -1,5 +1,8 @@
 """Every route takes a scope, and a key opens the routes of its scopes alone."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
@@ -14,8 +17,17 @@ ELSEWHERE = "unknown"
 
 def guarded(app: FastAPI) -> set[str]:
     """Return the guarded routes of *app*, as the table names them."""
-    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path.startswith(GUARDED)]
-    return {f"{method} {route.path}" for route in routes for method in route.methods}
+    found = [route for route in flat(app.routes) if route.path.startswith(GUARDED)]
+    return {f"{method} {route.path}" for route in found for method in route.methods}
+
+
+def flat(routes: Sequence[Any]) -> Iterator[APIRoute]:
+    """Give the routes, those of included routers too."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            yield route
+        elif (router := getattr(route, "original_router", None)) is not None:
+            yield from flat(router.routes)
 
 
 def test_every_route_has_a_scope(app: FastAPI):

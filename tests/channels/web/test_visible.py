@@ -28,7 +28,14 @@ ASKED = {
     "responders": ["asker", "not_asker", "actor:cfo@example.com", "slack:S1"],
     "deliver_to": ["slack:C1"],
 }
-VOTED = {"approval": "a", "call": "c", "by": {"id": "x"}, "arguments": {"amount": 5}, "votes": 1, "quorum": 2}
+VOTED = {
+    "approval": "a",
+    "call": "c",
+    "by": {"id": "x", "kind": "user", "name": "Xu"},
+    "arguments": {"amount": 5},
+    "votes": 1,
+    "quorum": 2,
+}
 DECIDED = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "status": "approved"}
 
 
@@ -118,7 +125,9 @@ def test_a_responder_sees_the_whole_call():
     own = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "title": "May it?", **words}
     for show in ("none", "names", "full"):
         assert seen("approval.requested", ASKED, show, decides=True) == own
-        assert seen("approval.voted", VOTED, show, decides=True) == VOTED
+        assert seen("approval.voted", VOTED, show, decides=True, own="x") == VOTED
+        other = seen("approval.voted", VOTED, show, decides=True, own="y")
+        assert other == {**VOTED, "by": {"id": "someone", "kind": "user", "name": "Xu"}}
         assert seen("approval.decided", DECIDED, show, decides=True) == DECIDED
     assert seen("approval.requested", ASKED, "full") == {**own, "may_decide": False}
 
