@@ -42,7 +42,7 @@ from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.toolset import Merged, Static
 from agent_core.tools.toolset import Scope as ToolScope
 from app.agents import load_agents
-from app.api import agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
+from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
 from app.api.deps import Services, operator
 from app.api.guard import Guard
 from app.api.headers import SafeHeaders
@@ -79,6 +79,8 @@ CHANNELS: tuple[ChannelSpec[Settings], ...] = (
 _log = structlog.get_logger("parley.start")
 
 
+# In the order of their use: the first match answers.
+ROUTES = (runs, sessions, approvals, agents, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -253,15 +255,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
     app.state.services = Services(core, tokens, readers, credentials)
     app.state.ready = Ready(core, readers, look)
-    for routes in (
-        runs,
-        sessions,
-        approvals,
-        agents,
-        keys,
-        operations,
-        health,
-    ):  # in the order of their use: the first match answers
+    for routes in ROUTES:
         app.include_router(routes.router)
     described = Answers(
         token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),

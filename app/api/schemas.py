@@ -9,6 +9,7 @@ import msgspec
 
 from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
+from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
 from app.api.wire import (
     Agent,
@@ -60,6 +61,7 @@ WIRE = (
     RunTree,
     Session,
     TokenAnswer,
+    Forgotten,
     Page[Agent],
     Page[Approval],
     Page[Key],
