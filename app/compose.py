@@ -281,14 +281,14 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
 def create_watch(ready: Ready | Starting) -> FastAPI:
     """Return the health and metrics routes of a process that serves nothing else.
 
-    Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
+    Its `state` has *ready*, which may change, and later `metrics`, and the `api_key` and `credentials` that open them.
     """
     app = FastAPI(title="Parley worker", version=VERSION, openapi_url=None, **BARE)
-    app.state.ready, app.state.api_key = ready, None
+    app.state.ready, app.state.api_key, app.state.credentials = ready, None, None
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(Guard, identify=lambda text: _operator(text, app.state.api_key))
+    app.add_middleware(Guard, identify=partial(_watcher, app))
     return app
 
 
@@ -317,6 +317,12 @@ def _refusal(credentials: Credentials, logins: Logins, scope: Scope) -> Response
     address = scope["client"][0] if scope.get("client") else "unknown"
     again = logins.fail(address)
     return unauthorized() if again is None else slowed(again)
+
+
+def _watcher(app: FastAPI, text: str) -> Principal | None:
+    """Return whom *text* names to a process that only shows how it is."""
+    credentials: Credentials | None = app.state.credentials
+    return _operator(text, app.state.api_key) or (None if credentials is None else credentials.identify(text))
 
 
 def _operator(text: str, api_key: ApiKey | None) -> Principal | None:

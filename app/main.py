@@ -150,7 +150,10 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
             signals.ask(lambda: (readers.close(), asked.set()))
             greet(settings, url)
             up.set()
-            async with _settling(up, models.prepare), _learning(watch, settings):
+            tokens = Tokens(load_keys(settings).derive)
+            credentials = Credentials(found.core.access, tokens, None, readers=readers, shared=True)
+            watch.state.credentials = credentials
+            async with credentials.following(), _settling(up, models.prepare), _learning(watch, settings):
                 await _until(asked, found.core)
 
 

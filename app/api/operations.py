@@ -1,5 +1,6 @@
 """The record of operations: what operators changed, written before they are answered, and the route that reads it."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated
 
@@ -57,8 +58,9 @@ class Recording:
 
     def __init__(self, app: ASGIApp, *, access: Access, pseudonym: Callable[[str], str]) -> None:
         self._app, self._access, self._pseudonym = app, access, pseudonym
-        routes = [line.partition(" ")[::2] for line in RECORDED]
-        self._routes = [(method, template, compile_path(template)[0]) for method, template in routes]
+        self._routes: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+        for method, template in (line.split(" ") for line in RECORDED):
+            self._routes.setdefault(method, []).append((template, compile_path(template)[0]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope.get("parley.principal")
@@ -85,10 +87,9 @@ class Recording:
 
     def _find(self, scope: Scope) -> tuple[str, Mapping[str, str]] | None:
         """Return the recorded route of a request, and what its path names."""
-        if scope["method"] == "GET":
-            return None
-        for method, template, pattern in self._routes:
-            if method == scope["method"] and (match := pattern.match(scope["path"])) is not None:
+        method = scope["method"]
+        for template, pattern in self._routes.get(method, ()):
+            if (match := pattern.match(scope["path"])) is not None:
                 return f"{method} {template.replace(':path', '')}", match.groupdict()
         return None
 

@@ -52,6 +52,7 @@ class Credentials:
         self._keys: dict[str, StoredKey] = {}
         self._revoked: dict[RevocationKind, dict[str, int]] = {"token": {}, "actor": {}, "session": {}}
         self._are_forgotten = False
+        self._dropped: set[str] = set()
         self._used: dict[str, int] = {}
         self._flushed = self._looked = 0
 
@@ -101,6 +102,7 @@ class Credentials:
         if key.object.revoked_at is None:
             self._keys[key.object.id] = key
         else:
+            self._dropped.add(key.object.id)  # a look that began before may end after this
             self._keys.pop(key.object.id, None)
         self._end_refused()
 
@@ -143,22 +145,28 @@ class Credentials:
         while True:
             await self._clock.sleep(EVERY)
             now = self._clock.now()
+            changed = any(key.object.expires_at is not None for key in self._keys.values())
             try:
                 if self._shared:
-                    await self._look(since=self._looked - OVERLAP)
+                    changed |= await self._look(since=self._looked - OVERLAP)
                 if now - self._flushed >= FLUSH:
                     await self._flush()
             except ParleyError as error:  # the database is away: what is in memory holds until it is back
                 _log.warning("access.not_read", reason=str(error))
-            self._end_refused()
+            if changed:  # else there is nothing to look for in thousands of streams
+                self._end_refused()
 
-    async def _look(self, *, since: int) -> None:
+    async def _look(self, *, since: int) -> bool:
+        """Read what is new, and return whether something may be."""
         now = self._clock.now()
         revoked = await self._access.revoked_since(since)
-        keys = await self._access.usable_keys()
-        self._keys = {key.object.id: key for key in keys}
+        found = await self._access.usable_keys()
+        keys = {key.object.id: key for key in found if key.object.id not in self._dropped}
+        changed = bool(revoked) or keys != self._keys
+        self._keys = keys
         self._learn(revoked)
         self._looked = now
+        return changed
 
     def _learn(self, revoked: Iterable[Revocation]) -> None:
         for each in revoked:
