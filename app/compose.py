@@ -257,10 +257,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
         app.include_router(routes.router)
-    described = Answers(
-        token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
-        demo=answers(TokenAnswer, 403, 404, 422),
-    )
+    described = _described()
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
     for routes in channels:
@@ -276,6 +273,13 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     metrics.install(app, Metrics(core, counted, lambda: readers.count), counted)
     app.add_middleware(SafeHeaders, https=(settings.public_url or "").startswith("https://"))
     return app
+
+
+def _described() -> Answers:
+    return Answers(
+        token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
+        demo=answers(TokenAnswer, 403, 404, 422),
+    )
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
