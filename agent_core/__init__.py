@@ -2,6 +2,7 @@
 
 from agent_core.clock import Clock, SystemClock
 from agent_core.core import Core
+from agent_core.domain.access import SCOPES
 from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec
 from agent_core.domain.approvals import Decider, Decision, may_respond
 from agent_core.domain.channels import ChannelConflict, ChannelPort, Channels, Responder
@@ -106,6 +107,7 @@ from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
 
 __all__ = [
+    "SCOPES",
     "Actor",
     "Agent",
     "AgentObject",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -35,10 +36,12 @@ from agent_core.hooks.resolvers import HookResolvers
 from agent_core.loop.announce import finish
 from agent_core.loop.state import RunState
 from agent_core.providers.base import Provider, named
+from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
 from agent_core.runtime.roster import Roster, cursor_key
@@ -100,7 +103,7 @@ class Core:
         dispatcher.connect(self._engine, segments)
         self._backlog = Backlog(database, clock, max_backlog)
         self._openings = Openings(store, cache, self.agents, segments, self._finish, self._backlog, dispatcher)
-        self.approvals = Approvals(store, dispatcher)
+        self.approvals, self.access = Approvals(store, dispatcher), Access(store)
         self._outputs = Outputs(store, cache, segments, dispatcher)
         self._completion = CompletionNotifier(store, cache, segments)
 
@@ -222,12 +225,18 @@ class Core:
 
     async def delete_session(self, id: str) -> None:
         """Remove a session and its log; raises `NotFound`, `SessionBusy`."""
+        await self._store.write(
+            lambda connection: sessions.delete(connection, sessions.hold(connection, id)),
+            lambda _deleted: self._forget_session(id),
+        )
 
-        def forget(_deleted: None) -> None:
-            self._cache.forget(id)
-            self._store.hub.forget(id)
-
-        await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, id)), forget)
+    async def forget_actor(self, actor: str, *, pseudonym: str, by: Actor, also: Also | None = None) -> Forgotten:
+        """Delete one person's data: the sessions they opened, and what they said in others'; see `Forgetting`."""
+        stop = partial(self.stop_session, by=by, reason=REASON)
+        cancel = partial(self.cancel, by=by, reason=REASON)
+        return await Forgetting(self._store, self._forget_session).forget(
+            actor, pseudonym, stop=stop, cancel=cancel, also=also
+        )
 
     async def fork_session(self, id: str, *, at: int | None = None, actor: Actor | None = None) -> SessionObject:
         """Copy a session up to seq *at* into a new one; raises `NotFound`, `SessionBusy`, `InvalidInput`."""
@@ -376,6 +385,10 @@ class Core:
     async def blob(self, id: str) -> tuple[str, bytes]:
         """Return mime type and bytes of a blob; raises `NotFound`."""
         return await self._store.get(id)
+
+    def _forget_session(self, id: str) -> None:
+        self._cache.forget(id)
+        self._store.hub.forget(id)
 
     def _finish(self, state: RunState) -> list[FactBody]:
         """Return the facts that end a cancelled run that has no driver."""

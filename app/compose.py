@@ -1,5 +1,6 @@
 """Build everything: the application from a core, and the core from the settings."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import Scope
 
 from agent_core import (
     AgentObject,
@@ -35,14 +39,20 @@ from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Scope, Static
+from agent_core.tools.toolset import Merged, Static
+from agent_core.tools.toolset import Scope as ToolScope
 from app.agents import load_agents
-from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
-from app.api.deps import Services, known_query, operator
+from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
+from app.api.deps import Services, operator
 from app.api.guard import RequestGuard
-from app.api.problems import answers
+from app.api.headers import SafeHeaders
+from app.api.operations import Recording
+from app.api.problems import answers, slowed, unauthorized
+from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.models import Models, models_of, notice, warn_of_model
+from app.serving.credentials import Credentials
+from app.serving.logins import Logins
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
@@ -69,8 +79,10 @@ CHANNELS: tuple[ChannelSpec[Settings], ...] = (
 _log = structlog.get_logger("parley.start")
 
 
+# In the order of their use: the first match answers.
+ROUTES = (runs, sessions, approvals, agents, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
-BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(known_query)]}
+BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +137,7 @@ async def running(
     """Do as `running_core`; at the end what is driven gets *grace* seconds."""
     # Each kind of tools is one toolset here.
     toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
-    known, channels = await toolset.tools(Scope()), Channels(CHANNELS)
+    known, channels = await toolset.tools(ToolScope()), Channels(CHANNELS)
     definitions = load_agents(settings.agents, tools=known, channels=channels, check=partial(check_model, settings))
     check_migrated(settings)
     check_secret(settings)
@@ -220,7 +232,7 @@ async def _agents(core: Core) -> AsyncIterator[AgentObject]:
         cursor, more = page.next_cursor, page.next_cursor is not None
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - the parts of a composition
     core: Core,
     settings: Settings,
     *,
@@ -230,53 +242,64 @@ def create_app(
     look: Look | None = None,
     demo_agent: str = "assistant",
     channels: Sequence[APIRouter] = (),
+    credentials: Credentials | None = None,
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
     *demo_agent* answers on the open demo page; *look* reports what is wrong with the database; *channels* are the
-    routes that `serving_channels` gave.
+    routes that `serving_channels` gave; *credentials* are followed by the caller.
     """
     readers = Readers() if readers is None else readers
+    if credentials is None:
+        credentials = Credentials(core.access, tokens, api_key, readers=readers)
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
-    app.state.services = Services(core, tokens, readers)
+    app.state.services = Services(core, tokens, readers, credentials)
     app.state.ready = Ready(core, readers, look)
-    for routes in (runs, sessions, approvals, agents, health):  # in the order of their use: the first match answers
+    for routes in ROUTES:
         app.include_router(routes.router)
-    described = Answers(
-        token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
-        demo=answers(TokenAnswer, 403, 404, 422),
-    )
+    described = _described()
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
     for routes in channels:
         app.include_router(routes)
     if settings.demo:
-        app.include_router(demo_router(core, tokens, Demo(demo_agent, partial(notice, settings)), described=described))
+        demo = Demo(demo_agent, partial(notice, settings))
+        app.include_router(demo_router(core, tokens, demo, holds=credentials.holds, described=described))
     problems.install(app)
     openapi.install(app)
-    _protect(app, settings, identify=lambda text: _principal(text, tokens, api_key))
+    app.add_middleware(Recording, access=core.access, pseudonym=tokens.pseudonym)
+    _protect(app, settings, credentials)
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count), counted)
+    app.add_middleware(SafeHeaders, https=(settings.public_url or "").startswith("https://"))
     return app
+
+
+def _described() -> Answers:
+    return Answers(
+        token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
+        demo=answers(TokenAnswer, 403, 404, 422),
+    )
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
     """Return the health and metrics routes of a process that serves nothing else.
 
-    Its `state` has *ready*, which may change, and later `metrics` and the `api_key` that opens them.
+    Its `state` has *ready*, which may change, and later `metrics`, and the `api_key` and `credentials` that open them.
     """
     app = FastAPI(title="Parley worker", version=VERSION, openapi_url=None, **BARE)
-    app.state.ready, app.state.api_key = ready, None
+    app.state.ready, app.state.api_key, app.state.credentials = ready, None, None
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(RequestGuard, identify=lambda text: _operator(text, app.state.api_key))
+    app.add_middleware(RequestGuard, identify=partial(_watcher, app))
     return app
 
 
-def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:
+def _protect(app: FastAPI, settings: Settings, credentials: Credentials) -> None:
     """Add the middleware; the last added is the outermost."""
-    app.add_middleware(RequestGuard, identify=identify)
+    refuse = partial(_refusal, credentials, Logins(time.monotonic))
+    app.add_middleware(RequestGuard, identify=credentials.identify, refuse=refuse)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -287,8 +310,23 @@ def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Prin
         )
 
 
-def _principal(text: str, tokens: TokenSigner, api_key: ApiKey) -> Principal | None:
-    return _operator(text, api_key) or tokens.read(text)
+def _refusal(credentials: Credentials, logins: Logins, scope: Scope) -> Response:
+    """Return the answer to a caller who is not known; what was sent counts as a failed login unless it was good once.
+
+    Without a credential nothing failed.
+    """
+    _, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
+    if not text or credentials.tokens.is_genuine(text):
+        return unauthorized()
+    address = scope["client"][0] if scope.get("client") else "unknown"
+    again = logins.fail(address)
+    return unauthorized() if again is None else slowed(again)
+
+
+def _watcher(app: FastAPI, text: str) -> Principal | None:
+    """Return whom *text* names to a process that only shows how it is."""
+    credentials: Credentials | None = app.state.credentials
+    return _operator(text, app.state.api_key) or (None if credentials is None else credentials.identify(text))
 
 
 def _operator(text: str, api_key: ApiKey | None) -> Principal | None:

@@ -22,12 +22,14 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
+from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
 from app.serving.server import Server, config, listening, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
+from app.storage.at_rest import private_files, secure
 from app.storage.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
 from app.storage.lock import known, owned
 from channels.spec import ChannelSpec
@@ -63,6 +65,8 @@ def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = N
     found = next(each for each in CHANNELS if each.name == channel)
     if (missing := found.no_socket(settings)) is not None:
         raise ConfigError(missing)
+    if settings.postgres is None:
+        prepare_data(settings)
     with owned(settings) if settings.postgres is None else nullcontext():
         _run(_listen(settings, BUILTIN if tools is None else tools, found))
 
@@ -77,7 +81,7 @@ def check_shared(settings: Settings, command: str) -> None:
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
     ends = (KeyboardInterrupt, asyncio.CancelledError)
-    with suppress(*ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with suppress(*ends), private_files(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
 
 
@@ -86,6 +90,7 @@ def _place(settings: Settings) -> Iterator[bool]:
     """Give whether the commands of this machine find this server by PARLEY_DATA; on SQLite it is its only owner."""
     if settings.postgres is not None:
         with known(settings) as first:
+            secure(settings)
             yield first
         return
     prepare_data(settings)
@@ -103,8 +108,17 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
             serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
+            shared = settings.postgres is not None
+            credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
             app = create_app(
-                found.core, settings, tokens=tokens, api_key=api_key, readers=readers, look=found.look, channels=routes
+                found.core,
+                settings,
+                tokens=tokens,
+                api_key=api_key,
+                readers=readers,
+                look=found.look,
+                channels=routes,
+                credentials=credentials,
             )
             url, up = url_of(settings.host, sock), asyncio.Event()
             with announced(settings.data, url) if known_here else nullcontext(lambda: None) as announce:
@@ -118,7 +132,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                async with _settling(up, prepare), _working(found.core, end):
+                async with credentials.following(), _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
 
 
@@ -136,7 +150,10 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
             signals.ask(lambda: (readers.close(), asked.set()))
             greet(settings, url)
             up.set()
-            async with _settling(up, models.prepare), _learning(watch, settings):
+            tokens = TokenSigner(load_keys(settings).derive)
+            credentials = Credentials(found.core.access, tokens, None, readers=readers, shared=True)
+            watch.state.credentials = credentials
+            async with credentials.following(), _settling(up, models.prepare), _learning(watch, settings):
                 await _until(asked, found.core)
 
 

@@ -7,11 +7,13 @@ from sqlalchemy import Connection, create_engine, pool, text
 from sqlmodel import SQLModel
 
 from agent_core.store import tables
+from agent_core.store.access import tables as access_tables
 from channels import tables as channel_tables
 
 target_metadata = SQLModel.metadata
 assert tables.DEFAULT_PROJECT == 1
 assert channel_tables.DeliveryRow
+assert access_tables.ApiKeyRow
 # An index that holds some rows on SQLite holds the same ones on Postgres.
 for index in (each for table in target_metadata.tables.values() for each in table.indexes):
     index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]

@@ -29,7 +29,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     *digest* gives the same answer and no second run. *history* are imported messages before it; *instructions*
     replace the agent's, and *controls* override it, for the run that answers the message. *context* is shown to the
     model right before the message. *metadata* is merged into the session's, None removes an entry; a repeated key
-    changes nothing.
+    changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked.
     """
 
     parts: tuple[Part, ...]
@@ -43,6 +43,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     controls: Controls = Controls()
     context: tuple[Context, ...] = ()
     metadata: dict[str, Any] = {}
+    via: Actor | None = None
 
 
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):

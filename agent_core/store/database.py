@@ -1,6 +1,6 @@
 """The database port: a transaction is a plain function of a sync `Connection`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from sqlalchemy import Connection
@@ -40,3 +40,12 @@ class Pooled(Protocol):
     def in_use(self) -> int: ...
     @property
     def waiting(self) -> int: ...
+
+
+@runtime_checkable
+class Scrubbing(Protocol):
+    """A database that can remove what was deleted from its files."""
+
+    async def scrub(self, tables: Sequence[str]) -> None:
+        """Leave nothing in the files of what was deleted or changed in *tables*; writers wait meanwhile."""
+        ...

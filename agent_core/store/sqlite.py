@@ -6,7 +6,7 @@ wake-up. Reads run in parallel, on connections of their own.
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,14 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
+from agent_core.errors import Unavailable
 from agent_core.store.statements import execute_raw
 
 T = TypeVar("T")
 _BATCH = 64
 _READERS = 2
+_TRIES = 5
+"""How often the log is tried to be emptied, each for as long as a lock is waited for."""
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class _Job:
     work: Callable[[Connection], Any]
     committed: Callable[[Any], None] | None
     future: "asyncio.Future[Any]"
+    is_outside: bool = False
     result: Any = None
     error: BaseException | None = None
     context: Context = field(default_factory=copy_context)
@@ -72,6 +76,14 @@ class SqliteDatabase:
         self._near = self._near or self._engine.connect()
         return _within(self._near, work)
 
+    async def scrub(self, tables: Sequence[str]) -> None:  # noqa: ARG002 - the whole file is rewritten
+        """Rewrite the file without free pages and empty the log beside it, on the writer's thread."""
+        if self._closed:
+            raise RuntimeError("The database is closed.")
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._writes.put(_Job(_scrub, None, future, is_outside=True))
+        await future
+
     async def close(self) -> None:
         """Finish what is queued, then close every connection."""
         if self._closed:
@@ -99,8 +111,12 @@ class SqliteDatabase:
                 while len(batch) < _BATCH and not self._writes.empty():
                     batch.append(self._writes.get())
                 jobs = [job for job in batch if job is not None]
+                if inside := [job for job in jobs if not job.is_outside]:
+                    _commit(connection, inside)
+                for job in jobs:
+                    if job.is_outside:
+                        _run(connection, job, alone=True)
                 if jobs:
-                    _commit(connection, jobs)
                     self._loop.call_soon_threadsafe(_deliver, jobs)
                 if None in batch:
                     return
@@ -149,6 +165,16 @@ def _run(connection: Connection, job: _Job, *, alone: bool) -> None:
         execute_raw(connection, "RELEASE job")
 
 
+def _scrub(connection: Connection) -> None:
+    """Rewrite the file, and empty the write-ahead log; a reader in a long transaction delays the latter."""
+    execute_raw(connection, "VACUUM")
+    for _ in range(_TRIES):
+        busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        if not busy:
+            return
+    raise Unavailable("The database is too busy to empty its write-ahead log; delete again in a moment.")
+
+
 def _deliver(jobs: list[_Job]) -> None:
     for job in jobs:
         if job.error is None and job.committed is not None:
@@ -175,7 +201,13 @@ def _engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-16000"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "cache_size=-16000",
+            "secure_delete=ON",
+        ):
             connection.execute(f"PRAGMA {pragma}")
 
     return engine

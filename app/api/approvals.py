@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import APIRouter, Depends, Query
+from msgspec.structs import replace
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response, StreamingResponse
 
@@ -22,6 +23,7 @@ from agent_core import (
     NotFound,
     Page,
 )
+from agent_core.runtime.approvals import outcome
 from agent_core.store.work.approvals import Owner
 from app.api.bodies import actor_of
 from app.api.deciders import decider, may_decide
@@ -100,6 +102,8 @@ async def get_approval(principal: Caller, show: Show, approval: OwnApproval) -> 
 @router.post("/{id:approval}", responses=answers(Approval, 400, 401, 403, 404, 409, 413, 422))
 async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnApproval, body: DecisionBody) -> Response:
     """Approve or deny a call; the approval stays `open` until its quorum is reached."""
+    if not _is_shown(approval, principal, show):
+        raise NotFound("approval", approval.id)
     named = None if body.actor is None else actor_of(body.actor)
     if principal.visitor and "surface" in body.model_fields_set:
         raise Forbidden("`surface` is the operator's.")
@@ -115,8 +119,11 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
     try:
         decided = await wired.core.approvals.decide(decision)
     except AlreadyDecided as late:
-        outcome = cast("ApprovalObject", late.approval)
-        return problem(409, str(late), code=late.code, approval=_wire(outcome, principal, show))
+        decided = cast("ApprovalObject", late.approval)
+        detail = str(late)
+        if principal.visitor and decided.decided_by is not None and decided.decided_by.name is None:
+            detail = outcome(replace(decided, decided_by=None))  # without a name there would be an id
+        return problem(409, detail, code=late.code, approval=_wire(decided, principal, show))
     except NotAnApprover:
         if principal.visitor:  # only operators are shown the names of those who may
             raise NotAnApprover("You may not decide this; it was asked of someone else.") from None
@@ -126,6 +133,8 @@ async def decide(wired: Wired, principal: Caller, show: Show, approval: OwnAppro
 
 def _is_shown(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> bool:
     """Return whether *principal* may see *approval*: of a hidden tool, only if it may decide."""
+    if approval.session in principal.barred:
+        return False
     return show != "none" or _may_decide(approval, principal)
 
 
@@ -134,7 +143,7 @@ def _may_decide(approval: ApprovalObject, principal: Principal) -> bool:
 
 
 def _wire(approval: ApprovalObject, principal: Principal, show: ShowTools | None) -> Any:
-    return approval_wire(approval, show, may_decide=_may_decide(approval, principal))
+    return approval_wire(approval, show, may_decide=_may_decide(approval, principal), own=principal.actor.id)
 
 
 async def _lines(core: Core, batch: Sequence[AuditEntry], approval: str | None) -> AsyncIterator[bytes]:

@@ -16,12 +16,13 @@ from agent_core import (
     Decider,
     Event,
     Forbidden,
+    NotAnApprover,
     NotFound,
     Unavailable,
     may_respond,
 )
 from app.api.deps import NAMED, PERSONS, Caller, Wired
-from channels.web.identity import ACT_AS, Principal
+from channels.web.identity import ACT_AS, OPERATOR, Principal
 from channels.web.visible import ASKING, ShowTools
 
 _log = structlog.get_logger("parley.approvals")
@@ -32,6 +33,8 @@ def decider(principal: Principal, asker: Actor | None, named: Actor | None = Non
 
     A person named by an operator counts as present, and not as an operator.
     """
+    if principal.via is not None:
+        raise Forbidden(f"This token was made with a key without the scope `{ACT_AS}`; with it no one decides.")
     if principal.visitor:
         if named is not None and named.id != principal.actor.id:
             raise Forbidden(f"`actor`: {NAMED}")
@@ -40,12 +43,14 @@ def decider(principal: Principal, asker: Actor | None, named: Actor | None = Non
         return Decider(actor=principal.actor, is_operator=True)
     if ACT_AS not in principal.scopes:
         raise Forbidden(f"`actor`: to decide for others takes a key with the scope `{ACT_AS}`; leave it out.")
+    if named.id == OPERATOR.id or named.id.startswith(f"{OPERATOR.id}:"):
+        raise NotAnApprover("`actor`: an operator decides with a key of their own; leave it out.")
     return Decider(actor=_person(named, asker), is_present=True)
 
 
 def may_decide(principal: Principal, responders: Sequence[str], asker: Actor | None, speakers: Sequence[Actor]) -> bool:
     """Return whether *principal*, in its own name, may vote on what *asker* and *speakers* caused."""
-    return may_respond(responders, asker, decider(principal, asker), speakers)
+    return principal.via is None and may_respond(responders, asker, decider(principal, asker), speakers)
 
 
 def _person(actor: Actor, asker: Actor | None) -> Actor:
@@ -61,6 +66,11 @@ class Mine:
     def __init__(self, core: Core, visitor: Principal) -> None:
         self._core, self._visitor = core, visitor
         self._known: dict[str, bool] = {}
+
+    @property
+    def own(self) -> str:
+        """The visitor's id."""
+        return self._visitor.actor.id
 
     async def learn(self, events: Iterable[Event]) -> None:
         """Find out about the approvals that *events* are about."""

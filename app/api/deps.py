@@ -10,9 +10,10 @@ from fastapi.params import Query as QueryParameter
 from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
-from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
+from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
+from app.serving.credentials import Credentials
 from app.serving.readers import Readers
-from channels.web.identity import Principal, TokenSigner
+from channels.web.identity import ACT_AS, Principal, TokenSigner
 from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
 
@@ -30,6 +31,7 @@ class Services:
     core: Core
     tokens: TokenSigner
     readers: Readers
+    credentials: Credentials
 
 
 async def services(request: Request) -> Services:
@@ -126,6 +128,8 @@ def owns(principal: Principal, session: SessionObject) -> bool:
     """Return whether *principal* may see *session*."""
     if not principal.visitor:
         return True
+    if session.id in principal.barred:
+        return False
     person = session.actor.kind in PERSONS and session.actor.id == principal.actor.id
     return person and session.agent == principal.agent
 
@@ -141,3 +145,10 @@ async def agent_for(principal: Principal, named: str | None, core: Core) -> str:
         if named != own.definition.name:
             raise Forbidden(f"`agent`: {NAMED}")
     return principal.agent
+
+
+def sender(principal: Principal, actor: Actor) -> Actor | None:
+    """Return whose words count as said by *actor* and by them too: a key that may not act for other people."""
+    if principal.visitor:
+        return principal.via
+    return None if ACT_AS in principal.scopes or actor.id == principal.actor.id else principal.actor

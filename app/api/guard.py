@@ -25,11 +25,19 @@ class ClientDisconnected(Exception):
 class RequestGuard:
     """Refuse unidentified callers under `/v1/` and at `/metrics`, and bodies that no route could read.
 
-    *identify* returns the principal of a bearer token. It is left in the scope; the body is read here once.
+    *identify* returns the principal of a bearer token. It is left in the scope; the body is read here once. *refuse*
+    returns the answer to an unidentified caller.
     """
 
-    def __init__(self, app: ASGIApp, *, identify: Callable[[str], Principal | None], max_body: int = MAX_BODY) -> None:
-        self._app, self._identify, self._max = app, identify, max_body
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        identify: Callable[[str], Principal | None],
+        refuse: Callable[[Scope], Response] = lambda _: unauthorized(),
+        max_body: int = MAX_BODY,
+    ) -> None:
+        self._app, self._identify, self._refuse, self._max = app, identify, refuse, max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -39,7 +47,7 @@ class RequestGuard:
         if scope["path"].startswith(GUARDED):
             principal = self._caller(headers)
             if principal is None:
-                await unauthorized()(scope, receive, send)
+                await self._refuse(scope)(scope, receive, send)
                 return
             scope["parley.principal"] = principal
             if NUL in scope["path"]:

@@ -94,6 +94,12 @@ def unauthorized() -> Response:
     return problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
+def slowed(seconds: int) -> Response:
+    """Return the answer to an address from which too many logins failed; a valid key still works from there."""
+    detail = f"Too many failed logins from this address; come back in {seconds} seconds with a valid key."
+    return problem(429, detail, headers={"Retry-After": str(seconds)})
+
+
 def install(app: FastAPI) -> None:
     """Make every error of *app* leave as a problem."""
 
@@ -199,7 +205,9 @@ def allowed(scope: Scope, routes: Sequence[BaseRoute]) -> list[str]:
 
 
 async def _crash(_: Request, __: Exception) -> Response:
-    return problem(500, "Something broke on our side; the server's log says what.")
+    # Sent from outside of the middleware that adds these to all others.
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return problem(500, "Something broke on our side; the server's log says what.", headers=headers)
 
 
 def answers(

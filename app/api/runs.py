@@ -26,6 +26,7 @@ from app.api.deps import (
     Services,
     Show,
     Wired,
+    sender,
 )
 from app.api.problems import answers
 from app.api.replies import OutputsBody
@@ -48,7 +49,7 @@ STARTED[200]["content"] |= answers(SSE, media="text/event-stream")[200]["content
 async def run_agent(request: Request, wired: Wired, principal: Operator, id: AgentId, body: RunBody) -> Response:
     """Run an agent: wait for its end, stream its events, or let it work in the background."""
     core, actor = wired.core, await _actor(body, principal.actor, wired.core)
-    receipt = await core.run_agent(id, _inbound(body, actor), session=body.session)
+    receipt = await core.run_agent(id, _inbound(body, actor, sender(principal, actor)), session=body.session)
     stopping = _stopping(core, receipt.run, actor) if body.on_disconnect == "cancel" else None
     match body.mode:
         case "background":
@@ -57,7 +58,7 @@ async def run_agent(request: Request, wired: Wired, principal: Operator, id: Age
             return await open_stream(
                 core.follow_answer(receipt),
                 show=None,
-                readers=wired.readers,
+                readers=wired.readers.of(principal, receipt.session),
                 headers={"Parley-Run": receipt.run, "Parley-Session": receipt.session},
                 gone=stopping,
             )
@@ -96,12 +97,14 @@ async def get_run(wired: Wired, _: Operator, id: str) -> Response:
     response_class=Response,
     responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
 )
-async def run_events(wired: Wired, run: OwnRun, show: Show, mine: Deciding, after: After) -> Response:
+async def run_events(
+    wired: Wired, principal: Caller, run: OwnRun, show: Show, mine: Deciding, after: After
+) -> Response:
     """Follow a run and its descendants until it ends or waits, as server-sent events."""
     return await open_stream(
         wired.core.follow_run(run.id, after=after),
         show=show,
-        readers=wired.readers,
+        readers=wired.readers.of(principal, run.session),
         mine=mine,
         headers={"Parley-Run": run.id, "Parley-Session": run.session},
     )
@@ -153,10 +156,11 @@ async def give_feedback(wired: Wired, principal: Caller, run: OwnRun, body: Feed
     return answer(feedback_wire(given), 201)
 
 
-def _inbound(body: RunBody, actor: Actor) -> Inbound:
+def _inbound(body: RunBody, actor: Actor, via: Actor | None) -> Inbound:
     return Inbound(
         parts=body.question,
         actor=actor,
+        via=via,
         overlap=body.overlap,
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",

@@ -9,6 +9,7 @@ import msgspec
 
 from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
+from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
 from app.api.wire import (
     Agent,
@@ -16,9 +17,13 @@ from app.api.wire import (
     AuditLine,
     Feedback,
     Health,
+    Key,
+    KeyWithSecret,
     Message,
+    OperationLine,
     Posted,
     Problem,
+    Revoked,
     Run,
     RunTree,
     Session,
@@ -45,16 +50,23 @@ WIRE = (
     AuditLine,
     Feedback,
     Health,
+    Key,
+    KeyWithSecret,
     Message,
+    OperationLine,
     Posted,
     Problem,
+    Revoked,
     Run,
     RunTree,
     Session,
     TokenAnswer,
+    Forgotten,
     Page[Agent],
     Page[Approval],
+    Page[Key],
     Page[Message],
+    Page[Revoked],
     Page[Run],
     Page[Session],
 )

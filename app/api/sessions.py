@@ -23,6 +23,7 @@ from app.api.deps import (
     Show,
     Wired,
     agent_for,
+    sender,
 )
 from app.api.problems import answers
 from app.api.sse import SSE, open_stream
@@ -66,7 +67,8 @@ async def list_sessions(
         agent = await agent_for(principal, agent, wired.core)
     kinds = PERSONS if principal.visitor else None
     found = await wired.core.sessions(actor=actor, kinds=kinds, agent=agent, status=status, limit=limit, cursor=cursor)
-    return page(found, session_wire, show)
+    seen = tuple(session for session in found.items if session.id not in principal.barred)
+    return page(Page(seen, found.next_cursor), session_wire, show)
 
 
 @router.get("/{id}", responses=answers(Session, 401, 403, 404, 422))
@@ -109,9 +111,11 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, bod
     """Say something to the agent; the answer comes over the session's events."""
     if principal.visitor and body.controls is not None:
         raise Forbidden("`controls` are the operator's.")
+    actor = principal.actor if principal.visitor else session.actor
     inbound = Inbound(
         parts=(Text(body.text),),
-        actor=principal.actor if principal.visitor else session.actor,
+        actor=actor,
+        via=sender(principal, actor),
         overlap=body.overlap,
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
@@ -128,6 +132,7 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, bod
 )
 async def session_events(
     wired: Wired,
+    principal: Caller,
     session: OwnSession,
     show: Show,
     mine: Deciding,
@@ -136,4 +141,5 @@ async def session_events(
 ) -> Response:
     """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
     source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
-    return await open_stream(source, show=show, readers=wired.readers, mine=mine)
+    readers = wired.readers.of(principal, session.id)
+    return await open_stream(source, show=show, readers=readers, mine=mine)

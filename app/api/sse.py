@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agent_core import Event, Fact, Unavailable
 from app.api.deciders import Mine
 from app.api.wire import rfc3339
-from app.serving.readers import Readers
+from app.serving.readers import Readers, Seat
 from channels.web.visible import ASKING, ShowTools, is_plain, visible
 
 SILENCE = 15.0
@@ -22,7 +22,7 @@ SSE = "ServerSentEvent"
 COMMENT = b": still here\n\n"
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
 }
 OPERATOR_VIEW = "operator"
@@ -32,16 +32,16 @@ NO_BODY = b"{}"
 _log = structlog.get_logger("parley.stream")
 
 
-def frame(event: Event, show: ShowTools | None, *, decides: bool = False) -> bytes:
+def frame(event: Event, show: ShowTools | None, *, decides: bool = False, own: str = "") -> bytes:
     """Return *event* as a frame, empty when it is not for this reader; made once for all readers of a kind.
 
     *show* is what a visitor may see of tools; None is an operator. *decides*: the event is about an approval of which
-    the visitor may decide.
+    the visitor may decide. All visitors who read a session are one person, with the id *own*.
     """
     view = OPERATOR_VIEW if show is None or is_plain(event) else f"{VIEWS[show]}{DECIDES}" if decides else VIEWS[show]
     made = event.frames.get(view)
     if made is None:
-        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show, decides=decides)
+        body = event.raw if view is OPERATOR_VIEW or show is None else visible(event, show, decides=decides, own=own)
         made = event.frames[view] = b"" if body is None else _build(event, body)
     return made
 
@@ -71,9 +71,9 @@ def _names(run: str | None, parent: str | None) -> bytes:
 class EventStream(Response):
     """The answer that passes batches of *source* on until it ends, the reader leaves or the server stops.
 
-    Use `open_stream`, which asks for the first batch before any header is sent. *mine* knows which approvals a
-    visitor may decide. *gone* runs when the reader disconnects first; after *silence* seconds without an event a
-    comment is sent.
+    Use `open_stream`, which asks for the first batch before any header is sent. *readers* may end it. *mine* knows
+    which approvals a visitor may decide. *gone* runs when the reader disconnects first; after *silence* seconds without
+    an event a comment is sent.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class EventStream(Response):
         first: list[Event] | None,
         *,
         show: ShowTools | None,
-        readers: Readers,
+        readers: Readers | Seat,
         mine: Mine | None = None,
         headers: Mapping[str, str] | None = None,
         gone: Callable[[], Awaitable[object]] | None = None,
@@ -157,7 +157,7 @@ class EventStream(Response):
             return [frame(event, show) for event in batch]
         await mine.learn(batch)
         await mine.record(batch, show)
-        return [frame(event, show, decides=mine.decides(event)) for event in batch]
+        return [frame(event, show, decides=mine.decides(event), own=mine.own) for event in batch]
 
 
 class Comments:
@@ -189,7 +189,7 @@ async def open_stream(
     source: AsyncIterator[list[Event]],
     *,
     show: ShowTools | None,
-    readers: Readers,
+    readers: Readers | Seat,
     mine: Mine | None = None,
     headers: Mapping[str, str] | None = None,
     gone: Callable[[], Awaitable[object]] | None = None,

@@ -20,6 +20,7 @@ from agent_core import (
     SessionObject,
 )
 from agent_core import Feedback as FeedbackObject
+from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.objects import Vote as VoteObject
 from app.api.agent_fields import AgentFields
@@ -118,11 +119,30 @@ class Posted(msgspec.Struct, frozen=True):
     seq: int
 
 
+class Key(wire_of(KeyObject), frozen=True, kw_only=True):
+    """An API key without its secret; *actor* is the id that it decides and acts under."""
+
+
+class KeyWithSecret(wire_of(KeyObject), frozen=True, kw_only=True):
+    """An API key with its *secret*, which is shown this once: only its hash is kept."""
+
+    secret: str
+
+
+class Revoked(wire_of(Revocation), frozen=True, kw_only=True):
+    """What holds no more since *at*: a token, an actor's tokens from before, or visitors' access to a session."""
+
+
+class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
+    """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
+
+
 class TokenAnswer(msgspec.Struct, frozen=True):
-    """A visitor's token and when it ends."""
+    """A visitor's token, when it ends, and the *id* by which it can be revoked."""
 
     token: str
     expires_at: str
+    id: str
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -172,17 +192,37 @@ def feedback_wire(feedback: FeedbackObject) -> Feedback:
 
 
 def approval_wire(
-    approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool
+    approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool, own: str = ""
 ) -> Approval | dict[str, Any]:
-    """Return *approval* for a caller that *may_decide* it or not; for a visitor when *show* is given."""
+    """Return *approval* for a caller that *may_decide* it or not; for the visitor *own* when *show* is given."""
     votes = tuple(_copy(vote, Vote) for vote in approval.votes)
     wire = _copy(approval, Approval, votes=votes, may_decide=may_decide)
-    return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide)
+    return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide, own=own)
 
 
 def audit_line(entry: AuditEntry) -> AuditLine:
     """Return *entry* as it travels."""
     return _copy(entry, AuditLine)
+
+
+def key_wire(key: KeyObject) -> Key:
+    """Return *key* as it travels."""
+    return _copy(key, Key)
+
+
+def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
+    """Return *key* with its *secret*."""
+    return _copy(key, KeyWithSecret, secret=secret)
+
+
+def revoked_wire(revocation: Revocation) -> Revoked:
+    """Return *revocation* as it travels."""
+    return _copy(revocation, Revoked)
+
+
+def operation_line(entry: OperationEntry) -> OperationLine:
+    """Return *entry* as it travels."""
+    return _copy(entry, OperationLine)
 
 
 def posted(receipt: Receipt) -> Posted:

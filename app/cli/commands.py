@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.approvals import approvals
+from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import connect, request, row, short, show
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
+app.add_typer(keys, name="keys")
+app.add_typer(actors, name="actors")
+app.command("revoke")(revoke)
+app.command("audit")(audit)
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at most.")]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_core import ConfigError
 from app.settings import MIN_SECRET, Settings
+from app.storage.at_rest import secure
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 API_KEY_FILE = "api_key.sha256"
@@ -123,13 +124,14 @@ def _shared(url: str, made: str) -> ApiKey:
 
 
 def prepare_data(settings: Settings) -> Path:
-    """Make the folder PARLEY_DATA, for this user only, and return it."""
+    """Make the folder PARLEY_DATA, and all that is in it this user's alone; return it."""
     try:
         settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"PARLEY_DATA: `{settings.data}` cannot be made ({error.strerror}); name a folder that can."
         ) from None
+    secure(settings)
     return settings.data
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, inspect, text
 import migrations
 from agent_core import ConfigError
 from app.settings import SQLITE, Settings
+from app.storage.at_rest import private_files
 from app.storage.keys import prepare_data
 from app.storage.lock import owned
 
@@ -19,6 +20,11 @@ ENGINE_SCHEMA = "dbos"
 
 def migrate(settings: Settings) -> str:
     """Upgrade the database that *settings* name, unless it is up to date or a later version's; return what was done."""
+    with private_files():
+        return _migrated(settings)
+
+
+def _migrated(settings: Settings) -> str:
     before = _current_revision(settings)
     _migrate(settings)
     after = revision(settings)

@@ -1,14 +1,18 @@
 """Who calls over HTTP: operators and visitors, and the signed tokens that name them."""
 
+import hmac
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import jwt
 from jwt.types import Options
 
-from agent_core import Actor
+from agent_core import SCOPES as ALL_SCOPES
+from agent_core import Actor, new_id
+from channels.web.visitor_ids import fault_of_id
 
 ALGORITHM = "HS256"
 VISITOR_SECONDS = 15 * 60
@@ -17,8 +21,10 @@ COOKIE_SECONDS = 30 * 24 * 3600
 OPERATOR = Actor(id="operator", kind="service")
 ACT_AS = "approvals:as"
 """Decide approvals in the name of another person."""
-SCOPES = frozenset({ACT_AS})
+SCOPES: frozenset[str] = frozenset(ALL_SCOPES)
 """Every scope that an operator's key can have."""
+FORGOTTEN = "forgotten:"
+"""Begins what stands in records for the id of a person whose data was deleted."""
 Audience = Literal["visitor", "operator", "cookie"]
 
 
@@ -26,13 +32,21 @@ Audience = Literal["visitor", "operator", "cookie"]
 class Principal:
     """The caller of one request.
 
-    *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may beside the rest.
+    *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
+    the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
+    (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
+    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing.
     """
 
     role: Literal["operator", "visitor"]
     actor: Actor
     agent: str | None = None
     scopes: frozenset[str] = frozenset()
+    key: str | None = field(default=None, compare=False)
+    token: str | None = field(default=None, compare=False)
+    issued: int = field(default=0, compare=False)
+    via: Actor | None = field(default=None, compare=False)
+    barred: AbstractSet[str] = field(default=frozenset(), compare=False)
 
     @property
     def visitor(self) -> bool:
@@ -41,10 +55,11 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A signed token and the second (since the epoch) after which it is not accepted any more."""
+    """A signed token, its id, and the second (since the epoch) after which it is not accepted any more."""
 
     text: str
     expires: int
+    id: str
 
 
 class TokenSigner:
@@ -59,50 +74,79 @@ class TokenSigner:
             "operator": derive("operator-token"),
             "cookie": derive("visitor-cookie"),
         }
+        self._pseudonyms = derive("pseudonym")
         self._now = now
 
-    def visitor(self, actor: Actor, *, agent: str, seconds: int = VISITOR_SECONDS) -> Token:
-        """Return a token that lets *actor* talk to the agent with the id *agent*."""
-        claims = {"sub": actor.id, "agent": agent}
-        return self._sign("visitor", claims if actor.name is None else {**claims, "name": actor.name}, seconds)
+    def visitor(self, actor: Actor, *, agent: str, seconds: int = VISITOR_SECONDS, made_by: str | None = None) -> Token:
+        """Return a token that lets *actor* talk to the agent with the id *agent*; *made_by* is the id of an API key."""
+        given = {"sub": actor.id, "agent": agent, "name": actor.name, "by": made_by}
+        return self._sign("visitor", {name: value for name, value in given.items() if value is not None}, seconds)
 
     def operator(self, *, seconds: int = OPERATOR_SECONDS, scopes: Iterable[str] = SCOPES) -> Token:
         """Return a token for a command on the machine that holds the secret key."""
-        return self._sign("operator", {"sub": OPERATOR.id, "scope": " ".join(sorted(scopes))}, seconds)
+        return self._sign("operator", {"sub": OPERATOR.id, "scopes": " ".join(sorted(scopes))}, seconds)
 
     def cookie(self, visitor: str) -> Token:
         """Return what a browser keeps so that its tabs and reloads are one visitor."""
         return self._sign("cookie", {"sub": visitor}, COOKIE_SECONDS)
 
     def read(self, text: str) -> Principal | None:
-        """Return whom *text* names, or None when it is forged, expired or no token at all."""
-        if claims := self._claims("visitor", text):
+        """Return whom *text* names, or None when it is forged, expired, of an id that is none, or no token at all."""
+        if (claims := self._current("visitor", text)) and fault_of_id(claims["sub"]) is None:
             actor = Actor(id=claims["sub"], kind="visitor", name=claims.get("name"))
-            return Principal("visitor", actor, claims["agent"])
-        if claims := self._claims("operator", text):
-            return Principal("operator", OPERATOR, scopes=frozenset(claims.get("scope", "").split()))
+            return Principal(
+                "visitor",
+                actor,
+                claims["agent"],
+                key=claims.get("by"),
+                token=claims.get("jti"),
+                issued=_milliseconds(claims),
+            )
+        if claims := self._current("operator", text):
+            if (scopes := claims.get("scopes")) is None:  # of the version before, whose `scope` names what is beside
+                scopes = f"read run approve admin {claims.get('scope', '')}"
+            return Principal("operator", OPERATOR, scopes=SCOPES & frozenset(scopes.split()))
         return None
 
-    def read_cookie(self, text: str) -> str | None:
-        """Return the visitor's id that `cookie` signed, or None."""
-        claims = self._claims("cookie", text)
-        return claims["sub"] if claims else None
+    def read_cookie(self, text: str) -> Principal | None:
+        """Return the visitor that `cookie` signed, who may talk to no agent, or None."""
+        claims = self._current("cookie", text)
+        if claims is None:
+            return None
+        return Principal("visitor", Actor(id=claims["sub"], kind="visitor"), issued=_milliseconds(claims))
+
+    def is_genuine(self, text: str) -> bool:
+        """Return whether *text* is a token that was signed here, though it may have expired."""
+        return any(self._claims(audience, text) is not None for audience in ("visitor", "operator"))
+
+    def pseudonym(self, actor: str) -> str:
+        """Return what stands in records for the id *actor* of a person whose data was deleted; always the same."""
+        return FORGOTTEN + hmac.digest(self._pseudonyms, actor.encode("utf-8", "surrogatepass"), "sha256").hex()[:24]
 
     def _sign(self, audience: Audience, claims: dict[str, str], seconds: int) -> Token:
-        expires = int(self._now()) + seconds
-        body = {**claims, "aud": audience, "exp": expires}
+        now, id = self._now(), new_id("tok")
+        expires = int(now) + seconds
+        body = {**claims, "aud": audience, "exp": expires, "iat": round(now, 3), "jti": id}
         key = self._keys[audience]
         # PyJWT's types name those of an optional package.
         text = jwt.encode(body, key, algorithm=ALGORITHM)  # pyright: ignore[reportUnknownMemberType]
-        return Token(text, expires)
+        return Token(text, expires, id)
+
+    def _current(self, audience: Audience, text: str) -> dict[str, Any] | None:
+        claims = self._claims(audience, text)
+        return claims if claims is not None and self._now() < claims["exp"] else None
 
     def _claims(self, audience: Audience, text: str) -> dict[str, Any] | None:
-        options: Options = {"require": ["sub", "aud", "exp"], "verify_exp": False}
+        options: Options = {"require": ["sub", "aud", "exp"], "verify_exp": False, "verify_iat": False}
         key = self._keys[audience]
         try:
-            claims = jwt.decode(  # pyright: ignore[reportUnknownMemberType] - as above
+            return jwt.decode(  # pyright: ignore[reportUnknownMemberType] - as above
                 text, key, algorithms=[ALGORITHM], audience=audience, options=options
             )
         except jwt.InvalidTokenError:
             return None
-        return claims if self._now() < claims["exp"] else None
+
+
+def _milliseconds(claims: dict[str, Any]) -> int:
+    """Return when a token was made; 0 for one of a version that did not say."""
+    return round(1000 * claims.get("iat", 0))

@@ -11,17 +11,34 @@ from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
 from agent_core import Actor, Core, Forbidden, new_id
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
+from channels.web.visitor_ids import fault_of_id, fault_of_name
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 DAY = 24 * 3600
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+def _id(given: str) -> str:
+    if (fault := fault_of_id(given)) is not None:
+        raise ValueError(fault)
+    return given
+
+
+def _name(given: str) -> str:
+    if (fault := fault_of_name(given)) is not None:
+        raise ValueError(fault)
+    return given
+
+
+VisitorId = Annotated[Name, AfterValidator(_id)]
+VisitorName = Annotated[Name, AfterValidator(_name)]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,16 +55,16 @@ class VisitorActor(BaseModel):
     """The person of a visitor's token, as the embedding site knows them."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    id: Name
+    id: VisitorId
     kind: Literal["visitor"] = "visitor"
-    name: Name | None = None
+    name: VisitorName | None = None
 
 
 class TokenBody(BaseModel):
     """What a visitor's token is asked for; *ttl* is seconds."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    actor: Name | VisitorActor
+    actor: VisitorId | VisitorActor
     agent: Name
     ttl: int = Field(3600, ge=1, le=DAY)
 
@@ -73,12 +90,12 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
     router = APIRouter(tags=["web"])
 
     @router.post("/v1/web/visitor-tokens", status_code=201, responses=described.token)
-    async def mint(_: Annotated[Principal, Depends(operator)], body: TokenBody) -> Response:
+    async def mint(principal: Annotated[Principal, Depends(operator)], body: TokenBody) -> Response:
         """Make a token for a visitor of a web page."""
         agent = await core.agents.get(body.agent)
         named = VisitorActor(id=body.actor) if isinstance(body.actor, str) else body.actor
         actor = Actor(id=named.id, kind="visitor", name=named.name)
-        return token_answer(tokens.visitor(actor, agent=agent.id, seconds=body.ttl), 201)
+        return token_answer(tokens.visitor(actor, agent=agent.id, seconds=body.ttl, made_by=principal.key), 201)
 
     return router
 
@@ -100,8 +117,13 @@ def script_router() -> APIRouter:
     return router
 
 
-def demo_router(core: Core, tokens: TokenSigner, demo: Demo, *, described: Answers) -> APIRouter:
-    """Return the open demo page and its token; both answer only to this machine's own names."""
+def demo_router(
+    core: Core, tokens: TokenSigner, demo: Demo, *, holds: Callable[[Principal], bool], described: Answers
+) -> APIRouter:
+    """Return the open demo page and its token; both answer only to this machine's own names.
+
+    *holds* returns whether what a cookie says still holds: a visitor may have been revoked.
+    """
     router = APIRouter(tags=["web"], dependencies=[Depends(local_only)])
 
     @router.get("/widget-demo", include_in_schema=False)
@@ -116,7 +138,7 @@ def demo_router(core: Core, tokens: TokenSigner, demo: Demo, *, described: Answe
     async def demo_token(request: Request) -> Response:
         """Make a token for the person at the demo page; a cookie keeps them the same visitor."""
         known = tokens.read_cookie(request.cookies.get(COOKIE, ""))
-        visitor = known or new_id("visitor")
+        visitor = known.actor.id if known is not None and holds(known) else new_id("visitor")
         agent = await core.agents.get(demo.agent)
         answer = token_answer(tokens.visitor(Actor(id=visitor, kind="visitor"), agent=agent.id))
         answer.set_cookie(
@@ -154,5 +176,5 @@ def host_name(host: str) -> str | None:
 def token_answer(token: Token, status: int = 200) -> Response:
     """Return *token* as an answer that is not cached."""
     ends = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    body = msgspec.json.encode({"token": token.text, "expires_at": ends})
+    body = msgspec.json.encode({"token": token.text, "expires_at": ends, "id": token.id})
     return Response(body, status, {"Cache-Control": "no-store"}, "application/json")

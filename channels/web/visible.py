@@ -15,20 +15,23 @@ PLAIN = frozenset(
     {
         "session.opened",
         "context.compacted",
-        "message.received",
         "message.corrected",
         "run.queued",
         "run.started",
         "run.waiting",
         "run.resumed",
-        "run.cancelling",
-        "run.cancelled",
         "render.shown",
         "text.delta",
         "reasoning.delta",
         "heartbeat",
     }
 )
+# What someone sent: to a visitor all operators are one.
+SENT = frozenset({"message.received", "run.cancelling", "run.cancelled"})
+OF_OPERATORS = b'"operator:'
+PEOPLE = ("asker", "by", "decided_by")
+ACTORS = ("actor", "by", "started_by")
+ANY_OPERATOR = {"id": "operator", "kind": "service"}
 # Left out of an event's body, whatever the agent shows of its tools.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "step.started": ("controls",),
@@ -55,18 +58,20 @@ MESSAGE_OPERATORS = ("native",)
 SESSION_OPERATORS = ("metadata",)
 
 
-def visible(event: Event, show: ShowTools, *, decides: bool = False) -> bytes | None:
-    """Return the JSON body of *event* for a visitor, or None when the event is not for visitors.
+def visible(event: Event, show: ShowTools, *, decides: bool = False, own: str = "") -> bytes | None:
+    """Return the JSON body of *event* for the visitor with the id *own*, or None when the event is not for visitors.
 
     *decides*: it is about an approval on which the visitor may vote. A type that this module does not know stays
     hidden.
     """
     if event.type in PLAIN:
         return event.raw
+    if event.type in SENT:
+        return _edit(event, _unsigned) if OF_OPERATORS in event.raw else event.raw
     if event.type in ASKING:
         if show == "none" and not decides:
             return None
-        return _edit(event, lambda body: visible_approval(body, show, decides=decides))
+        return _edit(event, lambda body: visible_approval(body, show, decides=decides, own=own))
     if event.type in OPERATORS:
         return _edit(event, lambda body: _answered(without(body, OPERATORS[event.type]), body, show))
     if event.type == "message.completed":
@@ -83,7 +88,7 @@ def is_plain(event: Event) -> bool:
 
 def visible_message(message: Fields, show: ShowTools) -> Fields:
     """Return *message*, an object or an event's body, with only the parts that a visitor sees."""
-    return {**without(message, MESSAGE_OPERATORS), "parts": visible_parts(message["parts"], show)}
+    return {**_unsigned(without(message, MESSAGE_OPERATORS)), "parts": visible_parts(message["parts"], show)}
 
 
 def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
@@ -99,20 +104,25 @@ def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
 
 def visible_run(run: Fields, show: ShowTools) -> Fields:
     """Return a Run object without usage and cost, its tools as *show* allows."""
-    seen = without(run, RUN_OPERATORS)
+    seen = _unsigned(without(run, RUN_OPERATORS))
     if seen.get("error"):
         seen["error"] = without(seen["error"], ("detail",))
     output = _answered(visible_message(run["output"], show), run, show)
     return {**seen, "output": output, "pending": _visible_pending(run["pending"], show)}
 
 
-def visible_approval(approval: Fields, show: ShowTools, *, decides: bool) -> Fields:
-    """Return *approval*, an object or an event's body, for a visitor; *decides*: the visitor may vote on it.
+def visible_approval(approval: Fields, show: ShowTools, *, decides: bool, own: str = "") -> Fields:
+    """Return *approval*, an object or an event's body, for the visitor *own*; *decides*: this visitor may vote on it.
 
     Of its responders, roles such as `asker` are shown and ids are not; `may_decide` says whether the visitor is one.
+    Other people have their names and no ids.
     """
     contents = () if decides or show == "full" else APPROVAL_CONTENTS
     seen = without(approval, (*APPROVAL_OPERATORS, *contents))
+    seen |= {name: _someone(seen[name], own) for name in PEOPLE if seen.get(name) is not None}
+    for name in ("speakers", "votes"):
+        if isinstance(seen.get(name), list):  # in an event `votes` is how many
+            seen[name] = [_someone_in(each, own) for each in seen[name]]
     if "responders" not in seen:
         return seen
     return {**seen, "responders": [who for who in seen["responders"] if ":" not in who], "may_decide": decides}
@@ -126,6 +136,34 @@ def visible_session(session: Fields) -> Fields:
 def without(fields: Fields, names: tuple[str, ...]) -> Fields:
     """Return *fields* without *names*."""
     return {name: value for name, value in fields.items() if name not in names}
+
+
+def _someone(actor: Fields, own: str) -> Fields:
+    """Return *actor* without the id, unless the visitor *own* is meant; an operator has no name either."""
+    if actor["id"] == own:
+        return actor
+    return ANY_OPERATOR if actor["kind"] == "service" else {**actor, "id": "someone"}
+
+
+def _someone_in(each: Fields, own: str) -> Fields:
+    """Return an actor, or a vote with its actor, without another person's id."""
+    return {**each, "actor": _someone(each["actor"], own)} if "actor" in each else _someone(each, own)
+
+
+def _unsigned(body: Fields) -> Fields:
+    """Return *body* without the ids and names of API keys."""
+    seen = without(body, ("via",))
+    named = {name: ANY_OPERATOR for name in ACTORS if is_key(seen.get(name))}
+    return {**seen, **named}
+
+
+def is_key(actor: Any) -> bool:
+    """Return whether *actor*, as JSON, is an API key."""
+    match actor:
+        case {"id": str(id)}:
+            return id.startswith("operator:")
+        case _:
+            return False
 
 
 def _answered(seen: Fields, end: Fields, show: ShowTools) -> Fields:

@@ -30,8 +30,8 @@ class Shell:
 
     def migrated(self, template: Path) -> "Shell":
         """Have the migrated database file *template* as the data of all commands."""
-        self.data.mkdir(exist_ok=True)
-        shutil.copy(template, self.data / "parley.db")
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        Path(shutil.copy(template, self.data / "parley.db")).chmod(0o600)
         return self
 
     async def start(self, *words: str, typed: str = "", **env: str) -> Process:

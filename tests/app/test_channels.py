@@ -44,7 +44,7 @@ async def said_to(
 
 
 @pytest.mark.usefixtures("placed")
-@pytest.mark.parametrize("name", ["ada", "terminal:ada", "slack:T1:U1", "api:ada"])
+@pytest.mark.parametrize("name", ["ada", "web:ada", "api:ada"])
 async def test_a_visitor_is_on_the_web_whatever_they_are_called(
     core: Core, client: httpx.AsyncClient, app: FastAPI, name: str
 ) -> None:

@@ -1,7 +1,7 @@
 """Postgres: each transaction has a connection of its own while it lasts, and is awaited on the event loop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +36,8 @@ _TRIES = 4
 # A lock timeout, or a statement cancelled by a timeout or an operator.
 _TOO_LONG = frozenset({"55P03", "57014"})
 _CALM = 1.0
+_VACUUM = 600.0
+"""Seconds that a vacuum of what a deleted person left may take."""
 """Seconds without new connections after one that timed out: the next would time out too."""
 
 
@@ -85,6 +87,17 @@ class PostgresDatabase:
     def waiting(self) -> int:
         """Return how many transactions wait for a connection."""
         return self._waiting
+
+    async def scrub(self, tables: Sequence[str]) -> None:
+        """Vacuum *tables*: nothing of what was deleted can be read from them; Postgres's own log is not changed."""
+        names = ", ".join(f'"{name}"' for name in tables)
+        link = await self._connect()
+        try:
+            await link.raw.execute(f"VACUUM {names}", timeout=_VACUUM)
+        except Exception as error:
+            raise Unavailable("The database could not be vacuumed; delete again in a moment.") from error
+        finally:
+            await link.connection.close()
 
     async def close(self) -> None:
         """Finish the transactions that have begun, then close every connection."""

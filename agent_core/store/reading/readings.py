@@ -158,7 +158,10 @@ def _object(connection: Connection, row: Any) -> RunObject:
 
 
 def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
-    """Return the address of a run's session, the actors who wrote to the run, newest last, and its first messages."""
+    """Return the address of a run's session, the actors who wrote to the run, newest last, and its first messages.
+
+    Those in whose hands others wrote come first.
+    """
     session_key = SessionKey(run.session, run.session_id)
     facts = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
     address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()
@@ -166,7 +169,8 @@ def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor,
     own = [fact.body for fact in facts if isinstance(fact.body, e.MessageReceived)]
     said = [*asked, *(each for each in own if each not in asked)]
     speakers = tuple(dict.fromkeys(each.actor for each in reversed(said)))[::-1]
-    return address, speakers, "\n\n".join(text_of(each.parts) for each in asked)
+    senders = dict.fromkeys(each.via for each in said if each.via is not None and each.via not in speakers)
+    return address, (*senders, *speakers), "\n\n".join(text_of(each.parts) for each in asked)
 
 
 def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:

@@ -192,7 +192,7 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
     if refusal := limits.refusal_of(session.id, steered + limits.queued_in(connection, session.key)):
         raise refusal
     inbound = intake.inbound
-    body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
+    body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts, via=inbound.via)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
     first = log.take_seqs(connection, session.key, len(drafts))
     facts = log.write(connection, session.session_key, first, drafts, now=intake.now)
@@ -251,7 +251,7 @@ def input_facts(intake: Intake) -> list[FactBody]:
         )
         for name, old in zip(intake.history, inbound.history, strict=True)
     ]
-    said = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts)
+    said = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts, via=inbound.via)
     return [*imported, *context_facts(inbound.context), said, e.RunQueued()]
 
 

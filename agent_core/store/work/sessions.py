@@ -244,7 +244,7 @@ def listed(
 
 def close(connection: Connection, session: SessionRef) -> None:
     """Close a session to further messages. Raises `SessionBusy` while a run is queued or open."""
-    _refuse_busy(connection, session, "close")
+    refuse_busy(connection, session, "close")
     connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(closed=True))
 
 
@@ -255,7 +255,7 @@ def rename(connection: Connection, session: SessionRef, title: str) -> None:
 
 def delete(connection: Connection, session: SessionRef) -> None:
     """Remove a session and its log. Raises `SessionBusy` while a run is queued or open."""
-    _refuse_busy(connection, session, "delete")
+    refuse_busy(connection, session, "delete")
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
 
@@ -327,7 +327,8 @@ def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int)
     return connection.execute(select(EVENT.c.data).where(wanted).order_by(EVENT.c.seq.desc()).limit(1)).scalar()
 
 
-def _refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
+def refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
+    """Raise `SessionBusy` while a run of *session* is queued or open; *verb* says what has to wait."""
     query = select(RUN.c.key).where(RUN.c.session == session.key, RUN.c.status.in_(literals(*ACTIVE, "queued")))
     if connection.execute(query).first():
         raise SessionBusy(f"Session `{session.id}` is answering; cancel its runs before you {verb} it.")

@@ -322,7 +322,7 @@ async def test_a_key_decides_for_others_with_its_scope_only(shop: Open):
     here = await shop(responders=["actor:cfo"])
     await asked(await here.visitor())
     path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
-    bare = await here.caller(here.tokens.operator(scopes=()).text)
+    bare = await here.caller(here.tokens.operator(scopes=("approve",)).text)
     refused = await bare.post(path, json={"approved": True, "actor": "cfo"})
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
     assert "approvals:as" in refused.json()["detail"]

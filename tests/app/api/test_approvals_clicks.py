@@ -24,27 +24,28 @@ class Face:
 
 FACES = {
     "operator": Face("operator", "all scopes"),
-    "operator without scopes": Face("operator", "no scopes"),
+    "operator who only approves": Face("operator", "approve alone"),
     "operator by name": Face("operator", "all scopes", {"id": "operator", "kind": "service"}),
+    "operator who may not approve": Face("operator", "reads"),
     "ada": Face("ada", "ada"),
     "ada by her name": Face("ada", "ada", "ada"),
     "ada by bob's name": Face("ada", "ada", "bob"),
     "ada of another agent": Face("ada", "ada of another agent"),
     "ada by a channel": Face("ada", "all scopes", "ada"),
     "ada's program by a channel": Face("ada", "all scopes", {"id": "ada", "kind": "service"}),
-    "ada without a scope": Face("ada", "no scopes", "ada"),
+    "ada without a scope": Face("ada", "approve alone", "ada"),
     "bob": Face("bob", "bob"),
     "bob by a channel": Face("bob", "all scopes", "bob"),
     "bob as a visitor": Face("bob", "all scopes", {"id": "bob", "kind": "visitor"}),
     "bob's program": Face("bob", "all scopes", {"id": "bob", "kind": "service", "name": "Bob's"}),
     "bob's agent": Face("bob", "all scopes", {"id": "bob", "kind": "agent"}),
-    "bob without a scope": Face("bob", "no scopes", "bob"),
+    "bob without a scope": Face("bob", "approve alone", "bob"),
     "eve by a channel": Face("eve", "all scopes", "eve"),
 }
-OPERATORS = {"operator", "operator without scopes"}
+OPERATORS = {"operator", "operator who only approves"}
 ADA = {"ada", "ada by her name", "ada by a channel"}
 BOB = {"bob by a channel", "bob as a visitor", "bob's program", "bob's agent"}
-OTHERS = OPERATORS | BOB | {"operator by name", "eve by a channel"}
+OTHERS = OPERATORS | BOB | {"eve by a channel"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,10 @@ class Counter:
         match key:
             case "all scopes":
                 return tokens.operator().text
-            case "no scopes":
-                return tokens.operator(scopes=()).text
+            case "approve alone":
+                return tokens.operator(scopes=("approve",)).text
+            case "reads":
+                return tokens.operator(scopes=("read", "run", "admin", "approvals:as")).text
             case "ada of another agent":
                 return tokens.visitor(Actor("ada", "visitor"), agent=self.shop.agent).text
             case name:

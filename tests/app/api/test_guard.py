@@ -1,7 +1,14 @@
 """The gate before all routes."""
 
+import time
+
 import httpx
 import pytest
+
+from agent_core import Actor
+from app.storage.keys import Keys
+from channels.web.identity import TokenSigner
+from tests.app.conftest import SECRET
 
 PROBLEM = "application/problem+json"
 
@@ -100,3 +107,24 @@ async def test_sites_of_the_list_may_call(anyone: httpx.AsyncClient):
     assert good.status_code == 200
     assert good.headers["Access-Control-Allow-Origin"] == "https://site.example"
     assert "Access-Control-Allow-Origin" not in bad.headers
+
+
+async def test_failed_logins_are_slowed(anyone: httpx.AsyncClient, client: httpx.AsyncClient, visitor, capsys):
+    """After thirty wrong keys in a minute an address gets 429 for more; a valid key works, an old token gets 401."""
+    wrong = {"Authorization": "Bearer a-guess-that-no-log-has"}
+    answers = [await anyone.get("/v1/agents", headers=wrong) for _ in range(32)]
+    assert [answer.status_code for answer in answers] == [401] * 30 + [429] * 2
+    slowed = answers[-1]
+    assert (slowed.json()["code"], 1 <= int(slowed.headers["Retry-After"]) <= 60) == ("rate_limited", True)
+    assert (await anyone.get("/v1/agents")).status_code == 401, "without a key nothing failed"
+    assert (await client.get("/v1/agents")).status_code == 200
+    assert (await visitor.get("/v1/sessions")).status_code == 200
+    old = {"Authorization": f"Bearer {expired()}"}
+    assert (await anyone.get("/v1/sessions", headers=old)).status_code == 401
+    assert "a-guess" not in "".join(capsys.readouterr())
+
+
+def expired() -> str:
+    """Return a visitor's token of yesterday, signed by the application."""
+    early = TokenSigner(Keys(SECRET).derive, now=lambda: time.time() - 86_400)
+    return early.visitor(Actor(id="ada", kind="visitor"), agent="agent_1").text

@@ -100,7 +100,7 @@ async def test_events_begin_where_the_cursor_says(client: httpx.AsyncClient):
         answer = await client.get(f"{path}/events?until=idle{query}", headers=headers)
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
-        assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-cache", "no")
+        assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
         return [frame.id for frame in frames(answer.text)]
 
     await ids()

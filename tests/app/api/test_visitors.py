@@ -114,18 +114,18 @@ async def test_a_list_holds_only_ones_own(visitor: httpx.AsyncClient, client: ht
 
 
 async def test_a_list_holds_no_namesakes(app: FastAPI, client: httpx.AsyncClient, core: Core, tokens: TokenSigner):
-    """A visitor whose id is `operator` sees sessions opened for a person of that name, never the operator's own."""
+    """A visitor sees what was opened for a person of the same id, never what was opened for a service or an agent."""
     agent = await core.agents.get("assistant")
-    own = [{"agent": "assistant"}, {"agent": "assistant", "actor": {"id": "operator", "kind": "agent"}}]
-    persons = [{"agent": "assistant", "actor": {"id": "operator", "kind": kind}} for kind in ("user", "visitor")]
-    opened = [(await client.post("/v1/sessions", json=body)).json()["id"] for body in (*own, *persons, *own)]
+    kinds = ("service", "agent", "user", "visitor", "service")
+    bodies = [{"agent": "assistant", "actor": {"id": "bob", "kind": kind}} for kind in kinds]
+    opened = [(await client.post("/v1/sessions", json=body)).json()["id"] for body in bodies]
     copied = (await client.post(f"/v1/sessions/{opened[0]}/fork")).json()["id"]
-    async with caller(app, tokens.visitor(Actor(id="operator", kind="visitor"), agent=agent.id).text) as namesake:
+    async with caller(app, tokens.visitor(Actor(id="bob", kind="visitor"), agent=agent.id).text) as namesake:
         first = (await namesake.get("/v1/sessions?limit=1")).json()
         second = (await namesake.get(f"/v1/sessions?limit=1&cursor={first['next_cursor']}")).json()
     assert [session["id"] for session in first["items"] + second["items"]] == [opened[3], opened[2]]
     assert second["next_cursor"] is None
-    seen = [session["id"] for session in (await client.get("/v1/sessions?actor=operator")).json()["items"]]
+    seen = [session["id"] for session in (await client.get("/v1/sessions?actor=bob")).json()["items"]]
     assert seen == [copied, *reversed(opened)]
 
 

@@ -72,7 +72,9 @@ def test_kinds_of_tokens_do_not_mix():
     tokens = TokenSigner(derive, now=Clock())
     assert tokens.read(tokens.cookie("ada").text) is None
     assert tokens.read_cookie(tokens.visitor(ADA, agent="a").text) is None
-    assert tokens.read_cookie(tokens.cookie("ada").text) == "ada"
+    found = tokens.read_cookie(tokens.cookie("ada").text)
+    assert found
+    assert (found.actor.id, found.agent) == ("ada", None)
     claims = {"sub": "eve", "aud": "operator", "exp": 2_000_000}
     assert tokens.read(jwt.encode(claims, derive("visitor-token"), algorithm="HS256")) is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
 from agent_core.domain.events import FACTS, LIVE
-from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, visible, visible_parts, visible_run
+from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, SENT, visible, visible_parts, visible_run
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PARTS = [
@@ -28,7 +28,14 @@ ASKED = {
     "responders": ["asker", "not_asker", "actor:cfo@example.com", "slack:S1"],
     "deliver_to": ["slack:C1"],
 }
-VOTED = {"approval": "a", "call": "c", "by": {"id": "x"}, "arguments": {"amount": 5}, "votes": 1, "quorum": 2}
+VOTED = {
+    "approval": "a",
+    "call": "c",
+    "by": {"id": "x", "kind": "user", "name": "Xu"},
+    "arguments": {"amount": 5},
+    "votes": 1,
+    "quorum": 2,
+}
 DECIDED = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "status": "approved"}
 
 
@@ -44,7 +51,7 @@ def seen(kind: str, body: Any, show: Any = "names", **options: Any) -> Any:
 
 def test_every_event_type_is_decided_on():
     """No type of the union is left to chance: it is plain, hidden or edited."""
-    edited = {*OPERATORS, *CONTENTS, *ASKING, "message.completed", "tool.progress"}
+    edited = {*OPERATORS, *CONTENTS, *ASKING, *SENT, "message.completed", "tool.progress"}
     known = {*FACTS, *LIVE}
     assert known <= {*PLAIN, *HIDDEN, *edited}
     assert not PLAIN & (HIDDEN | edited)
@@ -118,7 +125,9 @@ def test_a_responder_sees_the_whole_call():
     own = {"approval": "a", "call": "c", "tool": "pay", "arguments": {"amount": 5}, "title": "May it?", **words}
     for show in ("none", "names", "full"):
         assert seen("approval.requested", ASKED, show, decides=True) == own
-        assert seen("approval.voted", VOTED, show, decides=True) == VOTED
+        assert seen("approval.voted", VOTED, show, decides=True, own="x") == VOTED
+        other = seen("approval.voted", VOTED, show, decides=True, own="y")
+        assert other == {**VOTED, "by": {"id": "someone", "kind": "user", "name": "Xu"}}
         assert seen("approval.decided", DECIDED, show, decides=True) == DECIDED
     assert seen("approval.requested", ASKED, "full") == {**own, "may_decide": False}
 

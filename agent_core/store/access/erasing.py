@@ -1,0 +1,223 @@
+"""Erasing one person: found, and taken out of what others keep. Each function is one transaction's work."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, LargeBinary, delete, func, literal, or_, select, update
+from sqlalchemy.sql import ColumnElement
+
+from agent_core.store.access.operations import OPERATION
+from agent_core.store.access.redaction import (
+    DELETED,
+    Person,
+    is_distinct,
+    is_of,
+    quoted_of,
+    redacted,
+    scrubbed,
+    sought,
+    texts_of,
+)
+from agent_core.store.access.revocations import REVOCATION
+from agent_core.store.codes import TYPES
+from agent_core.store.log import EVENT, RUN, SESSION, SessionKey, table_of
+from agent_core.store.tables import AuditRow, FeedbackRow, ReceiptRow
+from agent_core.store.work import sessions
+from agent_core.store.work.approvals import APPROVAL
+from agent_core.store.work.blobs import BLOB
+
+_AUDIT, _FEEDBACK, _RECEIPT = table_of(AuditRow), table_of(FeedbackRow), table_of(ReceiptRow)
+_SAID = ("message.received", "message.corrected")
+
+
+class Places(msgspec.Struct, frozen=True):
+    """The sessions that a person *opened*, and others that name them, by their ids."""
+
+    opened: tuple[str, ...]
+    named: tuple[str, ...]
+
+
+class Redacted(msgspec.Struct, frozen=True):
+    """What was changed in a session: *messages* of the person, *facts* in all, *approvals*."""
+
+    messages: int = 0
+    facts: int = 0
+    approvals: int = 0
+
+
+def find(connection: Connection, actor: str) -> Places:
+    """Return where *actor* is; every fact is looked at."""
+    mine = connection.execute(select(SESSION.c.id).where(SESSION.c.actor == actor).order_by(SESSION.c.key))
+    opened = tuple(mine.scalars())
+    has = select(EVENT.c.session).where(_holds(connection, EVENT.c.data, actor)).distinct()
+    others = select(SESSION.c.id).where(SESSION.c.key.in_(has), SESSION.c.actor != actor).order_by(SESSION.c.key)
+    return Places(opened, tuple(connection.execute(others).scalars()))
+
+
+def own_runs(connection: Connection, session: str, actor: str) -> list[str]:
+    """Return the runs in progress of a session that answer *actor*."""
+    held = sessions.find(connection, session)
+    going = select(RUN.c.key, RUN.c.id).where(
+        RUN.c.session == held.key, RUN.c.parent.is_(None), RUN.c.last_seq.is_(None)
+    )
+    theirs = _theirs(_facts(connection, held.key), actor).runs
+    return [row.id for row in connection.execute(going) if row.key in theirs]
+
+
+def redact(connection: Connection, session: str, who: Person) -> Redacted:
+    """Take *who* out of a session that someone else opened; raises `NotFound`, `SessionBusy` while a run is open."""
+    held = sessions.hold(connection, session)
+    sessions.refuse_busy(connection, held, "redact")
+    facts = _facts(connection, held.key)
+    found = _theirs(facts, who.id)
+    runs = _with_children(connection, held.key, found.runs)
+    quoted = [
+        line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], found.names)
+    ]
+    who = Person(who.id, who.pseudonym, found.names, sought([*found.texts, *quoted], found.names), bool(found.said))
+    changed, dropped = 0, set[str]()
+    for seq, kind, run, body in facts:
+        after = redacted(kind, body, who, theirs=run in runs, said=seq in found.said)
+        if after != body:
+            where = (EVENT.c.session == held.key) & (EVENT.c.seq == seq)
+            connection.execute(update(EVENT).where(where).values(data=msgspec.json.encode(after)))
+            changed += 1
+        if run in runs and body.get("ref"):
+            dropped.add(body["ref"])
+    connection.execute(delete(BLOB).where(BLOB.c.session == held.key, BLOB.c.id.in_(dropped)))
+    connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(found.messages)))
+    connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
+    _redact_session(connection, held.key, who, found.texts)
+    approvals = _redact_approvals(connection, held.session_key, runs, who)
+    return Redacted(len(found.messages), changed, approvals)
+
+
+def forget(connection: Connection, who: Person, opened: Collection[str]) -> int:
+    """Take *who* out of the records, and out of those of the sessions *opened*; return how many ratings were deleted.
+
+    The records keep their lines: the person has a pseudonym in them, and what a call was about is left out.
+    """
+    _redact_audit(connection, who, _AUDIT.c.session.in_(list(opened)), lambda _: True)
+    _redact_audit(connection, who, or_(*_named(connection, _AUDIT, who.id)), lambda _: False)
+    for row in connection.execute(select(OPERATION).where(or_(*_named(connection, OPERATION, who.id)))).all():
+        actor = scrubbed(msgspec.json.decode(row.actor), who)
+        values = {"actor": msgspec.json.encode(actor), "object": scrubbed(row.object, who)}
+        connection.execute(update(OPERATION).where(OPERATION.c.key == row.key).values(values))
+    # The pseudonym was revoked before: that holds for all tokens of the person up to then.
+    connection.execute(delete(REVOCATION).where(REVOCATION.c.kind == "actor", REVOCATION.c.subject == who.id))
+    return connection.execute(delete(_FEEDBACK).where(_FEEDBACK.c.actor == who.id)).rowcount
+
+
+class _Found(msgspec.Struct):
+    """What a session has of a person: seqs of messages and corrections, runs that answer them, message ids."""
+
+    said: set[int] = msgspec.field(default_factory=set[int])
+    runs: set[int | None] = msgspec.field(default_factory=set[int | None])
+    messages: set[str] = msgspec.field(default_factory=set[str])
+    names: set[str] = msgspec.field(default_factory=set[str])
+    texts: list[str] = msgspec.field(default_factory=list[str])
+
+
+_Row = tuple[int, str, int | None, dict[str, Any]]
+
+
+def _facts(connection: Connection, session: int) -> list[_Row]:
+    query = select(EVENT.c.seq, EVENT.c.type, EVENT.c.run, EVENT.c.data).where(EVENT.c.session == session)
+    rows = connection.execute(query.order_by(EVENT.c.seq))
+    return [(row.seq, TYPES[row.type], row.run, msgspec.json.decode(row.data)) for row in rows if row.type in TYPES]
+
+
+def _theirs(facts: list[_Row], actor: str) -> _Found:
+    found = _Found()
+    for seq, kind, run, body in facts:
+        if kind == "message.received" and is_of(body["actor"], actor):
+            found.said.add(seq)
+            found.runs.add(run)
+            found.messages.add(body["message"])
+            found.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
+            found.texts += texts_of(body)
+        elif kind == "message.corrected" and body["message"] in found.messages:
+            found.said.add(seq)
+            found.texts += texts_of(body)
+        elif kind == "step.started" and found.said & set(body["takes"]):
+            found.runs.add(run)
+    return found
+
+
+def _with_children(connection: Connection, session: int, runs: Collection[int | None]) -> set[int]:
+    """Return the keys of *runs* and of their descendants."""
+    query = select(RUN.c.key, RUN.c.parent).where(RUN.c.session == session).order_by(RUN.c.key)
+    found = {run for run in runs if run is not None}
+    for row in connection.execute(query):
+        if row.parent in found:
+            found.add(row.key)
+    return found
+
+
+def _redact_session(connection: Connection, session: int, who: Person, texts: Collection[str]) -> None:
+    row = connection.execute(select(SESSION.c.about, SESSION.c.title).where(SESSION.c.key == session)).one()
+    title = row.title
+    if title is not None:
+        title = DELETED if any(text.startswith(title) for text in texts) else scrubbed(title, who)
+    values = {"about": scrubbed(row.about, who), "title": title}
+    connection.execute(update(SESSION).where(SESSION.c.key == session).values(values))
+
+
+def _redact_approvals(connection: Connection, place: SessionKey, runs: Collection[int], who: Person) -> int:
+    """Redact the approvals of a session, and return how many were of a person's runs."""
+    names = ("request", "votes", "decided_by", "asked", "arguments")
+    count = 0
+    for row in connection.execute(select(APPROVAL).where(APPROVAL.c.session == place.key)).mappings().all():
+        values: dict[str, Any] = {
+            name: None if row[name] is None else scrubbed(msgspec.json.decode(row[name]), who) for name in names
+        }
+        reason = scrubbed(row["reason"], who)
+        if row["run"] in runs:
+            values["request"] = redacted("approval.requested", values["request"], who, theirs=True, said=False)
+            values |= {"asked": {}, "arguments": {}}
+            reason, count = None if reason is None else DELETED, count + 1
+        stored = {name: None if value is None else msgspec.json.encode(value) for name, value in values.items()}
+        connection.execute(update(APPROVAL).where(APPROVAL.c.key == row["key"]).values(**stored, reason=reason))
+    ids = set(connection.execute(select(RUN.c.id).where(RUN.c.key.in_(runs))).scalars())
+    _redact_audit(connection, who, _AUDIT.c.session == place.id, lambda run: run in ids)
+    return count
+
+
+def _redact_audit(
+    connection: Connection, who: Person, where: ColumnElement[bool], is_theirs: Callable[[str], bool]
+) -> None:
+    """Redact lines of the record of approvals: who and where, and what the calls of runs were about that are theirs."""
+    for row in connection.execute(select(_AUDIT).where(where)).all():
+        data = None if row.data is None else scrubbed(msgspec.json.decode(row.data), who)
+        if data is not None and is_theirs(row.run):
+            data |= {name: {} for name in ("arguments", "asked") if name in data}
+            data |= {"reason": DELETED} if data.get("reason") else {}
+        values = {
+            "actor": None if row.actor is None else msgspec.json.encode(scrubbed(msgspec.json.decode(row.actor), who)),
+            "place": scrubbed(row.place, who),
+            "data": None if data is None else msgspec.json.encode(data),
+        }
+        connection.execute(update(_AUDIT).where(_AUDIT.c.key == row.key).values(values))
+
+
+def _named(connection: Connection, table: Any, id: str) -> list[ColumnElement[bool]]:
+    """Return the conditions for the rows of a record that name *id*."""
+    wheres = [_holds(connection, table.c.actor, id)]
+    if "object" in table.c:
+        wheres.append(table.c.object == id)
+    if "place" in table.c:
+        wheres += [table.c.place == id, table.c.place.startswith(f"{id}:", autoescape=True)]
+        wheres.append(_holds(connection, table.c.data, id))
+    return wheres
+
+
+def _holds(connection: Connection, column: Any, id: str) -> ColumnElement[bool]:
+    """Return the condition that the JSON in a *column* of bytes names *id*: as a text, or in one if it is distinct."""
+    texts = (
+        [msgspec.json.encode(id)[1:-1]] if is_distinct(id) else [msgspec.json.encode(x) for x in (id, f"actor:{id}")]
+    )
+    needles = [literal(text, LargeBinary) for text in texts]
+    if connection.dialect.name == "postgresql":
+        return or_(*(func.position(needle.op("IN")(column)) > 0 for needle in needles))
+    return or_(*(func.instr(column, needle) > 0 for needle in needles))

@@ -1,0 +1,174 @@
+"""Redaction: what is left of a session's facts once one person is forgotten. Pure.
+
+Facts keep their seq, their type and their required fields, so that every reader works on: texts become `[deleted]`,
+arguments and results empty, the person a pseudonym without a name.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+Json = dict[str, Any]
+DELETED = "[deleted]"
+ENOUGH = 12
+"""Characters from which on a text of the person is looked for in what others and the model wrote."""
+_DELETED_PARTS = [{"type": "text", "text": DELETED}]
+_GOES_ON = "|   "
+_ACTOR = "actor:"
+# What is emptied in the facts of a run that answered the person, and what with; null stands for itself.
+_OF_RUN: dict[str, Json] = {
+    "tool.requested": {"arguments": {}, "raw": DELETED},
+    "tool.pending": {"arguments": {}},
+    "tool.completed": {"parts": _DELETED_PARTS},
+    "context.added": {"text": DELETED},
+    "approval.requested": {"arguments": {}, "title": DELETED, "detail": DELETED},
+    "approval.voted": {"arguments": {}},
+    "approval.decided": {"arguments": {}, "reason": DELETED},
+    "hook.ruled": {"arguments": {}, "reason": DELETED, "error": DELETED},
+    "run.completed": {"structured": None},
+    "run.failed": {"detail": DELETED},
+    "run.cancelling": {"reason": DELETED},
+    "run.cancelled": {"reason": DELETED},
+    "step.failed": {"message": DELETED},
+    "controls.changed": {"next": None, "defaults": None},
+    "render.shown": {"title": DELETED, "text": DELETED},
+}
+# What is left out there.
+_DROPPED: dict[str, tuple[str, ...]] = {"tool.completed": ("ref",), "step.started": ("controls",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who is forgotten: by the *id*, called *pseudonym* from now on.
+
+    Their *names*, and *texts* to be looked for, are those of one session, in which they *wrote* or not.
+    """
+
+    id: str
+    pseudonym: str
+    names: Collection[str] = ()
+    texts: Collection[str] = ()
+    wrote: bool = False
+
+
+def is_of(actor: Any, id: str) -> bool:
+    """Return whether *actor*, as JSON, is the person *id*."""
+    return isinstance(actor, dict) and cast("Json", actor).get("id") == id
+
+
+def texts_of(body: Json) -> list[str]:
+    """Return the texts in the parts of a message's *body*."""
+    return [part["text"] for part in body["parts"] if part.get("type") == "text" and part["text"].strip()]
+
+
+def redacted(kind: str, body: Json, who: Person, *, theirs: bool = False, said: bool = False) -> Json:
+    """Return the *body* of a fact of *kind* without the person.
+
+    *theirs*: it is of a run that answered them; *said*: it is a message of theirs, or a correction of one. Where they
+    wrote something the model's reasoning is left out everywhere: providers refuse it once what precedes it has changed.
+    """
+    if said:
+        body = {**body, "parts": _DELETED_PARTS if body["parts"] else []}
+    if kind == "message.completed" and (theirs or who.wrote):
+        body = _message(body, theirs=theirs)
+    elif theirs and kind == "render.shown":
+        body = {**body, "payload": _empty(body["kind"])}
+    if theirs:
+        kept = {name: value for name, value in body.items() if name not in _DROPPED.get(kind, ())}
+        changes = _OF_RUN.get(kind, {})
+        body = kept | {name: value for name, value in changes.items() if kept.get(name) is not None}
+    elif kind == "context.added":
+        body = {**body, "text": _without_author(body["text"], who.names)}
+    return scrubbed(body, who)
+
+
+def scrubbed(value: Any, who: Person) -> Any:
+    """Return JSON without the person's id, name as an actor, and texts, wherever they are in it."""
+    match value:
+        case str():
+            return _plain(value, who)
+        case dict():
+            found = cast("Json", value)
+            if is_of(found, who.id):
+                found = {name: each for name, each in found.items() if name != "name"}
+            return {_plain(name, who): scrubbed(each, who) for name, each in found.items()}
+        case list():
+            items = cast("list[Any]", value)
+            return [scrubbed(each, who) for each in items]
+        case _:
+            return value
+
+
+def sought(texts: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return what is looked for in what others wrote: *texts* that are long enough, and full *names*; longest first.
+
+    A name of one word may be a word of the language, and another person's: it is left where it is not an author's.
+    """
+    long = {text.strip() for text in texts if len(text.strip()) >= ENOUGH}
+    return sorted(long | {name.strip() for name in names if " " in name.strip()}, key=len, reverse=True)
+
+
+def quoted_of(text: str, names: Collection[str]) -> list[str]:
+    """Return the lines that *names* wrote in a quotation of others, see `context.quoted`."""
+    starts, found, is_theirs = _starts(names), list[str](), False
+    for line in text.split("\n"):
+        begins = bool(starts) and line.startswith(starts)
+        is_theirs = begins or (is_theirs and line.startswith(_GOES_ON))
+        if is_theirs:
+            found.append(line.partition(": ")[2] if begins else line.removeprefix(_GOES_ON))
+    return found
+
+
+def is_distinct(id: str) -> bool:
+    """Return whether *id* cannot be a part of words, so that it may be looked for inside of texts."""
+    return len(id) >= ENOUGH or ":" in id
+
+
+def _plain(text: str, who: Person) -> str:
+    if text in (who.id, f"{_ACTOR}{who.id}") or (is_distinct(who.id) and who.id in text):
+        text = text.replace(who.id, who.pseudonym)
+    for each in who.texts:
+        if each in text:
+            text = text.replace(each, DELETED)
+    return text
+
+
+def _message(body: Json, *, theirs: bool) -> Json:
+    """Return a completed message without reasoning, and without content when it is *theirs*."""
+    parts = [part for part in body["parts"] if part["type"] != "reasoning"]
+    if theirs:
+        parts = [left for part in parts if (left := _part(part)) is not None]
+    return {**{name: value for name, value in body.items() if name != "native"}, "parts": parts}
+
+
+def _part(part: Json) -> Json | None:
+    match part["type"]:
+        case "text":
+            return {**part, "text": DELETED}
+        case "tool_call":
+            return {**part, "arguments": {}}
+        case "tool_result":
+            return {**part, "parts": _DELETED_PARTS}
+        case _:
+            return None
+
+
+def _empty(kind: str) -> Json:
+    """Return the payload of a render of *kind* that shows nothing."""
+    return {"columns": [], "rows": []} if kind == "table" else {}
+
+
+def _without_author(text: str, names: Collection[str]) -> str:
+    """Return a quotation of others without what *names* wrote: the lines after their names, see `context.quoted`."""
+    starts = _starts(names)
+    lines, skips = list[str](), False
+    for line in text.split("\n"):
+        if starts and line.startswith(starts):
+            lines, skips = [*lines, f"| someone: {DELETED}"], True
+        elif not (skips and line.startswith(_GOES_ON)):
+            lines, skips = [*lines, line], False
+    return "\n".join(lines)
+
+
+def _starts(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(f"| {' '.join(name.split())}: " for name in names if name.strip())

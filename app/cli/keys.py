@@ -1,0 +1,103 @@
+"""`parley keys`, `parley revoke`, `parley actors` and `parley audit`: who may do what, and who did."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.printing import connect, line, request, row
+
+keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)
+actors = typer.Typer(help="People and programs that talk to agents.", no_args_is_help=True)
+Days = Annotated[int | None, typer.Option("--days", min=1, max=36_500, help="It works for so many days.")]
+Scopes = Annotated[
+    list[str], typer.Option("--scope", help="read, run, approve, approvals:as or admin; give it again for more.")
+]
+
+
+@keys.command("list")
+def list_keys() -> None:
+    """List the keys, the oldest first: scopes, when each was last used, and whether it still works."""
+
+    async def print_all() -> None:
+        async with connect() as client:
+            async for key in client.items("/v1/keys"):
+                _row(key)
+
+    asyncio.run(print_all())
+
+
+@keys.command("create")
+def create_key(name: str, *, scope: Scopes, days: Days = None) -> None:
+    """Make a key and print its secret, which is shown this once."""
+    ends = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    _show_secret(request("POST", "/v1/keys", body={"name": name, "scopes": scope, "expires_at": ends}))
+
+
+@keys.command("rotate")
+def rotate_key(
+    id: str,
+    *,
+    grace: Annotated[int, typer.Option(min=0, help="Seconds for which the old secret still works.")] = 24 * 3600,
+) -> None:
+    """Give a key another secret and print it; the old one works for a while."""
+    _show_secret(request("POST", f"/v1/keys/{quote(id, safe='')}/rotate", body={"grace": grace}))
+
+
+@keys.command("revoke")
+def revoke_key(id: str) -> None:
+    """Revoke a key for good; its open streams end."""
+    request("DELETE", f"/v1/keys/{quote(id, safe='')}")
+    row(id, "revoked")
+
+
+def revoke(
+    *,
+    token: Annotated[str | None, typer.Option(help="One token, by its id.")] = None,
+    actor: Annotated[str | None, typer.Option(help="All tokens of this actor up to now.")] = None,
+    session: Annotated[str | None, typer.Option(help="Visitors' access to this session.")] = None,
+) -> None:
+    """Revoke visitors' tokens, or their access to a session; open streams end."""
+    given = {name: value for name, value in {"token": token, "actor": actor, "session": session}.items() if value}
+    if len(given) != 1:
+        raise typer.BadParameter("give one of --token, --actor and --session.", param_hint="--token/--actor/--session")
+    done = request("POST", "/v1/web/revocations", body=given)
+    row(done["id"], done["kind"], done["at"])
+
+
+@actors.command("delete")
+def delete_actor(id: str) -> None:
+    """Delete one person's data: their sessions, their words in others', their name in the records."""
+    done = request("DELETE", f"/v1/actors/{quote(id, safe='')}")
+    for name in ("sessions", "messages", "facts", "approvals", "feedback", "places"):
+        row(f"{name:<10}", str(done[name]))
+    row("in records", done["pseudonym"])
+    if done["remaining"]:
+        row("busy", *done["remaining"])
+        raise typer.Exit(1)
+
+
+def audit(*, after: Annotated[int, typer.Option(min=0, help="Start after the line with this seq.")] = 0) -> None:
+    """Print what operators did, as lines of JSON: who, which route, on what, and the status of the answer."""
+
+    async def print_all() -> None:
+        async with connect() as client:
+            async for entry in client.lines("/v1/audit", after=after):
+                line(entry)
+
+    asyncio.run(print_all())
+
+
+def _row(key: dict[str, Any]) -> None:
+    ended = key["revoked_at"] is not None or (key["expires_at"] or "9") <= datetime.now(UTC).isoformat()
+    state = "revoked" if key["revoked_at"] else "expired" if ended else "active"
+    used = key["used_at"] or "never used"
+    row(key["id"], state, ",".join(key["scopes"]), used, key["expires_at"] or "no end", key["name"])
+
+
+def _show_secret(key: dict[str, Any]) -> None:
+    row(key["id"], ",".join(key["scopes"]), key["name"])
+    print(key["secret"])
+    print("(shown this once; only its hash is kept)")

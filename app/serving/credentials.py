@@ -1,0 +1,195 @@
+"""Who a bearer text names, from memory: API keys, tokens, and what was revoked of them."""
+
+import asyncio
+import hashlib
+import hmac
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import structlog
+
+from agent_core import Actor, Clock, ParleyError, SystemClock
+from agent_core.domain.access import Revocation, RevocationKind, StoredKey
+from agent_core.runtime.access import Access
+from app.serving.readers import Reader, Readers
+from app.storage.keys import ApiKey
+from channels.web.identity import ACT_AS, COOKIE_SECONDS, FORGOTTEN, OPERATOR, SCOPES, Principal, TokenSigner
+
+EVERY = 1.0
+"""Seconds between two looks at the database for what other processes changed."""
+OVERLAP = 60_000
+"""Milliseconds by which each look goes back: clocks of processes differ, and commits overtake each other."""
+FLUSH = 60_000
+"""Milliseconds between two writes of when keys were last used."""
+LONGEST = 1000 * COOKIE_SECONDS
+"""Milliseconds after which nothing that a revoked actor held can be valid any more: a cookie lives longest."""
+_KEY = re.compile(r"pk_(key_[A-Za-z0-9_-]{16})_[A-Za-z0-9_-]{43}")
+_NO_DIGEST = bytes(32)
+_log = structlog.get_logger("parley.access")
+
+
+class Credentials:
+    """The keys and revocations of this process's database, kept in memory so that no request asks for them.
+
+    With *shared* other processes change them too: they are read again every second while `following`. Streams of
+    *readers* that are refused from then on are ended.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        tokens: TokenSigner,
+        api_key: ApiKey | None,
+        *,
+        readers: Readers,
+        shared: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self.tokens, self._access, self._api_key, self._readers = tokens, access, api_key, readers
+        self._shared, self._clock = shared, clock or SystemClock()
+        self._keys: dict[str, StoredKey] = {}
+        self._revoked: dict[RevocationKind, dict[str, int]] = {"token": {}, "actor": {}, "session": {}}
+        self._are_forgotten = False
+        self._dropped: set[str] = set()
+        self._used: dict[str, int] = {}
+        self._flushed = self._looked = 0
+
+    def identify(self, text: str) -> Principal | None:
+        """Return whom *text* names; None when it is no key or token, or one that holds no more."""
+        if (found := _KEY.fullmatch(text)) is not None and (named := self._named(found[1], text)) is not None:
+            return named
+        if self._api_key is not None and self._api_key.fits(text):
+            return Principal("operator", OPERATOR, scopes=SCOPES)
+        read = self.tokens.read(text)
+        if read is None or not self.holds(read):
+            return None
+        return self._marked(read) if read.visitor else read
+
+    def holds(self, principal: Principal) -> bool:
+        """Return whether what *principal* sent is still good: neither expired nor revoked, with the same scopes."""
+        key = None if principal.key is None else self._keys.get(principal.key)
+        if not principal.visitor:
+            return principal.key is None or (
+                key is not None and not self._is_over(key) and principal.scopes == frozenset(key.object.scopes)
+            )
+        if principal.key is not None and key is None:
+            return False
+        revoked, actor = self._revoked, principal.actor.id
+        if principal.token is not None and principal.token in revoked["token"]:
+            return False
+        until = revoked["actor"].get(actor, -1)
+        if self._are_forgotten:
+            until = max(until, revoked["actor"].get(self.tokens.pseudonym(actor), -1))
+        return principal.issued > until
+
+    async def load(self) -> None:
+        """Read everything."""
+        now = self._clock.now()
+        await self._access.tidy(now - LONGEST)
+        await self._look(since=0)
+
+    async def revoke(self, kind: RevocationKind, subject: str) -> Revocation:
+        """Revoke a token, an actor's tokens, or visitors' access to a session: here at once, elsewhere in a second."""
+        done = await self._access.revoke(kind, subject)
+        self._learn((done,))
+        self._end_refused()
+        return done
+
+    def put(self, key: StoredKey) -> None:
+        """Use *key* as it is now; a revoked one no more."""
+        if key.object.revoked_at is None:
+            self._keys[key.object.id] = key
+        else:
+            self._dropped.add(key.object.id)  # a look that began before may end after this
+            self._keys.pop(key.object.id, None)
+        self._end_refused()
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Keep up with the database while the block lasts."""
+        await self.load()
+        work = asyncio.create_task(self._follow(), name="parley-credentials")
+        try:
+            yield
+        finally:
+            work.cancel()
+            await asyncio.wait((work,))
+            with suppress(ParleyError):
+                await self._flush()
+
+    def _named(self, id: str, text: str) -> Principal | None:
+        """Return the holder of the key *id* if *text* is its secret; an unknown id takes as long."""
+        key, digest = self._keys.get(id), hashlib.sha256(text.encode()).digest()
+        fits = hmac.compare_digest(digest, _NO_DIGEST if key is None else key.digest)
+        now = self._clock.now()
+        if key is not None and not fits and key.previous is not None and now < (key.previous_until or 0):
+            fits = hmac.compare_digest(digest, key.previous)
+        if key is None or not fits or self._is_over(key):
+            return None
+        self._used[id] = now
+        made = key.object
+        return Principal("operator", _holder(key), scopes=frozenset(made.scopes), key=id)
+
+    def _marked(self, visitor: Principal) -> Principal:
+        """Return *visitor* with the sessions that are closed to it, and with the key that its words count as too."""
+        key = None if visitor.key is None else self._keys.get(visitor.key)
+        via = None if key is None or ACT_AS in key.object.scopes else _holder(key)
+        return replace(visitor, via=via, barred=self._revoked["session"].keys())
+
+    def _is_over(self, key: StoredKey) -> bool:
+        return key.object.expires_at is not None and self._clock.now() >= key.object.expires_at
+
+    async def _follow(self) -> None:
+        while True:
+            await self._clock.sleep(EVERY)
+            now = self._clock.now()
+            changed = any(key.object.expires_at is not None for key in self._keys.values())
+            try:
+                if self._shared:
+                    changed |= await self._look(since=self._looked - OVERLAP)
+                if now - self._flushed >= FLUSH:
+                    await self._flush()
+            except ParleyError as error:  # the database is away: what is in memory holds until it is back
+                _log.warning("access.not_read", reason=str(error))
+            if changed:  # else there is nothing to look for in thousands of streams
+                self._end_refused()
+
+    async def _look(self, *, since: int) -> bool:
+        """Read what is new, and return whether something may be."""
+        now = self._clock.now()
+        revoked = await self._access.revoked_since(since)
+        found = await self._access.usable_keys()
+        keys = {key.object.id: key for key in found if key.object.id not in self._dropped}
+        changed = bool(revoked) or keys != self._keys
+        self._keys = keys
+        self._learn(revoked)
+        self._looked = now
+        return changed
+
+    def _learn(self, revoked: Iterable[Revocation]) -> None:
+        for each in revoked:
+            self._revoked[each.kind][each.subject] = each.at
+            self._are_forgotten |= each.kind == "actor" and each.subject.startswith(FORGOTTEN)
+
+    def _end_refused(self) -> None:
+        self._readers.end(self._is_refused)
+
+    def _is_refused(self, reader: Reader) -> bool:
+        barred = reader.principal.visitor and reader.session in self._revoked["session"]
+        return barred or not self.holds(reader.principal)
+
+    async def _flush(self) -> None:
+        self._flushed = self._clock.now()
+        for kind in ("token", "actor"):
+            kept = {subject: at for subject, at in self._revoked[kind].items() if at > self._flushed - LONGEST}
+            self._revoked[kind] = kept
+        used = dict(self._used)
+        if used:
+            await self._access.note_used(used)
+            self._used = {id: at for id, at in self._used.items() if at != used.get(id)}
+
+
+def _holder(key: StoredKey) -> Actor:
+    return Actor(id=key.object.actor, kind="service", name=key.object.name)

@@ -1,0 +1,149 @@
+"""The deletion of one person's data, proved by searching everything that the database has on disk."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import Connection, MetaData, Table, inspect, select
+
+from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
+from agent_core.domain.events import FACTS
+from agent_core.testing import Answer, ScriptedProvider, call, say, step_of, think
+from app.compose import create_app
+from app.settings import Settings
+from app.storage.keys import ApiKey
+from channels.web.identity import TokenSigner
+from tests.agent_core.asking import Till, asks
+from tests.app.api.test_keys import made
+from tests.app.conftest import KEY, caller
+from tests.conftest import MakeCore
+
+ANN = Actor("ann-7f3a-marker", "user", "Ann Markername")
+BOB = Actor("bob", "user", "Bob")
+SAYS = "my secret marker sentence 4711"
+WROTE = "another marker line in the thread"
+KEPT = "what Bob says is kept"
+MARKERS = (ANN.id, str(ANN.name), SAYS, WROTE)
+
+
+def repeats(request: Any) -> Answer:
+    """Repeat all that people said in thinking, in text and in a call, as models do."""
+    entries = [entry.message for entry in request.messages if entry.message.role == "user"]
+    said = " / ".join(part.text for message in entries for part in message.parts if isinstance(part, Text))
+    return (
+        [think(f"They say {said}"), say(f"You said: {said}"), call("look", what=said)]
+        if not step_of(request)
+        else [say(f"It is fine: {said}")]
+    )
+
+
+@pytest.fixture
+async def core(make_core: MakeCore) -> Core:
+    """A core whose agent repeats everything, and asks before it looks."""
+    hooks = (asks("look", responders=["anyone"], timeout_s=600),)
+    return await make_core(ScriptedProvider(repeats), tools=Till().tools(), definition={"hooks": hooks})
+
+
+@pytest.fixture
+def app(core: Core, tokens: TokenSigner, settings: Settings) -> FastAPI:
+    return create_app(core, settings, tokens=tokens, api_key=ApiKey(hashlib.sha256(KEY.encode()).digest()))
+
+
+async def said(core: Core, session: str, actor: Actor, words: str, **more: Any) -> str:
+    """Have *actor* say *words*, and answer the question about the call that follows; return the run."""
+    run = (await core.receive(session, Inbound(parts=(Text(words),), actor=actor, key=words[:20], **more))).run
+    await core.settled(run, timeout=10)
+    (asked,) = (await core.approvals.list(status="open", run=run)).items
+    await core.approvals.decide(
+        Decision(approval=asked.id, by=Decider(actor=actor, is_present=True), approved=True, surface="api")
+    )
+    await core.settled(run, timeout=10)
+    return run
+
+
+async def everything(core: Core, folder: Path) -> bytes:
+    """Return all that the database has: its files, or on Postgres each value of each table."""
+
+    def tables(connection: Connection) -> bytes:
+        if connection.dialect.name == "sqlite":
+            return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+        rows = [
+            value
+            for table in inspect(connection).get_table_names()
+            for row in connection.execute(select(Table(table, MetaData(), autoload_with=connection)))
+            for value in row
+        ]
+        return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for value in rows)
+
+    return await core._store.read(tables)
+
+
+async def ask_of_ann(core: Core, folder: Path) -> list[str]:
+    """Return the markers that are found."""
+    found = await everything(core, folder)
+    return [marker for marker in MARKERS if marker.encode() in found]
+
+
+async def test_nothing_of_a_person_is_left(
+    core: Core, app: FastAPI, client: httpx.AsyncClient, tmp_path: Path, tokens: TokenSigner
+):
+    """After the deletion no file has the person's id, name or words; what others said stays, and the session works."""
+    own = (await core.open_session(agent="assistant", actor=ANN, metadata={"of": ANN.id})).id
+    shared = (await core.open_session(agent="assistant", actor=BOB)).id
+    await core.receive(own, Inbound(parts=(Text(SAYS),), actor=ANN))  # its question stays open
+    await said(core, shared, ANN, SAYS)
+    quoted = (Context(text=f"Hi\n{WROTE}", author=ANN.name), Context(text="Yes, says Cy", author="Cy"))
+    theirs = await said(core, shared, BOB, KEPT, context=quoted)
+    await core.feedback(theirs, by=ANN, rating="up", comment=SAYS)
+    await core.access.revoke("actor", ANN.id)
+    before = [fact.type for batch in [b async for b in core.follow(shared, until_idle=True)] for fact in batch]
+    assert await ask_of_ann(core, tmp_path) == list(MARKERS)
+
+    key = await made(client, "admin")
+    async with caller(app, key["secret"]) as admin:
+        answer = await admin.delete(f"/v1/actors/{ANN.id}")
+    done = answer.json()
+    assert answer.status_code == 200, answer.text
+    assert (done["pseudonym"], done["remaining"]) == (tokens.pseudonym(ANN.id), [])
+    assert {name: done[name] for name in ("sessions", "messages", "approvals", "feedback")} == {
+        "sessions": 1,
+        "messages": 1,
+        "approvals": 1,
+        "feedback": 1,
+    }
+    assert await ask_of_ann(core, tmp_path) == []
+
+    assert (await client.get(f"/v1/sessions/{own}")).status_code == 404
+    facts = [fact for batch in [b async for b in core.follow(shared, until_idle=True)] for fact in batch]
+    assert [fact.type for fact in facts] == before, "every fact is still there, in its place"
+    for fact in facts:
+        msgspec.json.decode(fact.raw, type=FACTS[fact.type])
+    found = await everything(core, tmp_path)
+    assert KEPT.encode() in found
+    assert b"Cy: Yes, says Cy" in found
+    audit = (await client.get("/v1/approvals/audit")).text
+    assert done["pseudonym"] in audit
+    record = (await client.get("/v1/audit")).text
+    assert "DELETE /v1/actors/{id}" in record
+    assert ANN.id not in record
+    await said(core, shared, BOB, "And it goes on")
+
+
+async def test_a_person_who_left_nothing_is_deleted_too(client: httpx.AsyncClient):
+    """The deletion of someone unknown changes nothing and says so, whatever the id contains."""
+    for id in ("slack:T1:U1", "a/b", "né"):
+        done = (await client.delete(f"/v1/actors/{id}")).json()
+        assert (done["sessions"], done["messages"], done["facts"]) == (0, 0, 0)
+
+
+async def test_a_deleted_persons_tokens_end(app: FastAPI, client: httpx.AsyncClient):
+    """A token from before the deletion is refused afterwards."""
+    token = (await client.post("/v1/web/visitor-tokens", json={"actor": "ada", "agent": "assistant"})).json()["token"]
+    async with caller(app, token) as visitor:
+        assert (await visitor.post("/v1/sessions", json={})).status_code == 201
+        assert (await client.delete("/v1/actors/ada")).json()["sessions"] == 1
+        assert (await visitor.get("/v1/sessions")).status_code == 401

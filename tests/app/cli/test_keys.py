@@ -1,0 +1,26 @@
+"""Keys, revocations and the record from the command line, against a server."""
+
+import json
+
+from tests.app.processes import Serving
+
+
+async def test_keys_are_kept_from_the_command_line(serving: Serving):
+    """A key that was made opens its scope for the other commands, until it is revoked; the record has all of it."""
+    shell = serving.shell
+    made, secret, _ = (await shell.said("keys", "create", "Reports", "--scope", "read", "--days", "7")).splitlines()
+    id = made.split()[0]
+    assert secret.startswith(f"pk_{id}_")
+    assert "assistant" in (await shell.run("agents", "list", PARLEY_API_KEY=secret))[1]
+    refused = await shell.refused("keys", "list", PARLEY_API_KEY=secret)
+    assert "`admin`" in refused
+    fresh = (await shell.said("keys", "rotate", id, "--grace", "0")).splitlines()[1]
+    assert fresh != secret
+    assert (await shell.said("keys", "revoke", id)).split() == [id, "revoked"]
+    assert (await shell.said("keys", "list")).split()[:3] == [id, "revoked", "read"]
+    await shell.said("revoke", "--actor", "ada")
+    assert "sessions    0" in await shell.said("actors", "delete", "ada")
+    lines = [json.loads(line) for line in (await shell.said("audit")).splitlines()]
+    assert [line["result"] for line in lines] == [201, 200, 204, 201, 200]
+    assert [line["object"] for line in lines[:3]] == [id] * 3
+    assert secret not in json.dumps(lines)

@@ -1,0 +1,103 @@
+"""Keys and revocations in memory: when they are read, when use is written, and when a key ends."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from agent_core import Actor, Core
+from agent_core.domain.access import Scope
+from agent_core.testing import FakeClock
+from app.serving.credentials import Credentials
+from app.serving.readers import Readers
+from channels.web.identity import TokenSigner
+
+BOSS = Actor("operator", "service")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def core(make_core, clock: FakeClock) -> Core:
+    return await make_core(clock=clock)
+
+
+async def secret_of(core: Core, *scopes: Scope, expires_at: int | None = None) -> str:
+    made = await core.access.create_key(name="a", scopes=scopes, by=BOSS, shared=None, expires_at=expires_at)
+    return made[1]
+
+
+def credentials_of(core: Core, tokens: TokenSigner, clock: FakeClock, *, shared: bool) -> Credentials:
+    return Credentials(core.access, tokens, None, readers=Readers(), shared=shared, clock=clock)
+
+
+async def until(core: Core, clock: FakeClock, condition: Callable[[], object]) -> None:
+    """Let seconds pass until *condition* is true."""
+    async with asyncio.timeout(20):
+        while not condition():
+            clock.advance(1)
+            await core.ping()
+
+
+async def test_other_processes_changes_are_seen_within_a_second(core: Core, tokens: TokenSigner, clock: FakeClock):
+    """A key that another process made works here a second later, and one that it revoked works no more."""
+    here = credentials_of(core, tokens, clock, shared=True)
+    async with here.following():
+        secret = await secret_of(core, "read")
+        assert here.identify(secret) is None
+        await until(core, clock, lambda: here.identify(secret))
+        found = here.identify(secret)
+        assert found
+        assert (found.scopes, found.actor.id) == ({"read"}, f"operator:{found.key}")
+        await core.access.revoke_key(str(found.key))
+        token = tokens.visitor(Actor("ada", "visitor"), agent="agent_1")
+        assert here.identify(token.text)
+        await core.access.revoke("token", token.id)
+        await until(core, clock, lambda: here.identify(secret) is None and here.identify(token.text) is None)
+
+
+async def test_a_key_ends_at_its_time(core: Core, tokens: TokenSigner, clock: FakeClock):
+    """A key with an end is refused from that moment on."""
+    secret = await secret_of(core, "read", expires_at=clock.now() + 1000)
+    here = credentials_of(core, tokens, clock, shared=False)
+    await here.load()
+    assert here.identify(secret)
+    clock.advance(1)
+    assert here.identify(secret) is None
+
+
+async def test_use_is_written_once_a_minute(core: Core, tokens: TokenSigner, clock: FakeClock, monkeypatch):
+    """However often a key is used, its last use is written once a minute, and at the end."""
+    secret = await secret_of(core, "read")
+    here = credentials_of(core, tokens, clock, shared=False)
+    written: list[int] = []
+    original = core.access.note_used
+
+    async def noted(used):
+        written.append(clock.now())
+        await original(used)
+
+    monkeypatch.setattr(core.access, "note_used", noted)
+
+    def used_and_written() -> bool:
+        assert here.identify(secret)
+        return len(written) == 3
+
+    async with here.following():
+        await until(core, clock, used_and_written)
+    assert all(later - earlier >= 60_000 for earlier, later in pairwise(written[:3]))
+    (key,) = (await core.access.keys()).items
+    assert key.used_at is not None
+    assert key.used_at >= written[1]
+
+
+async def test_many_processes_ask_no_database_for_a_caller(core: Core, tokens: TokenSigner, clock: FakeClock):
+    """Whom a text names is answered from memory, at once."""
+    here = credentials_of(core, tokens, clock, shared=False)
+    await here.load()
+    assert not asyncio.iscoroutinefunction(here.identify)
+    assert here.identify("pk_key_AAAAAAAAAAAAAAAA_" + "A" * 43) is None
