@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
+from agent_core import Actor, Decider, Decision, Inbound, Origin, Text, new_id
 from channels.base import Body, Limits, Question, Ref, Stop
 from channels.plain import asked, drawn, end_of, ended, harmless, keys, one_line, read_arguments
 from channels.spec import ChannelSpec
@@ -14,6 +14,7 @@ from channels.spec import ChannelSpec
 ADDRESS = "terminal:1"
 TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(r"terminal:(?P<n>\d+)"))
 """`parley chat` serves it, a command of its own."""
+_OPERATOR = Origin(is_operator=True)
 _OPEN = ("requested", "running", "waiting")
 
 
@@ -46,7 +47,7 @@ class Terminal:
             return Stop(self.actor)
         if self._question and (vote := self._vote(self._question, *text.partition(" ")[::2])):
             return vote
-        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key")) if text else None
+        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key"), origin=_OPERATOR) if text else None
 
     async def post(self, address: str, body: Body) -> Ref:
         if self._live and self._ref:

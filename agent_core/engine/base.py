@@ -54,7 +54,11 @@ class Engine(Protocol):
         ...
 
     def has_room(self) -> bool:
-        """Return whether this worker may drive one more run."""
+        """Return whether this worker may begin one more run at once; not while others wait for its room."""
+        ...
+
+    def hurry(self) -> None:
+        """Have the sweep choose soon among the runs that wait, if there is room."""
         ...
 
     def place(self) -> AbstractContextManager[bool]:

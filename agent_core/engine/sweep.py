@@ -99,6 +99,8 @@ class Sweep:
         known = pool.losses.update(before, found={run.key for run in found}, own=own)
         wanted = [run for run in free if run.owner != self._worker or run.key in known]
         room = pool.room
+        if room:  # of a full pool nothing is known: the runs that wait were not looked at
+            pool.is_crowded = len(wanted) > room
         await self._take(wanted[:room])
         if self._overflow is not None:
             self._overflow.offer(wanted[room:])
@@ -107,7 +109,7 @@ class Sweep:
     def _most(self) -> int:
         """How many of the queued runs are looked at."""
         room = self._pool.room
-        most = room and room + len(self._newer)
+        most = room and room + len(self._newer) + 1  # one more shows that others wait
         return most if self._overflow is None else max(most, self._overflow.capacity)
 
     async def _take(self, runs: Sequence[Due]) -> None:

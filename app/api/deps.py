@@ -1,6 +1,7 @@
 """What routes ask for: the core, the caller, and what the caller may see."""
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
@@ -10,7 +11,7 @@ from fastapi.params import Query as QueryParameter
 from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
-from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
+from agent_core import Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
 from app.serving.readers import Readers
 from channels.web.identity import Principal, Tokens
 from channels.web.settings import settings_of
@@ -50,6 +51,28 @@ async def operator(request: Request) -> Principal:
     return principal
 
 
+def address_of(request: Request) -> str | None:
+    """Return the network address that *request* came from; of IPv6 the network of 64 bits that one customer has.
+
+    This is the one place that says so: it is the connection's peer, whatever the headers say.
+    """
+    if request.client is None:
+        return None
+    try:
+        found = ip_address(request.client.host.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return str(ip_network((found, 64), strict=False) if isinstance(found, IPv6Address) else found)
+
+
+async def origin(request: Request) -> Origin:
+    """Return where a request comes from: an operator, or a visitor at a network address."""
+    principal: Principal = request.scope["parley.principal"]
+    return Origin(address=address_of(request)) if principal.visitor else Origin(is_operator=True)
+
+
 async def known_query(request: Request) -> None:
     """Refuse query parameters that the route does not take; pages and scripts, which no client describes, take any."""
     route = request.scope.get("route")
@@ -68,6 +91,7 @@ async def known_query(request: Request) -> None:
 Wired = Annotated[Services, Depends(services)]
 Caller = Annotated[Principal, Depends(caller)]
 Operator = Annotated[Principal, Depends(operator)]
+From = Annotated[Origin, Depends(origin)]
 
 
 async def show_of(wired: Wired, principal: Caller) -> ShowTools | None:

@@ -88,6 +88,8 @@ def _work(tally: Tally) -> Iterator[Any]:
     yield _counter("parley_runs_started", "Runs that were begun.", (), {(): tally.started})
     yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), tally.ended)
     yield _counter("parley_runs_resumed", "Runs that were resumed.", ("cause",), _keys(tally.resumed))
+    limited = "Messages and sessions that a limit refused."
+    yield _counter("parley_rate_limited", limited, ("limit",), _keys(tally.limited))
     yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), tally.calls)
 
 
