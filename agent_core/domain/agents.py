@@ -63,8 +63,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     *max_runs* is how many runs of the agent, their children not counted, may run at once over all processes and
     versions; None sets no bound. The newest version's value applies to all of them.
 
-    The others are quotas, of people and never of operators: of each *visitor*, each *user* (people of Slack and the
-    terminal), each network *address* of visitors, and of *everyone* together. Theirs too are the newest version's.
+    The others are quotas, of people and never of operators: of each *visitor*, each *user* (a person whom a channel
+    knows), each network *address* of visitors, and of *everyone* together. Theirs too are the newest version's.
     """
 
     max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES

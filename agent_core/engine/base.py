@@ -42,6 +42,10 @@ class Runs(Protocol):
 
     async def set_deadline(self, run: int, at: int) -> None: ...
 
+    async def tidy(self) -> None:
+        """Remove what has expired and is not looked at any more."""
+        ...
+
     async def next_deadline(self, after: int) -> int | None: ...
 
 

@@ -16,6 +16,8 @@ from agent_core.store.work.runs import RESTARTED
 
 _EVERY = 1.0
 _SOON = 0.05
+_TIDY_EVERY = 600_000
+"""Milliseconds between two removals of what has expired."""
 _AT_ONCE = 8
 """Runs that a sweep takes side by side: fewer than a process has connections."""
 _log = structlog.get_logger("parley.engine")
@@ -44,6 +46,7 @@ class Sweep:
         self._worker, self._overflow = worker, overflow
         self._newer: dict[int, int] = {}
         self._due = asyncio.Event()
+        self._tidied = clock.now()
 
     @property
     def is_due(self) -> bool:
@@ -104,6 +107,9 @@ class Sweep:
         await self._take(wanted[:room])
         if self._overflow is not None:
             self._overflow.offer(wanted[room:])
+        if (now := self._clock.now()) - self._tidied >= _TIDY_EVERY:
+            self._tidied = now
+            await self._runs.tidy()
 
     @property
     def _most(self) -> int:

@@ -14,7 +14,7 @@ from agent_core.errors import RateLimited
 from agent_core.tally import Tally
 
 REMEMBERED = 5_000
-"""Milliseconds for which a refusal is repeated without counting anew: a raised limit works that much later."""
+"""Milliseconds for which a refusal is repeated without counting again: a raised limit works that much later."""
 LOGGED_EVERY = 60_000
 MOST = 10_000
 _log = structlog.get_logger("parley.limits")

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, and_, bindparam, or_, select, update
 from agent_core.store.log import RUN
 from agent_core.store.statements import word, words
 from agent_core.store.work import workers
-from agent_core.store.work.queue import IS_FIRST, IS_FREE, IS_OPEN, in_order
+from agent_core.store.work.queue import IS_FIRST, IS_FREE, IS_OPEN, of_all
 
 _NEWS = 0
 """The deadline of a running run whose driver is to read the news: it is always in the past."""
@@ -41,7 +41,7 @@ _BEGUN = _FOUND.where(
         and_(RUN.c.status.in_(words("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
     ),
 ).order_by(RUN.c.key)
-_QUEUED = in_order(
+_QUEUED = of_all(
     *_COLUMNS,
     where=(
         IS_OPEN,
@@ -50,8 +50,7 @@ _QUEUED = in_order(
         IS_FREE,
         or_(RUN.c.parent.is_not(None), IS_FIRST),
     ),
-    capped=True,
-).limit(bindparam("b_most"))
+)
 _SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
 _WAKE = (
     update(RUN)

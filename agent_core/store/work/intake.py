@@ -220,23 +220,7 @@ def _open_run(
     starts = may_start and limits.admits(connection, session.agent, session.bounds.max_runs)
     if intake.new_prefix:
         catalog.keep_snapshot(connection, intake.snapshot)
-    run = RunRef(
-        key=0,
-        id=intake.run,
-        session=session.key,
-        session_id=session.id,
-        parent=None,
-        epoch=1 if starts else 0,
-        agent=session.agent,
-        agent_version=session.agent_version,
-        snapshot=intake.snapshot.hash,
-        first_seq=first,
-        options=intake.options,
-        lane=intake.inbound.lane,
-        actor=key_of(intake.inbound.actor.kind, intake.inbound.actor.id),
-        queued_at=intake.now,
-        charged=charged,
-    )
+    run = _draft(session, intake, charged, epoch=1 if starts else 0)
     owner = intake.owner if starts else None
     run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
     opening = input_facts(intake)
@@ -255,6 +239,28 @@ def _open_run(
     if not starts:
         missed = []
     return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
+
+
+def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, *, epoch: int) -> RunRef:
+    """Return the run that the message opens, which has no key yet."""
+    inbound = intake.inbound
+    return RunRef(
+        key=0,
+        id=intake.run,
+        session=session.key,
+        session_id=session.id,
+        parent=None,
+        epoch=epoch,
+        agent=session.agent,
+        agent_version=session.agent_version,
+        snapshot=intake.snapshot.hash,
+        first_seq=session.newest + 1,
+        options=intake.options,
+        lane=inbound.lane,
+        actor=key_of(inbound.actor.kind, inbound.actor.id),
+        queued_at=intake.now,
+        charged=charged,
+    )
 
 
 def input_facts(intake: Intake) -> list[FactBody]:

@@ -12,7 +12,7 @@ from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import RateLimited
 from agent_core.store.log import RUN
 from agent_core.store.statements import Statement, word
-from agent_core.store.work.queue import IS_FIRST, IS_FREE, IS_OPEN, in_order
+from agent_core.store.work.queue import IS_FIRST, IS_FREE, IS_OPEN, of_agent
 
 MAX_QUEUED = 100
 """Runs of one session that may wait: no person types more than that ahead of the answers."""
@@ -30,9 +30,7 @@ _RUNNING = (
 )
 
 IS_NEXT = (IS_OPEN, *_QUEUED, IS_FREE, IS_FIRST)
-_NEXT = in_order(RUN.c.key, where=(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None))).limit(
-    bindparam("b_limit")
-)
+_NEXT = of_agent(RUN.c.key, where=(*IS_NEXT, RUN.c.agent == bindparam("b_agent"), RUN.c.due_at.is_(None)))
 _IN_SESSION = Statement(select(func.count()).select_from(RUN).where(RUN.c.session == bindparam("b_session"), *_QUEUED))
 _WAITING = select(RUN.c.lane, func.count()).where(IS_OPEN, RUN.c.status == word("queued")).group_by(RUN.c.lane)
 
@@ -49,13 +47,13 @@ def admits(connection: Connection, agent: int, cap: int | None, *, run: int | No
     free = cap - _running(connection, agent)
     if free <= 0:
         return False
-    first = connection.execute(_NEXT, {"b_agent": agent, "b_limit": free}).scalars().all()
+    first = connection.execute(_NEXT, {"b_agent": agent, "b_most": free}).scalars().all()
     return run in first or len(first) < free
 
 
 def first_waiting(connection: Connection, agent: int) -> int | None:
     """Return the key of the agent's run that is to start next, of those that wait for nothing but room."""
-    return connection.execute(_NEXT, {"b_agent": agent, "b_limit": 1}).scalar()
+    return connection.execute(_NEXT, {"b_agent": agent, "b_most": 1}).scalar()
 
 
 def queued_in(connection: Connection, session: int) -> int:

@@ -2,7 +2,7 @@
 
 Operators' runs come before those of people. Within a lane the next run is one of the actor who has the fewest under
 way; of these, of the actor who was served or has begun to wait longest ago. So everybody's runs are started in rounds,
-whoever has many waits with them, and who asks for the first time waits for one run of each of the others at most. The
+an actor with many waits with them, and one who asks for the first time waits for one run of each other at most. The
 runs of one actor are ordered in the same manner by agent, and those of an agent by their age.
 """
 
@@ -15,7 +15,6 @@ from sqlalchemy import (
     Connection,
     Select,
     Subquery,
-    and_,
     bindparam,
     case,
     exists,
@@ -49,6 +48,8 @@ _IS_BUSY = (
     _BUSY.c.status == word("running"),
     _BUSY.c.parent.is_(None),
 )
+_CHILD = -1
+"""The lane of child runs, before all others: their parents have begun."""
 _NOTE = Statement(
     text(
         "INSERT INTO served (actor, agent, at) SELECT :b_actor, :b_agent, "
@@ -63,32 +64,36 @@ def _later(one: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[
     return case((one > other, one), else_=other)
 
 
-def in_order(*columns: Any, where: Sequence[ColumnElement[bool]], capped: bool = False) -> Select[Any]:
-    """Select *columns* of the queued runs that satisfy *where*, the next one first.
+def of_agent(*columns: Any, where: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    """Select *columns* of the first `b_most` queued runs that satisfy *where*, the next one first.
 
-    *columns* are of `run`, *where* leaves at most one root run of each session. *capped*: only those for which their
-    agents have room.
+    *columns* are of `run`; *where* leaves at most one root run of each session, all of one agent.
     """
-    rows, names = _numbered(columns, where), [str(each.key) for each in columns]
-    order = (rows.c.q_lane, rows.c.q_busy + rows.c.q_own, _later(rows.c.q_since, rows.c.q_served), rows.c.q_key)
-    if not capped:
-        return select(*(rows.c[name] for name in names)).order_by(*order)
+    rows = _waiting(columns, where)
+    return select(*_own(columns, rows)).order_by(*_order(rows, rows.c.q_n)).limit(bindparam("b_most"))
+
+
+def of_all(*columns: Any, where: Sequence[ColumnElement[bool]]) -> Select[Any]:
+    """Do as `of_agent` for the runs of all agents; those for which their agent has no room are left out.
+
+    For each agent the same runs are the first ones as there: one that is found here may start.
+    """
+    rows = _waiting(columns, where)
+    cap = select(_AGENT.c.max_runs).where(_AGENT.c.key == rows.c.q_agent).correlate(rows).scalar_subquery()
     running = select(func.count()).where(*_IS_BUSY, _BUSY.c.agent == rows.c.q_agent).correlate(rows).scalar_subquery()
-    nth = func.row_number().over(partition_by=rows.c.q_agent, order_by=order)
-    room = case((rows.c.q_cap.is_not(None), rows.c.q_cap - running))
-    ranked = select(
-        rows, nth.label("q_nth"), room.label("q_room"), *(each.label(f"q_order_{n}") for n, each in enumerate(order))
-    ).subquery()
-    return (
-        select(*(ranked.c[name] for name in names))
-        .where(or_(ranked.c.q_room.is_(None), ranked.c.q_nth <= ranked.c.q_room))
-        .order_by(*(ranked.c[f"q_order_{n}"] for n in range(len(order))))
+    nth = func.row_number().over(partition_by=rows.c.q_agent, order_by=_order(rows, rows.c.q_n))
+    room = case((rows.c.q_lane != word(_CHILD), cap - running))
+    placed = select(rows, nth.label("q_nth"), room.label("q_room")).subquery()
+    own = func.row_number().over(
+        partition_by=(placed.c.q_lane, placed.c.q_actor), order_by=(placed.c.q_n, placed.c.q_since, placed.c.q_key)
     )
+    has_room = or_(placed.c.q_room.is_(None), placed.c.q_nth <= placed.c.q_room)
+    found = select(placed, own.label("q_own")).where(has_room).subquery()
+    return select(*_own(columns, found)).order_by(*_order(found, found.c.q_own)).limit(bindparam("b_most"))
 
 
-def _numbered(columns: Sequence[Any], where: Sequence[ColumnElement[bool]]) -> Subquery:
-    """Select the runs of each actor numbered in the order in which the actor has them started."""
-    is_child = RUN.c.parent.is_not(None)
+def _waiting(columns: Sequence[Any], where: Sequence[ColumnElement[bool]]) -> Subquery:
+    """Select queued runs, numbered within their actor and agent by age, with what decides between actors."""
     age = func.row_number().over(partition_by=(RUN.c.lane, RUN.c.actor, RUN.c.agent), order_by=RUN.c.key)
     aged = (
         select(
@@ -96,30 +101,36 @@ def _numbered(columns: Sequence[Any], where: Sequence[ColumnElement[bool]]) -> S
             RUN.c.key.label("q_key"),
             RUN.c.agent.label("q_agent"),
             RUN.c.actor.label("q_actor"),
-            case((is_child, word(-1)), else_=RUN.c.lane).label("q_lane"),
-            case((is_child, None), else_=CAP).label("q_cap"),
-            _later(RUN.c.queued_at, func.coalesce(SERVED.c.at, word(0))).label("q_since"),
+            case((RUN.c.parent.is_not(None), word(_CHILD)), else_=RUN.c.lane).label("q_lane"),
+            RUN.c.queued_at.label("q_since"),
             age.label("q_n"),
         )
-        .select_from(RUN.outerjoin(SERVED, and_(SERVED.c.actor == RUN.c.actor, SERVED.c.agent == RUN.c.agent)))
         .where(*where)
         .subquery()
     )
     busy = select(_BUSY.c.actor, func.count().label("n")).where(*_IS_BUSY).group_by(_BUSY.c.actor).subquery()
-    served = select(func.max(SERVED.c.at)).where(SERVED.c.actor == aged.c.q_actor).scalar_subquery()
-    own = func.row_number().over(
-        partition_by=(aged.c.q_lane, aged.c.q_actor), order_by=(aged.c.q_n, aged.c.q_since, aged.c.q_key)
-    )
+    served = select(func.max(SERVED.c.at)).where(SERVED.c.actor == aged.c.q_actor)
+    by_agent = served.where(SERVED.c.agent == aged.c.q_agent).scalar_subquery()
     return (
         select(
-            aged,
-            own.label("q_own"),
+            *(each for each in aged.c if each.key != "q_since"),
             func.coalesce(busy.c.n, word(0)).label("q_busy"),
-            func.coalesce(served, word(0)).label("q_served"),
+            _later(aged.c.q_since, func.coalesce(by_agent, word(0))).label("q_since"),
+            func.coalesce(served.scalar_subquery(), word(0)).label("q_served"),
         )
         .select_from(aged.outerjoin(busy, busy.c.actor == aged.c.q_actor))
+        .where(aged.c.q_n <= bindparam("b_most"))
         .subquery()
     )
+
+
+def _order(rows: Subquery, nth: ColumnElement[int]) -> tuple[ColumnElement[int], ...]:
+    """Return the order of the queue; *nth* numbers the runs of one actor."""
+    return rows.c.q_lane, rows.c.q_busy + nth, _later(rows.c.q_since, rows.c.q_served), rows.c.q_key
+
+
+def _own(columns: Sequence[Any], rows: Subquery) -> list[ColumnElement[Any]]:
+    return [rows.c[str(each.key)] for each in columns]
 
 
 def note_start(connection: Connection, run: RunRef, now: int) -> None:

@@ -35,7 +35,7 @@ SERVED: Table = table_of(ServedRow)
 MOST_REAPED = 1_000
 """Rows that one transaction removes: it is to be over soon."""
 SERVED_FOR = 3_600_000
-"""Milliseconds for which it matters when somebody was served."""
+"""Milliseconds for which it matters when an actor was served."""
 _COUNTS = Used.__struct_fields__
 _PAIRS = {
     "minute": ("minute_messages",),
