@@ -246,9 +246,9 @@ _WHO: dict[Scope, str] = {
     "everyone": "The people who use this assistant have",
 }
 _WHAT = {
-    "messages_per_minute": "sent {most} messages within a minute, as many as are allowed",
-    "messages_per_day": "sent {most} messages within a day, as many as are allowed",
-    "sessions_per_day": "begun {most} conversations within a day, as many as are allowed",
+    "messages_per_minute": "sent {most} message{s} within a minute, as many as are allowed",
+    "messages_per_day": "sent {most} message{s} within a day, as many as are allowed",
+    "sessions_per_day": "begun {most} conversation{s} within a day, as many as are allowed",
     "tokens_per_day": "used as many tokens as are allowed within a day",
     "cost_per_day": "used up the budget of a day",
     "stored_bytes": "as much stored in conversations as is allowed ({most} bytes)",
@@ -256,7 +256,8 @@ _WHAT = {
 
 
 def _sentence(scope: Scope, name: str, quota: Quota) -> str:
-    return f"{_WHO[scope]} {_WHAT[name].format(most=f'{getattr(quota, name)}')}"
+    most = getattr(quota, name)
+    return f"{_WHO[scope]} {_WHAT[name].format(most=most, s='' if most == 1 else 's')}"
 
 
 def _later(name: str, seconds: int) -> str:

@@ -19,7 +19,7 @@ from agent_core.store.log import RUN, SESSION
 from agent_core.store.work import catalog, due, limits, queue, runs
 from agent_core.store.work.queue import SERVED
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
-from tests.agent_core.scenes import SAFETY, idle, inbound, open_session
+from tests.agent_core.scenes import SAFETY, idle, inbound, local, open_session, until
 from tests.conftest import Fresh, MakeCore
 
 CAP = 2
@@ -198,6 +198,19 @@ async def test_one_who_asks_comes_before_the_second_of_any_who_flood(make_core: 
     assert len(served) <= 1 + len(FLOODERS), (before, served)
     others = Counter([(await core.session(each)).actor.id for each in served[:-1]])
     assert all(count == 1 for count in others.values()), others
+    await drain(gates, order, core)
+
+
+async def test_a_new_message_takes_no_room_from_those_that_wait(make_core: MakeCore):
+    """What comes in between the end of a run and the next start waits with the others, though there is room."""
+    order, gates, core = await flooded(make_core)
+    again = await open_session(core, actor=FLOODERS[0])
+    gates[order[-1]].set()
+    await until(lambda: not local(core).pool.driven)
+    await core.receive(again, inbound("And another", actor=FLOODERS[0]))
+    async with asyncio.timeout(SAFETY):
+        await core._providers["scripted"].asked(2)  # type: ignore[attr-defined]
+    assert order[1] != again
     await drain(gates, order, core)
 
 

@@ -16,6 +16,7 @@ from agent_core import (
     Inbound,
     NotFound,
     ParleyError,
+    RateLimited,
     RunObject,
     SessionClosed,
     SessionObject,
@@ -155,6 +156,10 @@ class Receiver:
             except SessionClosed:
                 self._whisper(home, said, CLOSED, scope=thread.address)
                 self._begin(_show_closed(home, thread))
+            except RateLimited as error:
+                if not error.is_quota:
+                    raise  # Slack sends it again
+                self._refuse(home, said, error)
         if session is None and late and not thread.is_dm:
             self._begin(self._catch_up(home, said))
 
@@ -286,6 +291,13 @@ class Receiver:
         if said.addressed and self._lately.first(home.me.team, said.thread.user, scope, words):
             root = None if said.thread.root == said.ts else said.thread.root
             self._begin(_notify_alone(home, said.thread, words, root))
+
+    def _refuse(self, home: Installation, said: i.Said, error: RateLimited) -> None:
+        """Notify the author of *said* alone why it is not answered; once a minute."""
+        minute = str(self._clock.now() // 60_000)
+        if self._lately.first(home.me.team, said.thread.user, error.limit, minute):
+            root = None if said.thread.root == said.ts else said.thread.root
+            self._begin(_notify_alone(home, said.thread, str(error), root))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* beside the answers; that it fails is worth a line and nothing more."""
