@@ -21,6 +21,9 @@ from channels.web.visible import ShowTools
 MAX_SEQ = 2**63 - 1
 # Whose sessions a visitor's token opens: those that the embedding site opened for the person count too.
 PERSONS = frozenset({"visitor", "user"})
+PRIVATE = tuple(
+    ip_network(each) for each in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
 NAMED = "the token already names the caller and the agent; leave it out, or give the same."
 
 
@@ -54,7 +57,8 @@ async def operator(request: Request) -> Principal:
 def address_of(request: Request) -> str | None:
     """Return the network address that *request* came from; of IPv6 the network of 64 bits that one customer has.
 
-    This is the one place that says so: it is the connection's peer, whatever the headers say.
+    This is the one place that says so: it is the connection's peer, whatever the headers say. None for a peer of this
+    machine or of a private network: that is a proxy, which all visitors come through.
     """
     if request.client is None:
         return None
@@ -64,6 +68,8 @@ def address_of(request: Request) -> str | None:
         return None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
+    if found.is_loopback or found.is_link_local or any(found in each for each in PRIVATE):
+        return None
     return str(ip_network((found, 64), strict=False) if isinstance(found, IPv6Address) else found)
 
 

@@ -131,11 +131,14 @@ async def test_quotas_are_fields_of_an_agents_limits(client: httpx.AsyncClient):
         ("203.0.113.7", "203.0.113.7"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         ("::ffff:203.0.113.7", "203.0.113.7"),
-        ("fe80::1%eth0", "fe80::/64"),
+        ("fe80::1%eth0", None),
+        ("127.0.0.1", None),
+        ("192.168.1.9", None),
+        ("fd00::9", None),
         ("testclient", None),
     ],
 )
-def test_an_address_is_the_connections(host: str, address: str | None):
-    """Of IPv6 the network counts that one customer has; a forwarded header counts for nothing."""
+def test_an_address_is_that_of_the_connection(host: str, address: str | None):
+    """Of IPv6 one customer's network counts; a private address is a proxy's; a forwarded header counts for nothing."""
     headers = [(b"x-forwarded-for", b"198.51.100.1")]
     assert address_of(Request({"type": "http", "client": (host, 1), "headers": headers})) == address

@@ -386,9 +386,8 @@ async def test_a_person_beyond_their_quota_reads_why(rig: Rig):
     for _ in range(2):
         assert (await rig.team.says("UANN", "UANN", "more")).acked
     await rig.stand_in.until(lambda: rig.stand_in.called("chat.postEphemeral"))
-    words = [each.arguments["text"] for each in rig.stand_in.called("chat.postEphemeral")]
-    assert len(words) == 1
-    assert words[0].startswith("You have sent 1 message within a day, as many as are allowed; try again in ")
+    (whispered,) = rig.stand_in.called("chat.postEphemeral")
+    assert whispered.arguments["text"].startswith("You have sent 1 message within a day, as many as are allowed; try again in ")
 
 
 async def test_a_session_that_is_renamed_in_slack_has_that_title(rig: Rig):
