@@ -14,7 +14,6 @@ from channels.spec import ChannelSpec
 ADDRESS = "terminal:1"
 TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(r"terminal:(?P<n>\d+)"))
 """`parley chat` serves it, a command of its own."""
-_OPERATOR = Origin(is_operator=True)
 _OPEN = ("requested", "running", "waiting")
 
 
@@ -35,7 +34,7 @@ class Terminal:
     def __init__(
         self, actor: Actor, *, write: Callable[[str], None], note: Callable[[str], None], live: bool, prompt: str = ""
     ) -> None:
-        self.actor = actor
+        self.actor, self._origin = actor, Origin(is_operator=True)
         self._write, self._note, self._live, self._prompt = write, note, live, prompt
         self._typed: set[str] = set()
         self._ref, self._plain, self._closed, self._asking, self._due = Ref(""), "", False, False, False
@@ -47,7 +46,7 @@ class Terminal:
             return Stop(self.actor)
         if self._question and (vote := self._vote(self._question, *text.partition(" ")[::2])):
             return vote
-        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key"), origin=_OPERATOR) if text else None
+        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
 
     async def post(self, address: str, body: Body) -> Ref:
         if self._live and self._ref:

@@ -232,6 +232,7 @@ async def test_processes_share_the_quota(make_core: MakeCore):
     sent = [send(core, each, "Hello", actor=ADA, origin=HERE) for core, each in pairs]
     found = await asyncio.gather(*sent, return_exceptions=True)
     assert sum(isinstance(each, Receipt) for each in found) == 4
+    await asyncio.gather(*(idle(core, each) for core, each in zip((first, second) * 4, sessions, strict=True)))
     await refused(second, sessions[1])
 
 
