@@ -66,7 +66,7 @@ def test_each_bound_refuses_what_is_above_it(name: str, used: Used, spent: Spend
     """A bound of three refuses the fourth with its own name, a sentence and a time; a bound of four lets it by."""
 
     def refused(most: int):
-        quota = Quota(**{name: most})
+        quota = msgspec.convert({name: most}, Quota)
         return refusal(Subject(1, "visitor", quota), used, spent, now=10 * DAY)
 
     error = refused(3)
