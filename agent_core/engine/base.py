@@ -42,6 +42,10 @@ class Runs(Protocol):
 
     async def set_deadline(self, run: int, at: int) -> None: ...
 
+    async def tidy(self) -> None:
+        """Remove what has expired and is not looked at any more."""
+        ...
+
     async def next_deadline(self, after: int) -> int | None: ...
 
 
@@ -54,7 +58,11 @@ class Engine(Protocol):
         ...
 
     def has_room(self) -> bool:
-        """Return whether this worker may drive one more run."""
+        """Return whether this worker may begin one more run at once; not while others wait for its room."""
+        ...
+
+    def hurry(self) -> None:
+        """Have the sweep choose soon among the runs that wait, if there is room."""
         ...
 
     def place(self) -> AbstractContextManager[bool]:

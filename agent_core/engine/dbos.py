@@ -77,6 +77,9 @@ class DbosEngine:
     def has_room(self) -> bool:
         return self.pool.has_room()
 
+    def hurry(self) -> None:
+        self.pool.hurry()
+
     def place(self) -> AbstractContextManager[bool]:
         return self.pool.reserve()
 

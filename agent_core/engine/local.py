@@ -23,6 +23,9 @@ class LocalEngine:
     def has_room(self) -> bool:
         return self.pool.has_room()
 
+    def hurry(self) -> None:
+        self.pool.hurry()
+
     def place(self) -> AbstractContextManager[bool]:
         return self.pool.reserve()
 

@@ -71,10 +71,12 @@ class Dispatcher:
             self.dispatch(run)
 
     def dispatch(self, run: int) -> None:
-        """Wake a run here if there is room, else ask the other processes to."""
+        """Wake a run here if there is room, else ask the other processes to; where others wait the sweep chooses."""
         if self._engine.has_room():
             self.wake(run)
-        elif self._bus is not None:
+            return
+        self._engine.hurry()
+        if self._bus is not None:
             self._bus.ring(run)
 
     def wake(self, run: int) -> None:

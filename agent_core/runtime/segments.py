@@ -30,7 +30,7 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due
+from agent_core.store.work import catalog, due, quotas
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
@@ -95,6 +95,10 @@ class Segments:
 
     async def set_deadline(self, run: int, at: int) -> None:
         await self._store.write(lambda connection: due.set_deadline(connection, run, at))
+
+    async def tidy(self) -> None:
+        now = self._store.clock.now()
+        await self._store.write(lambda connection: quotas.reap(connection, now))
 
     async def next_deadline(self, after: int) -> int | None:
         return await self._store.read(lambda connection: due.next_deadline(connection, after))

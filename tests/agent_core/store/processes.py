@@ -28,6 +28,8 @@ class OnLooker:
     def has_room(self) -> bool:
         return False
 
+    def hurry(self) -> None: ...
+
     def place(self) -> AbstractContextManager[bool]:
         return nullcontext(False)
 
