@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load churn widget lock clean
+.PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ chaos: install ## Kill processes on Postgres 200 times under load, race approval
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write
+
+fair: install ## Measure how long one visitor waits beside three who flood, in half a minute
+	@$(BIN)/python -m tests.load.fair
 
 churn: install ## Have clients come and go and see memory stay flat, in about 20 minutes (MINUTES=5 for fewer)
 	@$(BIN)/python -m tests.load.churn --minutes $(or $(MINUTES),20) --write

@@ -81,6 +81,7 @@ from agent_core.domain.objects import (
     SessionStatus,
     Vote,
 )
+from agent_core.domain.quotas import Origin, Quota
 from agent_core.errors import (
     AlreadyDecided,
     ConfigError,
@@ -167,12 +168,14 @@ __all__ = [
     "NamedTool",
     "NotAnApprover",
     "NotFound",
+    "Origin",
     "Overlap",
     "Override",
     "Page",
     "ParleyError",
     "Part",
     "PendingCall",
+    "Quota",
     "RateLimited",
     "Rating",
     "Reasoning",

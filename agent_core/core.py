@@ -28,6 +28,7 @@ from agent_core.domain.objects import (
     SessionObject,
     SessionStatus,
 )
+from agent_core.domain.quotas import ANYWHERE, Origin
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
 from agent_core.errors import InvalidInput
@@ -161,10 +162,18 @@ class Core:
         return self._bus if isinstance(self._bus, Flushing) else None
 
     async def open_session(
-        self, *, agent: str, actor: Actor, metadata: dict[str, Any] | None = None, address: str | None = None
+        self,
+        *,
+        agent: str,
+        actor: Actor,
+        metadata: dict[str, Any] | None = None,
+        address: str | None = None,
+        origin: Origin = ANYWHERE,
     ) -> SessionObject:
-        """Open a session with *agent* (id or name); raises `NotFound`."""
-        ref = await self._openings.open(agent=agent, actor=actor, metadata=metadata or {}, address=address)
+        """Open a session with *agent* (id or name); raises `NotFound`, `RateLimited`."""
+        ref = await self._openings.open(
+            agent=agent, actor=actor, metadata=metadata or {}, address=address, origin=origin
+        )
         return await self.session(ref.id)
 
     async def session(self, id: str) -> SessionObject:

@@ -61,6 +61,7 @@ class Counters:
         self.tokens: Counter[tuple[str, str]] = Counter()  # model, kind
         self.cost: dict[str, Decimal] = {}  # model
         self.calls: Counter[tuple[str, str]] = Counter()  # tool, outcome
+        self.limited: Counter[str] = Counter()  # limit
         self.first_text = histogram("parley_first_text_seconds", "From the start of a run to its first text.", _SLOW)
         self.seconds = histogram("parley_run_seconds", "Runs that one process drove from start to end.", _SLOW)
         self.appends = histogram("parley_append_seconds", "Transactions that append to a run's log.")

@@ -15,7 +15,7 @@ ParleyError
 │   └── ManagedByFile
 ├── Forbidden
 │   └── NotAnApprover
-├── RateLimited            too much is queued; nothing was stored, the same may be sent again
+├── RateLimited            a limit is reached; nothing was stored, the same may be sent again
 ├── Unavailable            the database cannot be reached now; the same may be sent again
 └── LostRun                another worker owns the run now; this one must stop
     └── NewerRun           a newer version has written to the run; this one cannot drive it
@@ -127,13 +127,18 @@ class NotAnApprover(Forbidden):
 
 
 class RateLimited(ParleyError):
-    """Too much is queued already; the same may be sent again after *retry_after* seconds."""
+    """A limit is reached; the same may be sent again after *retry_after* seconds. *limit* names it for metrics."""
 
     code = "rate_limited"
 
-    def __init__(self, message: str, retry_after: int) -> None:
+    def __init__(self, message: str, retry_after: int, *, limit: str) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after, self.limit = retry_after, limit
+
+    @property
+    def is_quota(self) -> bool:
+        """Whether it is a quota of the agent's, such as `visitor.messages_per_day`."""
+        return "." in self.limit
 
 
 class Unavailable(ParleyError):

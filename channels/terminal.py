@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from agent_core import Actor, Decider, Decision, Inbound, Text, new_id
+from agent_core import Actor, Decider, Decision, Inbound, Origin, Text, new_id
 from channels.base import ConversationView, MessageLimits, Question, Ref, Stop
 from channels.plain import asked, drawn, end_of, ended, harmless, keys, one_line, read_arguments
 from channels.spec import ChannelSpec
@@ -34,7 +34,7 @@ class Terminal:
     def __init__(
         self, actor: Actor, *, write: Callable[[str], None], note: Callable[[str], None], live: bool, prompt: str = ""
     ) -> None:
-        self.actor = actor
+        self.actor, self._origin = actor, Origin(is_operator=True)
         self._write, self._note, self._live, self._prompt = write, note, live, prompt
         self._typed: set[str] = set()
         self._ref, self._plain, self._closed, self._asking, self._due = Ref(""), "", False, False, False
@@ -46,7 +46,7 @@ class Terminal:
             return Stop(self.actor)
         if self._question and (vote := self._vote(self._question, *text.partition(" ")[::2])):
             return vote
-        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key")) if text else None
+        return Inbound(parts=(Text(text),), actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
 
     async def post(self, address: str, body: ConversationView) -> Ref:
         if self._live and self._ref:

@@ -13,6 +13,8 @@ BOTH = (
     "agent_core/test_laws_epochs.py",
     "agent_core/test_laws_window.py",
     "agent_core/test_limits.py",
+    "agent_core/test_queue.py",
+    "agent_core/test_quotas.py",
     "agent_core/test_race.py",
     "agent_core/test_sessions.py",
     "agent_core/test_sweep.py",

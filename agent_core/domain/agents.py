@@ -18,6 +18,7 @@ from agent_core.domain.controls import (
     resolve,
 )
 from agent_core.domain.hooks import Hook, HookEvent, NamedHook, chain
+from agent_core.domain.quotas import AddressQuota, Quota, Quotas, VisitorQuota
 from agent_core.errors import InvalidInput
 
 DEFAULT_CONTEXT_MESSAGES = 200
@@ -61,10 +62,21 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     *max_runs* is how many runs of the agent, their children not counted, may run at once over all processes and
     versions; None sets no bound. The newest version's value applies to all of them.
+
+    The others are quotas, of people and never of operators: of each *visitor*, each *user* (a person whom a channel
+    knows), each network *address* of visitors, and of *everyone* together. Theirs too are the newest version's.
     """
 
     max_context_messages: int | None = DEFAULT_CONTEXT_MESSAGES
     max_runs: int | None = None
+    visitor: VisitorQuota = VisitorQuota()
+    user: Quota = Quota()
+    address: AddressQuota = AddressQuota()
+    everyone: Quota = Quota()
+
+    @property
+    def quotas(self) -> Quotas:
+        return Quotas(visitor=self.visitor, user=self.user, address=self.address, everyone=self.everyone)
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

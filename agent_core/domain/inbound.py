@@ -6,6 +6,7 @@ import msgspec
 
 from agent_core.domain.agents import Controls
 from agent_core.domain.messages import Actor, Message, Part
+from agent_core.domain.quotas import ANYWHERE, Origin, lane_of
 
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 
@@ -29,7 +30,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     *digest* gives the same answer and no second run. *history* are imported messages before it; *instructions*
     replace the agent's, and *controls* override it, for the run that answers the message. *context* is shown to the
     model right before the message. *metadata* is merged into the session's, None removes an entry; a repeated key
-    changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked.
+    changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked. *origin* says whether quotas
+    apply.
     """
 
     parts: tuple[Part, ...]
@@ -44,6 +46,12 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     context: tuple[Context, ...] = ()
     metadata: dict[str, Any] = {}
     via: Actor | None = None
+    origin: Origin = ANYWHERE
+
+    @property
+    def lane(self) -> int:
+        """The lane in which a run that answers it waits."""
+        return lane_of(self.actor, self.origin)
 
 
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):

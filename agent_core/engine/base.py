@@ -44,6 +44,10 @@ class Runs(Protocol):
         """Ask the other processes, if there are any, for one with capacity to drive *run*."""
         ...
 
+    async def tidy(self) -> None:
+        """Remove what has expired and is not looked at any more."""
+        ...
+
     async def next_deadline(self, after: int) -> int | None: ...
 
 
@@ -56,7 +60,11 @@ class Engine(Protocol):
         ...
 
     def has_capacity(self) -> bool:
-        """Return whether this worker may drive one more run."""
+        """Return whether this worker may begin one more run at once; not while others wait for its capacity."""
+        ...
+
+    def hurry(self) -> None:
+        """Have the sweep choose soon among the runs that wait, if there is capacity."""
         ...
 
     def reserve(self) -> AbstractContextManager[bool]:

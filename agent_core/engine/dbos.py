@@ -77,6 +77,9 @@ class DbosEngine:
     def has_capacity(self) -> bool:
         return self.pool.has_capacity()
 
+    def hurry(self) -> None:
+        self.pool.hurry()
+
     def reserve(self) -> AbstractContextManager[bool]:
         return self.pool.reserve()
 

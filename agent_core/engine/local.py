@@ -23,6 +23,9 @@ class LocalEngine:
     def has_capacity(self) -> bool:
         return self.pool.has_capacity()
 
+    def hurry(self) -> None:
+        self.pool.hurry()
+
     def reserve(self) -> AbstractContextManager[bool]:
         return self.pool.reserve()
 

@@ -41,6 +41,8 @@ class Pool:
         """What is driven, by the run's key."""
         self.losses = Losses()
         self.is_closed = False
+        self.is_crowded = False
+        """Whether runs wait for room here; the sweep, which chooses the next one, notes when none does any more."""
         self._reserved = 0
         self._taking: dict[int, asyncio.Future[None]] = {}
         self._again: set[int] = set()
@@ -59,17 +61,24 @@ class Pool:
         return len(self.driven) / self._max_runs if self._max_runs else 1.0
 
     def has_capacity(self) -> bool:
-        return self.capacity > 0
+        """Return whether one more run may begin at once: there is room, and it is not for one that waits."""
+        return self.capacity > 0 and not self.is_crowded
 
     @contextmanager
     def reserve(self) -> Generator[bool]:
-        """Keep room for a run that is about to begin; False when there is none."""
+        """Keep room for a run that is about to begin; False when there is none: then it waits with the others."""
         kept = self.has_capacity()
+        self.is_crowded |= not kept
         self._reserved += kept
         try:
             yield kept
         finally:
             self._reserved -= kept
+
+    def hurry(self) -> None:
+        """Notify the sweep if there is room for which runs wait."""
+        if self.room:
+            self._notify_freed()
 
     async def freed(self) -> None:
         """Return when a run of a full pool has ended, or the pool is closed."""

@@ -16,6 +16,8 @@ from agent_core.store.work.runs import RESTARTED
 
 _EVERY = 1.0
 _SOON = 0.05
+_TIDY_EVERY = 600_000
+"""Milliseconds between two removals of what has expired."""
 _AT_ONCE = 8
 """Runs that a sweep takes side by side: fewer than a process has connections."""
 _log = structlog.get_logger("parley.engine")
@@ -44,6 +46,7 @@ class Sweep:
         self._worker, self._overflow = worker, overflow
         self._newer: dict[int, int] = {}
         self._due = asyncio.Event()
+        self._tidied = clock.now()
 
     @property
     def is_due(self) -> bool:
@@ -98,15 +101,20 @@ class Sweep:
         known = pool.losses.update(before, found={run.key for run in found}, own=own)
         wanted = [run for run in free if run.owner != self._worker or run.key in known]
         room = pool.capacity
+        if room:  # of a full pool nothing is known: the runs that wait were not looked at
+            pool.is_crowded = len(wanted) > room
         await self._take(wanted[:room])
         if self._overflow is not None:
             self._overflow.offer(wanted[room:])
+        if (now := self._clock.now()) - self._tidied >= _TIDY_EVERY:
+            self._tidied = now
+            await self._runs.tidy()
 
     @property
     def _limit(self) -> int:
         """How many of the queued runs are looked at."""
         room = self._pool.capacity
-        limit = room and room + len(self._newer)
+        limit = room and room + len(self._newer) + 1  # one more shows that others wait
         return limit if self._overflow is None else max(limit, self._overflow.capacity)
 
     async def _take(self, runs: Sequence[Due]) -> None:

@@ -85,12 +85,17 @@ class Dispatcher:
             self._interrupt_or_dispatch(done.running.key)
 
     def dispatch(self, run: int | None) -> None:
-        """Wake a run, if there is one, here if there is room, else ask the other processes to."""
+        """Wake a run, if there is one, here if there is capacity, else ask the other processes to.
+
+        Where others wait the sweep chooses.
+        """
         if run is None:
             return
         if self._engine.has_capacity():
             self.wake(run)
-        elif self._bus is not None:
+            return
+        self._engine.hurry()
+        if self._bus is not None:
             self._bus.wake(run)
 
     def wake(self, run: int) -> None:

@@ -15,6 +15,7 @@ from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import Inbound, RunOptions
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Receipt
+from agent_core.domain.quotas import Origin
 from agent_core.errors import InvalidInput, NotFound, Unavailable
 from agent_core.ids import new_id
 from agent_core.loop.announce import announce
@@ -22,6 +23,7 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.refusals import Refusals
 from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import CachedSession, SessionCache
@@ -60,14 +62,23 @@ class Openings:
     ) -> None:
         self._store, self._cache, self._roster, self._segments = store, cache, roster, segments
         self._finish, self._backlog, self._dispatcher = finish, backlog, dispatcher
+        self._refusals = Refusals(store.clock, store.counters)
 
-    async def open(self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None) -> SessionRef:
-        """Open a session, or return the one at *address*; raises `NotFound`, `InvalidInput`, `Unavailable`."""
+    async def open(
+        self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None, origin: Origin
+    ) -> SessionRef:
+        """Open a session, or return the one at *address*.
+
+        Raises `NotFound`, `InvalidInput`, `RateLimited`, `Unavailable`.
+        """
         for _ in range(MAX_TRIES):
             found = await self._roster.prototype(agent)
-            opening = self._opening(found, actor, metadata, address)
+            opening = self._opening(found, actor, metadata, address, origin)
+            if address is None and (refused := self._refusals.of("session", found.agent.id, actor, origin)):
+                raise refused
             try:
-                opened = await self._store.open_session(opening, found.agent.snapshot)
+                with self._refusals.noted("session", found.agent.id, actor, origin):
+                    opened = await self._store.open_session(opening, found.agent.snapshot)
             except StaleAgent:
                 self._roster.forget(agent)
                 continue
@@ -88,7 +99,8 @@ class Openings:
             wanted = msgspec.structs.replace(prepared.intake, agent=owner) if owner else prepared.intake
             dispatch = partial(self._dispatch, cached, prepared)
             try:
-                return (await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)).receipt
+                with self._refusals.noted("message", cached.agent.id, inbound.actor, inbound.origin):
+                    return (await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)).receipt
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
@@ -113,7 +125,8 @@ class Openings:
 
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
-        opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
+        opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
+        window = self._cache.window(found.agent)
         with self._dispatcher.reserve() as has_capacity:
             prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity)
 
@@ -122,7 +135,9 @@ class Openings:
                     cached = self._cache.new(done.opened, found.agent, inbound.actor, window)
                     self._dispatch(cached, prepared, done)
 
-            return (await self._store.receive_first(opening, found.agent.snapshot, prepared.intake, dispatch)).receipt
+            with self._refusals.noted("message", found.agent.id, inbound.actor, inbound.origin):
+                wanted = prepared.intake
+                return (await self._store.receive_first(opening, found.agent.snapshot, wanted, dispatch)).receipt
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
@@ -132,7 +147,9 @@ class Openings:
             lambda connection: intake.seen(connection, inbound, catalog.key_of(connection, agent))
         )
 
-    def _opening(self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None) -> NewSession:
+    def _opening(
+        self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None, origin: Origin
+    ) -> NewSession:
         return NewSession(
             agent=found.key,
             agent_id=found.agent.id,
@@ -142,6 +159,7 @@ class Openings:
             metadata=metadata,
             address=address,
             now=self._store.clock.now(),
+            origin=origin,
         )
 
     def _dispatch(self, cached: CachedSession, prepared: _Prepared, done: Received) -> None:
@@ -157,7 +175,7 @@ class Openings:
             segment = self._segments.opened(done.started, prepared.agent, cached, state, move)
             self._dispatcher.begin(done.started, segment)
         elif any(fact.type == e.RunQueued.type for fact in done.facts):
-            self._backlog.note()
+            self._backlog.note(prepared.intake.inbound.lane)
         self._dispatcher.dispatch(done.freed)
         if done.interrupted is not None:
             self._dispatcher.interrupt(done.interrupted.key)
@@ -194,7 +212,8 @@ class Openings:
             step=(),
             freezes=agent.snapshot.hash != window.snapshot,
             now=self._store.clock.now(),
-            refusal=self._backlog.refusal,
+            refusal=self._backlog.refusal(inbound.lane),
+            refused=self._refusals.of("message", own.id, inbound.actor, inbound.origin),
         )
         opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1)]
         if prepared.freezes:

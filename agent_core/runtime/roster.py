@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_core.context.snapshot import freeze
+from agent_core.domain import quotas
 from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec, gathered, spread
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
@@ -167,6 +168,8 @@ class Roster:
             raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
         if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
             raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
+        for scope in quotas.SCOPES:
+            quotas.check(scope, getattr(definition.limits, scope))
         self.check_controls(
             definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
         )
@@ -339,8 +342,10 @@ def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return *given* with its fields replaced by *changes*, one level deep in groups."""
+    """Return *given* with its fields replaced by *changes*, one level deep in groups; two in `limits`, for quotas."""
     groups = {name: {**given[name], **each} for name, each in changes.items() if _is_group(given.get(name), each)}
+    if "limits" in groups:
+        groups["limits"] = _merged(given["limits"], changes["limits"])
     return {**given, **changes, **groups}
 
 

@@ -30,7 +30,7 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due, workers
+from agent_core.store.work import catalog, due, quotas, workers
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
@@ -99,6 +99,10 @@ class Segments:
     def wake_elsewhere(self, run: int) -> None:
         if self._store.bus is not None:
             self._store.bus.wake(run)
+
+    async def tidy(self) -> None:
+        now = self._store.clock.now()
+        await self._store.write(lambda connection: quotas.reap(connection, now))
 
     async def next_deadline(self, after: int) -> int | None:
         return await self._store.read(lambda connection: due.next_deadline(connection, after))

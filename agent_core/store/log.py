@@ -10,6 +10,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import LostRun
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.statements import Statement, literal, literals
@@ -26,7 +27,7 @@ PARENT = RUN.alias("parent_run")
 
 
 class RunRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What names a run to the log: keys, public ids, and the epoch of its driver."""
+    """What names a run to the log: keys, public ids, and the epoch of its driver; and who waits and pays for it."""
 
     key: int
     id: str
@@ -39,6 +40,10 @@ class RunRef(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     first_seq: int
     options: bytes | None = None
+    lane: int = PEOPLE
+    actor: int = 0
+    queued_at: int = 0
+    charged: bytes | None = None
 
 
 class SessionKey(msgspec.Struct, frozen=True):

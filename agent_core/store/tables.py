@@ -32,6 +32,7 @@ ACTIVE_ROOT = text("parent IS NULL AND status IN ('running', 'waiting', 'require
 QUEUED_ROOT = text("parent IS NULL AND status = 'queued'")
 CHILD = text("parent IS NOT NULL")
 OPEN = text("status = 'open'")
+NOTHING_STORED = text("stored = 0")
 DUE = text("status IN ('queued', 'running', 'waiting', 'requires_action')")
 
 NAMING = {
@@ -72,7 +73,8 @@ class ProjectRow(SQLModel, table=True):
 class AgentRow(SQLModel, table=True):
     """An agent: its definitions are in `agent_version`, *version* is the newest; *source* says `file` or `api`.
 
-    *max_runs* is the newest definition's, here because every start of a run reads it.
+    *max_runs* and *quotas* are the newest definition's, here because every start of a run, and every message, reads
+    them; *quotas* are JSON, None are the defaults.
     """
 
     __tablename__ = "agent"
@@ -84,6 +86,7 @@ class AgentRow(SQLModel, table=True):
     source: str = Field(sa_column=Column(String(8), nullable=False))
     version: int = Field(sa_column=Column(Integer, nullable=False))
     max_runs: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
+    quotas: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
 
 
 class AgentVersionRow(SQLModel, table=True):
@@ -147,7 +150,11 @@ class EventRow(SQLModel, table=True):
 
 
 class RunRow(SQLModel, table=True):
-    """A run. *input_seq* orders the queue; *due_at* is when it must be looked at again."""
+    """A run. *input_seq* orders the session's queue; *due_at* is when it must be looked at again.
+
+    *lane*, *actor* (a number, see `quotas.key_of`) and *queued_at* order the queue of all sessions; *charged* are the
+    numbers of those whose quotas it uses, 8 bytes each.
+    """
 
     __tablename__ = "run"
     __table_args__ = (
@@ -173,6 +180,46 @@ class RunRow(SQLModel, table=True):
     last_seq: int | None = _big(nullable=True)
     snapshot: str = Field(sa_column=Column(String(32), nullable=False))
     options: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    lane: int = Field(default=1, sa_column=Column(SmallInteger, nullable=False, server_default=text("1")))
+    actor: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
+    queued_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
+    charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+
+
+class ServedRow(SQLModel, table=True):
+    """When a queued run of an *actor* (as in `run`) and an agent was started last, in milliseconds."""
+
+    __tablename__ = "served"
+    __table_args__ = (Index("ix_served_at", "at"),)
+    actor: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    agent: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    at: int = _big()
+
+
+class QuotaRow(SQLModel, table=True):
+    """What one *subject* (see `quotas.key_of`) has used of an agent.
+
+    *minute* and *day* number the periods in which the counts were last changed; `…_before` are those of the period
+    before. *cost* is in billionths of a dollar, *stored* the bytes of runs that ended and were not deleted.
+    """
+
+    __tablename__ = "quota"
+    __table_args__ = (_partial(NOTHING_STORED, "ix_quota_day", "day"),)
+    agent: int = Field(sa_column=Column(Key, ForeignKey("agent.key", ondelete="CASCADE"), primary_key=True))
+    subject: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    minute: int = _big()
+    minute_messages: int = _big()
+    minute_messages_before: int = _big()
+    day: int = _big()
+    messages: int = _big()
+    messages_before: int = _big()
+    sessions: int = _big()
+    sessions_before: int = _big()
+    tokens: int = _big()
+    tokens_before: int = _big()
+    cost: int = _big()
+    cost_before: int = _big()
+    stored: int = _big()
 
 
 class ReceiptRow(SQLModel, table=True):

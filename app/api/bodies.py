@@ -11,6 +11,7 @@ from agent_core import Actor, Controls, DeclaredTool, Definition, Hook, Limits, 
 from agent_core.domain.agents import gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
+from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
 from agent_core.hooks.check import MAX_HOOKS
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
@@ -100,9 +101,29 @@ def actor_of(named: str | ActorBody) -> Actor:
     return Actor(id=named, kind="user") if isinstance(named, str) else named.value()
 
 
+QUOTA = {name: Annotated[int, Field(ge=1, le=MOST)] for name in Quota.__struct_fields__ if name != "cost_per_day"}
+QUOTA |= {"cost_per_day": Annotated[str, StringConstraints(pattern=f"^{USD}$")]}
+
+
+class QuotaBody(body_of(Quota, QUOTA)):
+    """How much one may use of an agent; null sets no bound."""
+
+
+class VisitorQuotaBody(body_of(VisitorQuota, QUOTA)):
+    """How much each visitor may use of an agent; null sets no bound."""
+
+
+class AddressQuotaBody(body_of(AddressQuota, QUOTA)):
+    """How much all visitors from one network address may use of an agent; null sets no bound."""
+
+
 LIMITS = {
     "max_context_messages": Annotated[int, Field(ge=2, le=1_000_000)],
     "max_runs": Annotated[int, Field(ge=1, le=1_000_000)],
+    "visitor": VisitorQuotaBody,
+    "user": QuotaBody,
+    "address": AddressQuotaBody,
+    "everyone": QuotaBody,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Core, Forbidden, Inbound, Page, RunObject, RunStatus
+from agent_core import Actor, Controls, Core, Forbidden, Inbound, Origin, Page, RunObject, RunStatus
 from agent_core.domain.objects import ENDED
 from app.api.bodies import FeedbackBody, RunBody, actor_of
 from app.api.deciders import Deciding
@@ -168,6 +168,7 @@ def _inbound(body: RunBody, actor: Actor, via: Actor | None) -> Inbound:
         history=body.history,
         instructions=body.instructions,
         controls=body.controls.value() if body.controls else Controls(),
+        origin=Origin(is_operator=True),  # the route is the operators'
     )
 
 

@@ -16,6 +16,7 @@ from app.api.deps import (
     After,
     Caller,
     Cursor,
+    From,
     Limit,
     Name,
     Operator,
@@ -32,8 +33,8 @@ from app.api.wire import Message, Posted, Session, answer, message_wire, page, p
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
-@router.post("", status_code=201, responses=answers(Session, 400, 401, 403, 404, 413, 422, status=201))
-async def open_session(wired: Wired, principal: Caller, show: Show, body: SessionBody) -> Response:
+@router.post("", status_code=201, responses=answers(Session, 400, 401, 403, 404, 413, 422, 429, status=201))
+async def open_session(wired: Wired, principal: Caller, show: Show, origin: From, body: SessionBody) -> Response:
     """Open a session with an agent."""
     agent = await agent_for(principal, body.agent, wired.core)
     actor = principal.actor
@@ -42,7 +43,7 @@ async def open_session(wired: Wired, principal: Caller, show: Show, body: Sessio
         if principal.visitor and named.id != actor.id:
             raise Forbidden(f"`actor`: {NAMED}")
         actor = actor if principal.visitor else named
-    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata)
+    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata, origin=origin)
     return answer(session_wire(session, show), 201)
 
 
@@ -107,7 +108,7 @@ async def close_session(wired: Wired, _: Operator, id: str) -> Response:
     status_code=202,
     responses=answers(Posted, 400, 401, 403, 404, 409, 413, 422, 429, status=202),
 )
-async def post_message(wired: Wired, principal: Caller, session: OwnSession, body: PostBody) -> Response:
+async def post_message(wired: Wired, principal: Caller, session: OwnSession, origin: From, body: PostBody) -> Response:
     """Say something to the agent; the answer comes over the session's events."""
     if principal.visitor and body.controls is not None:
         raise Forbidden("`controls` are the operator's.")
@@ -120,6 +121,7 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, bod
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
+        origin=origin,
     )
     return answer(posted(await wired.core.receive(session.id, inbound)), 202)
 

@@ -88,6 +88,8 @@ def _work(counters: Counters) -> Iterator[Any]:
     yield _counter("parley_runs_started", "Runs that were begun.", (), {(): counters.started})
     yield _counter("parley_runs_ended", "Runs that ended.", ("status", "reason"), counters.ended)
     yield _counter("parley_runs_resumed", "Runs that were resumed.", ("cause",), _keys(counters.resumed))
+    limited = "Messages and sessions that a limit refused."
+    yield _counter("parley_rate_limited", limited, ("limit",), _keys(counters.limited))
     yield _counter("parley_tool_calls", "Tool calls that ended.", ("tool", "outcome"), counters.calls)
 
 

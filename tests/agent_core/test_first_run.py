@@ -83,10 +83,10 @@ async def test_a_key_that_wins_in_parallel_leaves_one_session(core: Core):
 
 async def test_a_refused_first_run_opens_no_session(core: Core):
     """A full backlog, invalid controls and an unknown agent leave neither a session nor a used key."""
-    core._backlog._most = 0
+    core._backlog._limit = 0
     with pytest.raises(RateLimited):
         await core.run_agent("assistant", inbound("Hello", **KEY))
-    core._backlog._most = None
+    core._backlog._limit = None
     with pytest.raises(NotFound):
         await core.run_agent("unknown", inbound("Hello", **KEY))
     assert (await core.sessions()).items == ()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_core import Core, Limits, RateLimited
+from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import IdempotencyMismatch
 from agent_core.providers.base import Request
 from agent_core.store.work import due, limits
@@ -135,7 +136,7 @@ async def test_a_raised_cap_holds_for_old_sessions_within_a_second(capped, model
 async def test_agents_without_a_cap_are_not_counted(make_core: MakeCore, model: Model, monkeypatch: pytest.MonkeyPatch):
     """A run of an agent without a cap takes no lock and counts no runs."""
     core = await make_core(model.provider)
-    for statement in ("_LOCK", "_RUNNING", "_AHEAD"):
+    for statement in ("_LOCK", "_RUNNING", "_NEXT"):
         monkeypatch.setattr(limits, statement, None)
     session = await open_session(core)
     await send(core, session, "Hello")
@@ -182,7 +183,7 @@ async def test_what_was_refused_is_welcome_later(capped, model: Model):
     await model.answering(2)
     await core._backlog.count()
     await send(core, third, "Hello")
-    assert core._backlog.refusal is not None
+    assert core._backlog.refusal(PEOPLE) is not None
 
 
 async def test_the_backlog_of_all_processes_counts(capped, model: Model):
@@ -192,7 +193,7 @@ async def test_the_backlog_of_all_processes_counts(capped, model: Model):
     sessions = [await open_session(core) for _ in range(4)]
     for session in sessions[:3]:
         await send(core, session, "Hello")
-    core._backlog.waiting = 0  # as if another process had taken them in
+    core._backlog.waiting.clear()  # as if another process had taken them in
     async with asyncio.timeout(SAFETY):
         await clock.slept(3)
         clock.advance(1)

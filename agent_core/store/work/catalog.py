@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from agent_core.domain.agents import Controls, Definition, Limits, Snapshot, spread
 from agent_core.domain.channels import ChannelConflict, Channels
 from agent_core.domain.objects import AgentObject, Page
+from agent_core.domain.quotas import AddressQuota, Quota, VisitorQuota
 from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.store.log import SESSION, table_of
@@ -35,7 +36,7 @@ _KEPT = Statement(
 )
 
 
-_GROUPS = (Limits, Controls)
+_GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota)
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -105,7 +106,7 @@ def create(
         _refuse_conflict(connection, wanted, None, channels)
     name = new_id("agent")
     values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1}
-    values |= {"max_runs": wanted.limits.max_runs}
+    values |= _bounds(wanted)
     try:
         key = connection.execute(insert(AGENT).values(**values).returning(AGENT.c.key)).scalar_one()
     except IntegrityError as error:
@@ -125,7 +126,7 @@ def update_definition(
         connection.execute(_ALONE)
         _refuse_conflict(connection, wanted, agent.key, channels)
     version = agent.object.version + 1
-    values = {"version": version, "name": wanted.name, "max_runs": wanted.limits.max_runs}
+    values = {"version": version, "name": wanted.name, **_bounds(wanted)}
     try:
         connection.execute(update(AGENT).where(AGENT.c.key == agent.key).values(**values))
     except IntegrityError as error:
@@ -202,6 +203,11 @@ def snapshot(connection: Connection, name: str) -> Snapshot:
     """Return the snapshot with this hash."""
     query = select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == name)
     return msgspec.json.decode(connection.execute(query).scalar_one(), type=Snapshot)
+
+
+def _bounds(wanted: Definition) -> dict[str, Any]:
+    """Return what the agent's row repeats of the limits in its newest definition."""
+    return {"max_runs": wanted.limits.max_runs, "quotas": msgspec.json.encode(wanted.limits.quotas)}
 
 
 def _add_version(connection: Connection, agent: int, version: int, wanted: Definition, now: int) -> None:

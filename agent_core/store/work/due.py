@@ -1,12 +1,12 @@
 """Due: the runs that need a look. Each function is one transaction's work."""
 
 import msgspec
-from sqlalchemy import Connection, and_, bindparam, case, exists, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, or_, select, update
 
-from agent_core.domain.objects import ACTIVE
 from agent_core.store.log import RUN
 from agent_core.store.statements import literal, literals
-from agent_core.store.work import limits, workers
+from agent_core.store.work import workers
+from agent_core.store.work.queue import IS_FIRST, IS_FREE, IS_OPEN, of_all
 
 _NEWS = 0
 """The deadline of a running run whose driver is to read the news: it is always in the past."""
@@ -22,8 +22,6 @@ class Due(msgspec.Struct, frozen=True):
     status: str
     owner: str | None
     due_at: int | None
-    agent: int
-    max_runs: int | None
 
     @property
     def has_news(self) -> bool:
@@ -31,12 +29,10 @@ class Due(msgspec.Struct, frozen=True):
         return self.status == "running" and self.due_at == _NEWS
 
 
-_OTHER = RUN.alias("other_run")
-_IS_OPEN = RUN.c.status.in_(literals("queued", *ACTIVE))  # word for word the condition of the index `ix_run_open`
-_CAP = case(((RUN.c.status == literal("queued")) & RUN.c.parent.is_(None), limits.CAP)).label("max_runs")
-_FOUND = select(RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at, RUN.c.agent, _CAP)
+_COLUMNS = (RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at)
+_FOUND = select(*_COLUMNS)
 _BEGUN = _FOUND.where(
-    _IS_OPEN,
+    IS_OPEN,
     or_(
         and_(
             RUN.c.status == literal("running"),
@@ -45,22 +41,15 @@ _BEGUN = _FOUND.where(
         and_(RUN.c.status.in_(literals("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
     ),
 ).order_by(RUN.c.key)
-_QUEUED = (
-    _FOUND.where(
-        _IS_OPEN,
+_QUEUED = of_all(
+    *_COLUMNS,
+    where=(
+        IS_OPEN,
         RUN.c.status == literal("queued"),
         or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
-        ~exists(
-            select(_OTHER.c.key).where(
-                _OTHER.c.session == RUN.c.session,
-                _OTHER.c.parent.is_(None),
-                _OTHER.c.status.in_(literals(*ACTIVE)),
-            )
-        ),
-        or_(RUN.c.parent.is_not(None), limits.IS_FIRST),
-    )
-    .order_by(RUN.c.key)
-    .limit(bindparam("b_limit"))
+        IS_FREE,
+        or_(RUN.c.parent.is_not(None), IS_FIRST),
+    ),
 )
 _SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
 _WAKE = (
@@ -69,18 +58,19 @@ _WAKE = (
     .values(status="running", owner=None, due_at=bindparam("b_now"))
     .returning(RUN.c.key)
 )
-_NEXT = select(RUN.c.due_at).where(_IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
+_NEXT = select(RUN.c.due_at).where(IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
 
 
 def due(connection: Connection, now: int, *, owner: str = "", expire_after: int = 0, limit: int = _ALL) -> list[Due]:
     """Return the runs of *owner* and those without a live owner, those past their deadline, and those that may start.
 
-    An owner has expired without a heartbeat for *expire_after* milliseconds. Of those that are queued with nothing
-    before them and room to start, the *limit* oldest are looked at.
+    An owner has expired without a heartbeat for *expire_after* milliseconds. Of those that are queued, with nothing
+    before them in their session and room under the cap of their agent, the first *limit* of the queue are returned, in
+    its order.
     """
     begun = connection.execute(_BEGUN, {"b_owner": owner, "b_expire_after": expire_after, "b_now": now})
     queued = connection.execute(_QUEUED, {"b_now": now, "b_limit": limit}).all() if limit else ()
-    return limits.startable(connection, [Due(*row) for row in (*begun, *queued)])
+    return [Due(*row) for row in (*begun, *queued)]
 
 
 def next_deadline(connection: Connection, after: int) -> int | None:

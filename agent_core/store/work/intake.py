@@ -10,13 +10,14 @@ from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.inbound import Inbound
 from agent_core.domain.messages import text_of
 from agent_core.domain.objects import Receipt
+from agent_core.domain.quotas import Spending, key_of
 from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
 from agent_core.store import log
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
-from agent_core.store.work import catalog, limits, notes, runs, sessions
+from agent_core.store.work import catalog, limits, notes, quotas, runs, sessions
 from agent_core.store.work.runs import Finish
 
 _RECEIPT = table_of(ReceiptRow)
@@ -74,7 +75,8 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
     it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, there is no fact
     beyond the seq *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *refusal* is raised
-    if the message needs a run of its own, since too many are queued.
+    if the message needs a run of its own, since too many are queued; *refused* unless it is repeated, since a quota
+    has just refused the same actor.
     """
 
     inbound: Inbound
@@ -91,6 +93,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     freezes: bool
     now: int
     refusal: RateLimited | None = None
+    refused: RateLimited | None = None
 
     def foresees(self, session: sessions.SessionRef, *, freezes: bool) -> bool:
         """Return whether *step* is what a run that starts now in *session* announces."""
@@ -146,6 +149,10 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
         return Received(receipt=known)
     if session.closed:
         raise SessionClosed(f"Session `{session.id}` is closed; open a new one.")
+    if intake.refused is not None:
+        raise intake.refused
+    who, spent = (inbound.actor, inbound.origin), Spending(messages=1)
+    charged = quotas.take(connection, session.agent, session.bounds.quotas, *who, spent, now=intake.now)
     if inbound.metadata:
         sessions.merge_metadata(connection, session, inbound.metadata)
     busy = runs.active(connection, session.key)
@@ -154,7 +161,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     queued = limits.queued_in(connection, session.key)
     if inbound.overlap == "reject" and (busy or queued):
         raise SessionBusy(f"Session `{session.id}` is answering; send again when it is idle, or use another `overlap`.")
-    if refusal := intake.refusal or limits.refusal_of(session.id, queued):
+    if refusal := intake.refusal or limits.refusal_of(session.id, queued, inbound.lane):
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
@@ -163,8 +170,8 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
         busy, queued = runs.active(connection, session.key), limits.queued_in(connection, session.key)
     free = busy is None and not queued
     if stopped is None:
-        return _open_run(connection, session, intake, free=free)
-    received = _open_run(connection, sessions.find(connection, name), intake, free=free)
+        return _open_run(connection, session, intake, charged, free=free)
+    received = _open_run(connection, sessions.find(connection, name), intake, charged, free=free)
     freed = received.freed if stopped.freed is None else stopped.freed
     facts = [*stopped.facts, *received.facts]
     return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
@@ -175,23 +182,25 @@ def receive_first(connection: Connection, opening: sessions.NewSession, snapshot
 
     A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
     """
-    max_runs = sessions.share_agent(connection, opening)  # first: keys are looked up under the agent as it is now
+    bounds = sessions.share_agent(connection, opening)  # first: keys are looked up under the agent as it is now
     if known := seen(connection, intake.inbound, opening.agent):
         return Received(receipt=known)
-    if intake.refusal is not None:
-        raise intake.refusal
+    if refusal := intake.refusal or intake.refused:
+        raise refusal
+    who, spent = (intake.inbound.actor, intake.inbound.origin), Spending(messages=1, sessions=1)
+    charged = quotas.take(connection, opening.agent, bounds.quotas, *who, spent, now=intake.now)
     catalog.keep_snapshot(connection, snapshot)
-    session, facts = sessions.open_session(connection, opening, max_runs=max_runs)
-    received = _open_run(connection, session, intake, free=True)
+    session, facts = sessions.open_session(connection, opening, bounds)
+    received = _open_run(connection, session, intake, charged, free=True)
     return msgspec.structs.replace(received, facts=[*facts, *received.facts], opened=session)
 
 
 def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, run: RunRef) -> Received:
     """Add the message to the active run, whose next step consumes it; refuse it when too many wait for that."""
     steered = _STEERED.run(connection, b_session=session.key, b_run=run.key, b_first=run.first_seq).scalar_one()
-    if refusal := limits.refusal_of(session.id, steered + limits.queued_in(connection, session.key)):
+    waiting, inbound = steered + limits.queued_in(connection, session.key), intake.inbound
+    if refusal := limits.refusal_of(session.id, waiting, inbound.lane):
         raise refusal
-    inbound = intake.inbound
     body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts, via=inbound.via)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
     first = log.take_seqs(connection, session.key, len(drafts))
@@ -200,28 +209,18 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
     return Received(receipt=receipt, facts=facts)
 
 
-def _open_run(connection: Connection, session: sessions.SessionRef, intake: Intake, *, free: bool) -> Received:
+def _open_run(
+    connection: Connection, session: sessions.SessionRef, intake: Intake, charged: bytes | None, *, free: bool
+) -> Received:
     """Open a run for the message: started at once if the session is *free* and this worker has capacity."""
     first = session.newest + 1
     free_here = free and intake.owner is not None
     missed = log.facts_between(connection, session.session_key, intake.after, first) if free_here else []
     may_start = free_here and log.is_whole(missed, intake.after, first)
-    starts = may_start and limits.admits(connection, session.agent, session.max_runs)
+    starts = may_start and limits.admits(connection, session.agent, session.bounds.max_runs)
     if intake.new_prefix:
         catalog.keep_snapshot(connection, intake.snapshot)
-    run = RunRef(
-        key=0,
-        id=intake.run,
-        session=session.key,
-        session_id=session.id,
-        parent=None,
-        epoch=1 if starts else 0,
-        agent=session.agent,
-        agent_version=session.agent_version,
-        snapshot=intake.snapshot.hash,
-        first_seq=first,
-        options=intake.options,
-    )
+    run = _draft(session, intake, charged, epoch=1 if starts else 0)
     owner = intake.owner if starts else None
     run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
     opening = input_facts(intake)
@@ -240,6 +239,28 @@ def _open_run(connection: Connection, session: sessions.SessionRef, intake: Inta
     if not starts:
         missed = []
     return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
+
+
+def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, *, epoch: int) -> RunRef:
+    """Return the run that the message opens, which has no key yet."""
+    inbound = intake.inbound
+    return RunRef(
+        key=0,
+        id=intake.run,
+        session=session.key,
+        session_id=session.id,
+        parent=None,
+        epoch=epoch,
+        agent=session.agent,
+        agent_version=session.agent_version,
+        snapshot=intake.snapshot.hash,
+        first_seq=session.newest + 1,
+        options=intake.options,
+        lane=inbound.lane,
+        actor=key_of(inbound.actor.kind, inbound.actor.id),
+        queued_at=intake.now,
+        charged=charged,
+    )
 
 
 def input_facts(intake: Intake) -> list[FactBody]:

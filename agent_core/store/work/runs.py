@@ -19,7 +19,7 @@ from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import approvals, due, limits, notes, progress, workers
+from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas, workers
 
 WOKEN = "rung"
 RESTARTED = "restarted"
@@ -40,6 +40,10 @@ _COLUMNS = (
     RUN.c.snapshot,
     RUN.c.first_seq,
     RUN.c.options,
+    RUN.c.lane,
+    RUN.c.actor,
+    RUN.c.queued_at,
+    RUN.c.charged,
     SESSION.c.prefix,
     SESSION.c.window_seq,
     SESSION.c.noted,
@@ -53,7 +57,7 @@ _ACTIVE = Statement(
     _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(literals(*ACTIVE)))
 )
 _ALL_QUEUED = (
-    _SELECT.add_columns(limits.CAP.label("max_runs"))
+    _SELECT.add_columns(queue.CAP.label("max_runs"))
     .where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status == literal("queued"))
     .order_by(RUN.c.input_seq)
 )
@@ -62,7 +66,7 @@ _SET_STATUS = Statement(
     update(RUN)
     .where(RUN.c.key == bindparam("b_key"))
     .values(status=bindparam("b_status"), owner=None, due_at=bindparam("b_due"), last_seq=bindparam("b_last"))
-    .returning(limits.CAP.label("max_runs"))
+    .returning(queue.CAP.label("max_runs"))
 )
 _HOLD = Statement(
     update(RUN)
@@ -77,7 +81,7 @@ _INSERT = Statement(
             name: bindparam(f"b_{name}")
             for name in (
                 "project", "id", "session", "agent", "agent_version", "status", "epoch", "owner", "input_seq",
-                "first_seq", "snapshot", "options",
+                "first_seq", "snapshot", "options", "lane", "actor", "queued_at", "charged",
             )
         }
     )
@@ -171,6 +175,10 @@ def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq:
         "first_seq": run.first_seq,
         "snapshot": run.snapshot,
         "options": run.options,
+        "lane": run.lane,
+        "actor": run.actor,
+        "queued_at": run.queued_at,
+        "charged": run.charged,
     }
     key = _INSERT.run(connection, **{f"b_{name}": value for name, value in values.items()}).scalar_one()
     return replace(run, key=key)
@@ -196,6 +204,8 @@ def append(
         connection.execute(_RELEASE, {"b_key": run.key})
     approvals.follow(connection, run, [*record, *(announcement if written.said else ())], now=now)
     last = announcement[-1] if announcement else None
+    ends = written.said and isinstance(last, e.TERMINAL)
+    quotas.bill(connection, run, record, ended=ends, now=now)
     if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
     ended = settle(connection, run, last, written.facts[-1].seq, left=left, owner=owner, now=now)
@@ -240,7 +250,7 @@ def start_next(connection: Connection, session_key: SessionKey, *, owner: str, n
     if active(connection, session_key.key):
         return Ended([])
     row = _QUEUED.run(connection, b_session=session_key.key).first()
-    if row is None or not limits.admits(connection, row.agent, row.max_runs, before=row.key):
+    if row is None or not limits.admits(connection, row.agent, row.max_runs, run=row.key):
         return Ended([])
     run = replace(_ref(row), epoch=row.epoch + 1)
     bodies: list[FactBody] = [
@@ -248,6 +258,7 @@ def start_next(connection: Connection, session_key: SessionKey, *, owner: str, n
     ]
     bodies += freeze(connection, run, row.prefix)
     _HOLD.run(connection, b_key=run.key, b_epoch=run.epoch, b_owner=owner, b_due=None)
+    queue.note_start(connection, run, now)
     first = log.take_seqs(connection, session_key.key, len(bodies))
     return Ended(log.write(connection, session_key, first, [(run, body) for body in bodies], now=now), run)
 
@@ -353,6 +364,7 @@ def cancel(
     facts += log.write(connection, session_key, first, [(run, body) for body in bodies], now=now)
     e.note_tools(facts, state.waiting.tools)
     approvals.follow(connection, run, bodies, now=now)
+    quotas.bill(connection, run, (), ended=True, now=now)
     end = bodies[-1]
     assert isinstance(end, e.TERMINAL)
     ended = settle(connection, run, end, facts[-1].seq, left=state.inbox.carry_over, owner=owner, now=now)
@@ -385,4 +397,8 @@ def _ref(row: Any) -> RunRef:
         snapshot=row.snapshot,
         first_seq=row.first_seq,
         options=row.options,
+        lane=row.lane,
+        actor=row.actor,
+        queued_at=row.queued_at,
+        charged=row.charged,
     )

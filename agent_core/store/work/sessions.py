@@ -11,6 +11,7 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
+from agent_core.domain.quotas import ANYWHERE, Origin, Spending
 from agent_core.errors import InvalidInput, NotFound, SessionBusy
 from agent_core.ids import new_id
 from agent_core.store import log
@@ -18,9 +19,10 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, SessionKey
 from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import notes
+from agent_core.store.work import notes, quotas
 from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.catalog import AGENT, keep_snapshot
+from agent_core.store.work.quotas import Bounds
 
 FIRST_SEQS = 2
 """Facts of a session that was just opened: `session.opened` and `snapshot.frozen`."""
@@ -32,7 +34,7 @@ TITLE_LENGTH = 200
 
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What the core needs of a session to work in it; *max_runs* is the cap of its agent, *noted* see `store.notes`."""
+    """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`."""
 
     key: int
     id: str
@@ -44,7 +46,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     closed: bool
     newest: int
     window_seq: int
-    max_runs: int | None
+    bounds: Bounds
     noted: bytes | None = None
 
     @property
@@ -58,12 +60,13 @@ _NEW = (
 )  # fmt: skip
 _INSERT = Statement(insert(SESSION).values({name: bindparam(f"b_{name}") for name in _NEW}).returning(SESSION.c.key))
 _SHARE_AGENT = Statement(
-    select(AGENT.c.id, AGENT.c.version, AGENT.c.max_runs)
+    select(AGENT.c.id, AGENT.c.version, AGENT.c.max_runs, AGENT.c.quotas)
     .where(AGENT.c.key == bindparam("b_agent"))
     .with_for_update(read=True, key_share=True)
 )
 _CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
-_FIND = select(SESSION, _CAP.label("max_runs")).where(
+_QUOTAS = select(AGENT.c.quotas).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
+_FIND = select(SESSION, _CAP.label("max_runs"), _QUOTAS.label("quotas")).where(
     SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")
 )
 _BY_ID, _HOLD = Statement(_FIND), Statement(_FIND.with_for_update())
@@ -103,6 +106,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
     address: str | None
     now: int
+    origin: Origin = ANYWHERE
 
 
 class StaleAgent(Exception):
@@ -117,28 +121,33 @@ class OpenedSession(msgspec.Struct, frozen=True):
 
 
 def open_or_find(connection: Connection, opening: NewSession, snapshot: Snapshot) -> OpenedSession:
-    """Return the session at the address of *opening*, opened with *snapshot* if there is none; raises `StaleAgent`."""
+    """Return the session at the address of *opening*, opened with *snapshot* if there is none.
+
+    Raises `StaleAgent`, `RateLimited`.
+    """
     known = opening.address and by_address(connection, opening.address)
     if known:
         return OpenedSession(find(connection, known))
-    max_runs = share_agent(connection, opening)
+    bounds = share_agent(connection, opening)
+    who, spent = (opening.actor, opening.origin), Spending(sessions=1)
+    quotas.take(connection, opening.agent, bounds.quotas, *who, spent, now=opening.now)
     keep_snapshot(connection, snapshot)
-    return OpenedSession(*open_session(connection, opening, max_runs=max_runs))
+    return OpenedSession(*open_session(connection, opening, bounds))
 
 
-def share_agent(connection: Connection, opening: NewSession) -> int | None:
-    """Lock the agent of *opening* against changes until the commit and return its cap on runs; raises `StaleAgent`.
+def share_agent(connection: Connection, opening: NewSession) -> Bounds:
+    """Lock the agent of *opening* against changes until the commit and return its bounds; raises `StaleAgent`.
 
     The id is compared too: SQLite gives the key of a deleted agent to the next one.
     """
     agent = _SHARE_AGENT.run(connection, b_agent=opening.agent).first()
     if agent is None or (agent.id, agent.version) != (opening.agent_id, opening.agent_version):
         raise StaleAgent
-    return agent.max_runs
+    return Bounds(agent.max_runs, agent.quotas)
 
 
-def open_session(connection: Connection, opening: NewSession, *, max_runs: int | None) -> tuple[SessionRef, list[Fact]]:
-    """Insert a session with its first two facts; *max_runs* is from `share_agent`."""
+def open_session(connection: Connection, opening: NewSession, bounds: Bounds) -> tuple[SessionRef, list[Fact]]:
+    """Insert a session with its first two facts; *bounds* are from `share_agent`."""
     ref = SessionRef(
         key=0,
         id=new_id("ses"),
@@ -150,7 +159,7 @@ def open_session(connection: Connection, opening: NewSession, *, max_runs: int |
         closed=False,
         newest=FIRST_SEQS,
         window_seq=1,
-        max_runs=max_runs,
+        bounds=bounds,
     )
     ref = msgspec.structs.replace(ref, key=_insert(connection, ref, opening))
     bodies: list[e.FactBody] = [
@@ -256,6 +265,7 @@ def rename(connection: Connection, session: SessionRef, title: str) -> None:
 def delete(connection: Connection, session: SessionRef) -> None:
     """Remove a session and its log. Raises `SessionBusy` while a run is queued or open."""
     refuse_busy(connection, session, "delete")
+    quotas.give_back(connection, session.key)
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
 
@@ -301,7 +311,7 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
     for run in runs:
         old = run.pop("key")
         parent = keys[run["parent"]]
-        values = {**run, "id": new_id("run"), "session": target, "parent": parent}
+        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None}
         keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
     old, new = RUN.alias("old_run"), RUN.alias("new_run")
     twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)
@@ -378,7 +388,7 @@ def _ref(row: Any) -> SessionRef:
         closed=bool(row.closed),
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
-        max_runs=row.max_runs,
+        bounds=Bounds(row.max_runs, row.quotas),
         noted=row.noted,
     )
 

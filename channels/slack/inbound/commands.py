@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from agent_core import Actor, Clock, Context, Inbound, ParleyError, SessionClosed, Text
+from agent_core import Actor, Clock, Context, Inbound, ParleyError, RateLimited, SessionClosed, Text
 from channels.slack.inbound.context import Watermark, as_context, at
 from channels.slack.inbound.intake import Commanded, Pointed, words
 from channels.slack.inbound.mentions import CLOSED, NO_AGENT, Mentions, actor, asked_by, refusal
@@ -82,6 +82,8 @@ async def commanded(
     except (f.Limited, f.NotSent, f.SlackRefused, f.Unauthorised) as error:
         asking.notes.failure(error)
         return NOT_POSTED
+    except RateLimited as error:
+        return str(error)
     except (ParleyError, TimeoutError) as error:  # it may have been posted, and if so it is to be answered
         asking.notes.failure(error)
         begin(_looked_for(asking, installation, put, clock))
@@ -130,6 +132,8 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
             receipt = await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
         except SessionClosed:
             return CLOSED
+        except RateLimited as error:
+            return str(error)
     if session is not None and session.status in WAITS and not receipt.repeated:
         begin(say_queued(asking.core, installation, thread, receipt))
     return None

@@ -16,6 +16,7 @@ from agent_core import (
     Inbound,
     NotFound,
     ParleyError,
+    RateLimited,
     RunObject,
     SessionClosed,
     SessionObject,
@@ -157,6 +158,10 @@ class Receiver:
             except SessionClosed:
                 self._reply_privately(installation, posted, CLOSED, scope=thread.address)
                 self._begin(_show_closed(installation, thread))
+            except RateLimited as error:
+                if not error.is_quota:
+                    raise  # Slack sends it again
+                self._refuse(installation, posted, error)
         if session is None and late and not thread.is_dm:
             self._begin(self._catch_up(installation, posted))
 
@@ -292,6 +297,13 @@ class Receiver:
         if posted.addressed and self._lately.first(installation.me.team, posted.thread.user, scope, words):
             root = None if posted.thread.root == posted.ts else posted.thread.root
             self._begin(_notify_alone(installation, posted.thread, words, root))
+
+    def _refuse(self, installation: Installation, posted: i.MessagePosted, error: RateLimited) -> None:
+        """Notify the author of *posted* alone why it is not answered; once a minute."""
+        minute = str(self._clock.now() // 60_000)
+        if self._lately.first(installation.me.team, posted.thread.user, error.limit, minute):
+            root = None if posted.thread.root == posted.ts else posted.thread.root
+            self._begin(_notify_alone(installation, posted.thread, str(error), root))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* beside the answers; that it fails is worth a line and nothing more."""

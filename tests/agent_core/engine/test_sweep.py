@@ -31,7 +31,7 @@ class Locked:
         self.at_once = self.most = 0
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
-        return [Due(key, f"run_{key}", 0, "queued", None, None, 1, None) for key in range(FOUND)]
+        return [Due(key, f"run_{key}", 0, "queued", None, None) for key in range(FOUND)]
 
     async def take(self, run: int, cause: str, *, expire_after: int, epoch: int | None = None) -> None:
         """Take long enough for others to begin; who took it already drives it somewhere else."""
@@ -70,7 +70,7 @@ class Stale:
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         if self.reading.is_set():
-            return [Due(RUN.key, RUN.id, RUN.epoch, "running", self.engine.worker, None, RUN.agent, None)]
+            return [Due(RUN.key, RUN.id, RUN.epoch, "running", self.engine.worker, None)]
         self.reading.set()
         await self.go.wait()
         return []

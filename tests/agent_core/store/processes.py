@@ -28,6 +28,8 @@ class OnLooker:
     def has_capacity(self) -> bool:
         return False
 
+    def hurry(self) -> None: ...
+
     def reserve(self) -> AbstractContextManager[bool]:
         return nullcontext(False)
 

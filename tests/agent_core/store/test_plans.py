@@ -56,7 +56,7 @@ class Statements:
 
 def _reads_all(step: str) -> bool:
     """Return whether a step of a plan reads all rows of a table; a co-routine's few rows are no table."""
-    return step.startswith("SCAN") and not step.startswith("SCAN anon_")
+    return step.startswith("SCAN") and not step.startswith(("SCAN anon_", "SCAN (subquery-"))
 
 
 def compiled(statement: Statement | ClauseElement) -> Statement:

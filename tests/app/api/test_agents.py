@@ -1,9 +1,10 @@
 """Routes of agents."""
 
 import httpx
+import msgspec
 import pytest
 
-from agent_core import Core
+from agent_core import Core, Limits
 from agent_core.tools.toolset import Static
 
 NEW = {"name": "scout", "instructions": "Look around."}
@@ -19,7 +20,7 @@ async def test_an_agent_is_made_changed_and_deleted(client: httpx.AsyncClient):
     assert (body["version"], body["tools"], body["limits"]) == (
         1,
         ["calculate"],
-        {"max_context_messages": None, "max_runs": None},
+        {**msgspec.to_builtins(Limits()), "max_context_messages": None},
     )
     changed = await client.patch("/v1/agents/scout", json={"controls": {"max_steps": 3}})
     assert changed.json() == {**body, "version": 2, "controls": {"max_steps": 3}}

@@ -49,6 +49,8 @@ export interface Client {
 
 const SILENCE = 45_000; // the server sends a comment every 15 s
 const TRIES = 5;
+/** Seconds that the server may ask to wait for before a person is asked to try again instead. */
+const LONGEST = 10;
 
 /** Return a client; a request is repeated only where that is safe. */
 export function createClient(options: ClientOptions): Client {
@@ -110,7 +112,7 @@ function sender({ pause, random }: ClientOptions, request: Request): Send {
       } catch (error) {
         signal.throwIfAborted();
         const problem = asProblem(error);
-        if (!isPassing(problem) || tries === TRIES) throw problem;
+        if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
         await pause(delay(tries, problem, random), signal);
       }
     }

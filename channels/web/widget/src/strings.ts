@@ -94,7 +94,6 @@ export const STRINGS = {
     session_closed: "This conversation is closed. Start a new one.",
     not_an_approver: "You may not decide this.",
     too_large: "This message is too long.",
-    rate_limited: "Too many messages at once. Try again in a moment.",
   } as Readonly<Record<string, string>>,
 };
 

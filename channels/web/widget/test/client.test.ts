@@ -59,6 +59,12 @@ test("a wait that the server asks for is kept", async () => {
   assert.deepEqual(waits, [7000]);
 });
 
+test("a post that has to wait long is not sent again, and says why", async () => {
+  const { client, seen, waits, life } = setting(() => problem(429, "rate_limited", { "Retry-After": "3600" }));
+  await assert.rejects(client.post("ses_1", "Hi", "key_1", life.signal), { status: 429, message: "Detail of rate_limited." });
+  assert.deepEqual([seen.length, waits], [1, []]);
+});
+
 test("a refused token is renewed once, and only once", async () => {
   let issued = 0;
   const issue = async (): Promise<string> => `token_${(issued += 1)}`;

@@ -14,7 +14,7 @@ from agent_core.store import log
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.reading import follow, loading
 from agent_core.store.statements import Statement
-from agent_core.store.work import due, intake, limits, progress, runs, sessions
+from agent_core.store.work import due, intake, limits, progress, quotas, runs, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, open_session, say_and_wait, send
@@ -112,8 +112,9 @@ INDEXES = [
     pytest.param(due._NEXT, ("ix_run_open",), id="the next deadline"),
     pytest.param(limits._RUNNING, ("ix_run_open",), id="how many of an agent run"),
     pytest.param(limits._WAITING, ("ix_run_open",), id="how many wait"),
-    pytest.param(limits._AHEAD, (), id="who of an agent is next"),
+    pytest.param(limits._NEXT, (), id="who of an agent is next"),
     pytest.param(limits._IN_SESSION, ("ix_run_queued_root",), id="how many wait in a session"),
+    pytest.param(quotas._SIZE, ("pk_event",), id="what is kept of a run"),
     pytest.param(follow._OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, for a reader"),
     pytest.param(loading._FIRST_OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, to load"),
     pytest.param(sessions._HOLD, ("uq_session_id",), id="a session"),

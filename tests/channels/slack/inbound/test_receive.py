@@ -378,6 +378,18 @@ async def test_a_closed_conversation_says_so(rig: Rig):
     assert shown.status == "closed"
 
 
+async def test_a_person_beyond_their_quota_reads_why(rig: Rig):
+    """A message that a quota refuses is acknowledged, and its author alone reads when to try again, once a minute."""
+    name = (await rig.core.agents.all())[0].definition.name
+    await rig.core.agents.update(name, {"limits": {"user": {"messages_per_day": 1}}})
+    await rig.team.says("UANN", "UANN", "hello")
+    for _ in range(2):
+        assert (await rig.team.says("UANN", "UANN", "more")).acked
+    await rig.stand_in.until(lambda: rig.stand_in.called("chat.postEphemeral"))
+    (whispered,) = rig.stand_in.called("chat.postEphemeral")
+    assert whispered.arguments["text"].startswith("You have sent 1 message within a day, as many")
+
+
 async def test_a_session_that_is_renamed_in_slack_has_that_title(rig: Rig):
     """People name a conversation in Slack, and it is called so everywhere."""
     dispatched = await rig.team.mentions("UANN", "CGENERAL", "hello")

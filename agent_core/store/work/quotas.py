@@ -1,0 +1,186 @@
+"""Quotas in the store: what people have used of an agent. Each function is one transaction's work.
+
+A row per agent and subject holds the counts of the present minute and day and of those before, see `domain.quotas`.
+For operators no statement is run; for people one per message, one per step that was billed, and two per end of a run.
+"""
+
+import struct
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import BigInteger, Connection, Table, and_, bindparam, case, delete, func, select, text, tuple_, update
+
+from agent_core.domain import events as e
+from agent_core.domain.events import FactBody
+from agent_core.domain.messages import Actor
+from agent_core.domain.quotas import (
+    DAY,
+    MINUTE,
+    NOTHING_SPENT,
+    Origin,
+    Spending,
+    Subject,
+    Used,
+    nano_of,
+    refusal,
+    subjects,
+    tokens_of,
+)
+from agent_core.store.log import EVENT, RUN, RunRef, table_of
+from agent_core.store.statements import Statement, literal
+from agent_core.store.tables import QuotaRow, ServedRow
+
+QUOTA: Table = table_of(QuotaRow)
+SERVED: Table = table_of(ServedRow)
+MOST_REAPED = 1_000
+"""Rows that one transaction removes: it is to be over soon."""
+SERVED_FOR = 3_600_000
+"""Milliseconds for which it matters when an actor was served."""
+_COUNTS = Used.__struct_fields__
+_PAIRS = {
+    "minute": ("minute_messages",),
+    "day": ("messages", "sessions", "tokens", "cost"),
+}
+
+
+def _added(period: str, count: str) -> str:
+    """Add to *count*, which begins again with each *period*; what it was is kept for one period more."""
+    return (
+        f"{count} = CASE WHEN quota.{period} >= excluded.{period} THEN quota.{count} ELSE 0 END + excluded.{count}, "
+        f"{count}_before = CASE WHEN quota.{period} >= excluded.{period} THEN quota.{count}_before "
+        f"WHEN quota.{period} = excluded.{period} - 1 THEN quota.{count} ELSE 0 END"
+    )
+
+
+def _upsert(rows: int) -> Statement:
+    """Add to the counts of *rows* subjects and return them. As text: both databases have the same words for it."""
+    values = ", ".join(
+        "(" + ", ".join([":b_agent", f":b_subject_{n}", *(f":b_{count}" for count in _COUNTS)]) + ")"
+        for n in range(rows)
+    )
+    changes = [_added(period, count) for period, counts in _PAIRS.items() for count in counts]
+    changes += [
+        f"{period} = CASE WHEN quota.{period} > excluded.{period} THEN quota.{period} ELSE excluded.{period} END"
+        for period in _PAIRS
+    ]
+    changes.append(
+        "stored = CASE WHEN quota.stored + excluded.stored > 0 THEN quota.stored + excluded.stored ELSE 0 END"
+    )
+    sql = text(
+        f"INSERT INTO quota (agent, subject, {', '.join(_COUNTS)}) VALUES {values} "  # noqa: S608 - names of ours
+        f"ON CONFLICT (agent, subject) DO UPDATE SET {', '.join(changes)} RETURNING subject, {', '.join(_COUNTS)}"
+    )
+    names = ["b_agent", *(f"b_subject_{n}" for n in range(rows)), *(f"b_{count}" for count in _COUNTS)]
+    return Statement(sql.bindparams(*(bindparam(name, type_=BigInteger, required=True) for name in names)))
+
+
+_UPSERTS = {rows: _upsert(rows) for rows in (1, 2, 3)}
+_SIZE = Statement(
+    select(func.sum(func.length(EVENT.c.data))).where(
+        EVENT.c.session == bindparam("b_session"),
+        EVENT.c.seq >= bindparam("b_first"),
+        EVENT.c.run == bindparam("b_run"),
+    )
+)
+_KEPT = (
+    select(RUN.c.agent, RUN.c.charged, func.sum(func.length(EVENT.c.data)).label("stored"))
+    .join(EVENT, and_(EVENT.c.session == RUN.c.session, EVENT.c.run == RUN.c.key))
+    .where(RUN.c.session == bindparam("b_session"), RUN.c.charged.is_not(None))
+    .group_by(RUN.c.agent, RUN.c.charged)
+)
+_LEFT = QUOTA.c.stored - bindparam("b_stored", type_=BigInteger)
+_GIVE_BACK = (
+    update(QUOTA)
+    .where(QUOTA.c.agent == bindparam("b_agent"), QUOTA.c.subject.in_(bindparam("b_subjects", expanding=True)))
+    .values(stored=case((_LEFT > 0, _LEFT), else_=0))
+)
+_OLD = (
+    select(QUOTA.c.agent, QUOTA.c.subject)
+    .where(QUOTA.c.stored == literal(0), QUOTA.c.day < bindparam("b_day"))
+    .limit(bindparam("b_limit"))
+)
+_REAP = delete(QUOTA).where(tuple_(QUOTA.c.agent, QUOTA.c.subject).in_(_OLD))
+_REAP_SERVED = delete(SERVED).where(SERVED.c.at < bindparam("b_at"))
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What an agent's row says of its limits: its cap on runs and its quotas, as JSON."""
+
+    max_runs: int | None = None
+    quotas: bytes | None = None
+
+
+def take(
+    connection: Connection,
+    agent: int,
+    quotas: bytes | None,
+    actor: Actor,
+    origin: Origin,
+    spent: Spending,
+    *,
+    now: int,
+) -> bytes | None:
+    """Count *spent* towards the *quotas* of an agent and return who is charged, for the run's row.
+
+    Raises `RateLimited` when it is too much for one of them: the transaction then leaves nothing.
+    """
+    charged = subjects(quotas, actor, origin)
+    if not charged:
+        return None
+    rows = _spend(connection, agent, [each.key for each in charged], spent, now)
+    for subject in charged:
+        _refuse(subject, rows[subject.key], spent, now)
+    return struct.pack(f"<{len(charged)}q", *(each.key for each in charged))
+
+
+def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, ended: bool, now: int) -> None:
+    """Count what *bodies*, just written by the driver of *run*, cost; and when it has *ended* what is kept of it."""
+    if run.charged is None:
+        return
+    billed = [body for body in bodies if isinstance(body, (e.StepCompleted, e.StepFailed))]
+    spent = Spending(
+        tokens=sum(tokens_of(body.usage) for body in billed),
+        cost=sum(nano_of(body.cost) for body in billed),
+        stored=_size_of(connection, run) if ended else 0,
+    )
+    if spent != NOTHING_SPENT:
+        _spend(connection, run.agent, _keys(run.charged), spent, now)
+
+
+def give_back(connection: Connection, session: int) -> None:
+    """Take what is kept of the runs of *session*, which is about to be deleted, off the counts."""
+    for agent, charged, stored in connection.execute(_KEPT, {"b_session": session}).all():
+        values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
+        connection.execute(_GIVE_BACK, values)
+
+
+def reap(connection: Connection, now: int) -> int:
+    """Remove the counts that no period includes any more, up to `MOST_REAPED`, and return how many those were."""
+    connection.execute(_REAP_SERVED, {"b_at": now - SERVED_FOR})
+    return connection.execute(_REAP, {"b_day": now // DAY - 1, "b_limit": MOST_REAPED}).rowcount
+
+
+def _spend(connection: Connection, agent: int, keys: Sequence[int], spent: Spending, now: int) -> dict[int, Used]:
+    """Add *spent* to the counts of *keys*, and return them."""
+    counts = dict.fromkeys(_COUNTS, 0) | {
+        "minute": now // MINUTE,
+        "minute_messages": spent.messages,
+        "day": now // DAY,
+        **msgspec.structs.asdict(spent),
+    }
+    given = {f"b_subject_{n}": key for n, key in enumerate(keys)} | {f"b_{name}": n for name, n in counts.items()}
+    rows = _UPSERTS[len(keys)].run(connection, b_agent=agent, **given)
+    return {row[0]: Used(**dict(zip(_COUNTS, row[1:], strict=True))) for row in rows}
+
+
+def _refuse(subject: Subject, used: Used, spent: Spending, now: int) -> None:
+    if refused := refusal(subject, used, spent, now):
+        raise refused
+
+
+def _size_of(connection: Connection, run: RunRef) -> int:
+    return int(_SIZE.run(connection, b_session=run.session, b_first=run.first_seq, b_run=run.key).scalar() or 0)
+
+
+def _keys(charged: bytes) -> list[int]:
+    return list(struct.unpack(f"<{len(charged) // 8}q", charged))

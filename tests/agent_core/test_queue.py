@@ -1,0 +1,260 @@
+"""The queue: runs that wait are started in rounds by actor, operators' first."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, delete, insert, select, update
+
+from agent_core import Actor, Core, Definition, Limits, Origin
+from agent_core.domain.channels import Channels
+from agent_core.domain.quotas import OPERATORS, PEOPLE
+from agent_core.engine.local import LocalEngine
+from agent_core.store.database import Database
+from agent_core.store.log import RUN, SESSION
+from agent_core.store.work import catalog, due, limits, queue, runs
+from agent_core.store.work.queue import SERVED
+from agent_core.testing import FakeClock, ScriptedProvider, pause, say
+from tests.agent_core.scenes import SAFETY, idle, inbound, local, open_session, until
+from tests.conftest import Fresh, MakeCore
+
+CAP = 2
+"""How many runs of the second agent may run at once."""
+FLOODERS = tuple(Actor(name, "visitor") for name in ("eve", "mal", "tru"))
+ASKER = Actor("ada", "visitor")
+
+
+@dataclass
+class Waiting:
+    """A queued run as the model of the queue has it."""
+
+    key: int
+    session: int
+    actor: int
+    agent: int
+    lane: int
+
+
+@dataclass
+class Model:
+    """A queue of a database, and what is true of it in plain words."""
+
+    agents: tuple[int, int]
+    queued: list[Waiting] = field(default_factory=list)
+    running: list[Waiting] = field(default_factory=list)
+    sessions: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    passed: dict[tuple[int, int], set[tuple[int, int]]] = field(default_factory=dict)
+    now: int = 1_000
+
+    def startable(self) -> list[Waiting]:
+        """Return the first run of each session that is free, unless its agent is at its cap."""
+        busy = {each.session for each in self.running}
+        heads = {each.session: each for each in reversed(self.queued) if each.session not in busy}
+        working = Counter(each.agent for each in self.running)
+        return [each for each in heads.values() if each.agent == self.agents[0] or working[each.agent] < CAP]
+
+    def check(self, chosen: Waiting) -> None:
+        """Fail when *chosen* is not the run whose time has come."""
+        able = self.startable()
+        assert chosen.lane == min(each.lane for each in able), "operators never wait for people"
+        working = Counter((each.lane, each.actor) for each in self.running)
+        own = (chosen.lane, chosen.actor)
+        for other in {(each.lane, each.actor) for each in able if each.lane == chosen.lane} - {own}:
+            was_passed = other in self.passed.get(own, set())
+            assert not was_passed or working[other] > working[own], "an actor waits while another starts twice"
+
+    def start(self, chosen: Waiting) -> None:
+        own = (chosen.lane, chosen.actor)
+        self.queued.remove(chosen)
+        self.running.append(chosen)
+        for others in self.passed.values():
+            others.discard(own)
+        self.passed[own] = {(each.lane, each.actor) for each in self.startable()} - {own}
+
+
+def arrive(connection: Connection, model: Model, actor: int, agent: int, room: int, lane: int) -> None:
+    """Queue a run of an actor in one of the actor's sessions."""
+    place = (actor, agent, room)
+    agent_key = model.agents[agent]
+    if place not in model.sessions:
+        values = {"project": 1, "id": f"ses {place}", "agent": agent_key, "agent_version": 1, "actor": str(actor)}
+        values |= {"actor_kind": "visitor", "about": {}, "closed": False, "snapshot": "", "prefix": ""}
+        values |= {"next_seq": 1, "window_seq": 1}
+        model.sessions[place] = connection.execute(
+            insert(SESSION).values(**values).returning(SESSION.c.key)
+        ).scalar_one()
+    session = model.sessions[place]
+    row = {"project": 1, "id": f"run {model.now}", "session": session, "agent": agent_key, "agent_version": 1}
+    row |= {"status": "queued", "epoch": 0, "input_seq": model.now, "first_seq": model.now, "snapshot": ""}
+    row |= {"lane": lane, "actor": actor, "queued_at": model.now}
+    key = connection.execute(insert(RUN).values(**row).returning(RUN.c.key)).scalar_one()
+    model.queued.append(Waiting(key, session, actor, agent_key, lane))
+
+
+def choose(connection: Connection, model: Model) -> None:
+    """Start the run that the sweep finds first; it must be there whenever one can start."""
+    found = [each.key for each in due.due(connection, model.now, most=1) if each.status == "queued"]
+    able = model.startable()
+    assert bool(found) == bool(able)
+    if not found:
+        return
+    chosen = next(each for each in able if each.key == found[0])
+    model.check(chosen)
+    cap = CAP if chosen.agent == model.agents[1] else None
+    assert limits.admits(connection, chosen.agent, cap, run=chosen.key), "what the sweep finds may start"
+    connection.execute(update(RUN).where(RUN.c.key == chosen.key).values(status="running", owner="w"))
+    queue.note_start(connection, runs.find(connection, *id_of(connection, chosen.key))[0], model.now)
+    model.start(chosen)
+
+
+def id_of(connection: Connection, key: int) -> tuple[str]:
+    return (connection.execute(select(RUN.c.id).where(RUN.c.key == key)).scalar_one(),)
+
+
+def end(connection: Connection, model: Model, nth: int) -> None:
+    """End one of the runs."""
+    if model.running:
+        ended = model.running.pop(nth % len(model.running))
+        connection.execute(update(RUN).where(RUN.c.key == ended.key).values(status="completed"))
+
+
+def play(connection: Connection, moves: list[tuple[int, ...]]) -> None:
+    """Let runs arrive, start and end as *moves* say, in a database without any."""
+    for table in (RUN, SESSION, SERVED):
+        connection.execute(delete(table))
+    catalog.ensure_project(connection)
+    names = {"first": None, "second": CAP}
+    model = Model(tuple(agent_key(connection, name, cap) for name, cap in names.items()))  # type: ignore[arg-type]
+    for kind, actor, agent, room, lane in moves:
+        model.now += 1
+        match kind:
+            case 0 | 1:
+                for _ in range(1 + 3 * kind):
+                    model.now += 1
+                    arrive(connection, model, actor, agent, room, lane)
+            case 2 | 3:
+                choose(connection, model)
+            case _:
+                end(connection, model, room)
+    while model.startable():
+        model.now += 1
+        choose(connection, model)
+        end(connection, model, 0)
+
+
+def agent_key(connection: Connection, name: str, cap: int | None) -> int:
+    wanted = Definition(name=name, instructions="Be brief.", limits=Limits(max_runs=cap))
+    if name not in {each.definition.name for each in catalog.listed(connection, limit=9, after=0).items}:
+        catalog.create(connection, wanted, channels=Channels(()), now=0)
+    return catalog.key_of(connection, name)
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.integers(0, 4), st.integers(1, 4), st.integers(0, 1), st.integers(0, 2), st.sampled_from((1, 1, 1, 0))
+    ),
+    min_size=4,
+    max_size=60,
+)
+
+
+@pytest.fixture(scope="module")
+def database(fresh: Fresh):
+    with fresh() as opened, asyncio.Runner() as runner:
+
+        async def made() -> Database:
+            return opened()
+
+        found = runner.run(made())
+        yield partial(lambda work: runner.run(found.write(work)))
+        runner.run(found.close())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(MOVES)
+def test_runs_start_in_rounds_by_actor(database, moves: list[tuple[int, ...]]):
+    """No actor waits while another with as many under way starts twice, and no operator waits for people.
+
+    A run that can start is always found, and may start.
+    """
+    assert {OPERATORS, PEOPLE} == {0, 1}
+    database(partial(play, moves=moves))
+
+
+async def test_one_who_asks_comes_before_the_second_of_any_who_flood(make_core: MakeCore):
+    """Three visitors have filled the queue; one who then asks is answered after at most one run of each of them."""
+    order, gates, core = await flooded(make_core)
+    asked = await open_session(core, actor=ASKER)
+    before = len(order)
+    await core.receive(asked, inbound("Just one thing", actor=ASKER))
+    served: list[str] = []
+    while not served or served[-1] != asked:
+        await next_one(gates, order, core)
+        served.append(order[-1])
+    assert len(served) <= 1 + len(FLOODERS), (before, served)
+    others = Counter([(await core.session(each)).actor.id for each in served[:-1]])
+    assert all(count == 1 for count in others.values()), others
+    await drain(gates, order, core)
+
+
+async def test_a_new_message_takes_no_room_from_those_that_wait(make_core: MakeCore):
+    """What comes in between the end of a run and the next start waits with the others, though there is room."""
+    order, gates, core = await flooded(make_core)
+    again = await open_session(core, actor=FLOODERS[0])
+    gates[order[-1]].set()
+    await until(lambda: not local(core).pool.driven)
+    await core.receive(again, inbound("And another", actor=FLOODERS[0]))
+    async with asyncio.timeout(SAFETY):
+        await core._providers["scripted"].asked(2)  # type: ignore[attr-defined]
+    assert order[1] != again
+    await drain(gates, order, core)
+
+
+async def test_an_operator_comes_first(make_core: MakeCore):
+    """An operator's run is the next to start, however many visitors wait, also in a visitor's session."""
+    order, gates, core = await flooded(make_core)
+    session = await open_session(core, actor=ASKER)
+    await core.receive(session, inbound("Mine", actor=ASKER, origin=Origin(is_operator=True)))
+    await next_one(gates, order, core)
+    assert order[-1] == session
+    await drain(gates, order, core)
+
+
+async def flooded(make_core: MakeCore) -> tuple[list[str], dict[str, asyncio.Event], Core]:
+    """Start a core that drives one run at a time, with twelve runs of three visitors, eleven of which wait."""
+    order: list[str] = []
+    gates: dict[str, asyncio.Event] = {}
+
+    def answer(request):
+        order.append(request.session)
+        gates[request.session] = asyncio.Event()
+        return [pause(gates[request.session]), say("Fine.")]
+
+    provider = ScriptedProvider(answer)
+    core = await make_core(provider, clock=FakeClock(), engine=partial(LocalEngine, max_runs=1))
+    for _ in range(4):
+        for actor in FLOODERS:
+            await core.receive(await open_session(core, actor=actor), inbound("Spam", actor=actor))
+    async with asyncio.timeout(SAFETY):
+        await provider.asked(1)
+    return order, gates, core
+
+
+async def next_one(gates: dict[str, asyncio.Event], order: list[str], core: Core) -> None:
+    """Let the run that works end, and return when the next one has begun."""
+    n, session = len(order), order[-1]
+    gates[session].set()
+    await idle(core, session)
+    async with asyncio.timeout(SAFETY):
+        await core._providers["scripted"].asked(n + 1)  # type: ignore[attr-defined]
+
+
+async def drain(gates: dict[str, asyncio.Event], order: list[str], core: Core) -> None:
+    """Stop what still waits, so that the core can end."""
+    for session in (await core.sessions(limit=100)).items:
+        await core.stop_session(session.id, by=ASKER)
+    gates[order[-1]].set()
