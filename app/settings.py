@@ -1,5 +1,6 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -24,6 +25,8 @@ NEEDS = {
     "openai": "OPENAI_API_KEY",
     "openai-compatible": "OPENAI_BASE_URL (Ollama: http://localhost:11434/v1), or OPENAI_API_KEY",
 }
+# A name in ASCII (others are written `xn--…` in an origin), or an address.
+_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:.]*:[0-9a-f:.]*")
 _PROVIDER_OF = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"}
 REMEDIES = {
     "PORT": "give a number from 0 to 65535",
@@ -37,7 +40,8 @@ REMEDIES = {
     "PARLEY_LOG": "give text or json",
     "PARLEY_URL": "give the address of a server, such as https://parley.example.com",
     "PARLEY_API_KEY": "give a text without spaces",
-    "PARLEY_ORIGINS": "give origins such as https://example.com, with commas between them",
+    "PARLEY_ORIGINS": "give whole origins such as https://example.com, each with http:// or https://, "
+    "without a path and without a * in it, with commas between them (one * alone allows every site)",
     "ANTHROPIC_API_KEY": "give the key as the provider shows it",
     "OPENAI_API_KEY": "give the key as the provider shows it",
     "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",
@@ -90,10 +94,7 @@ class Settings(BaseSettings):
     def _split(cls, given: object) -> object:
         if not isinstance(given, str):
             return given
-        origins = tuple(part.strip().rstrip("/") for part in given.split(",") if part.strip())
-        if not all(o == "*" or o.startswith(("http://", "https://")) for o in origins):
-            raise ValueError("not an origin")
-        return origins
+        return tuple(_origin(part.strip()) for part in given.split(",") if part.strip())
 
     @field_validator("fetch_allow", mode="before")
     @classmethod
@@ -307,6 +308,19 @@ def _address(given: str) -> str:
     if not plain or found.username is not None or found.query or found.fragment or not given.isprintable():
         raise ValueError("not an http address")
     return given.strip().rstrip("/")
+
+
+def _origin(given: str) -> str:
+    """Return *given* as browsers write an origin; raise ValueError for what no browser sends."""
+    if given == "*":
+        return given
+    found = urlsplit(given.rstrip("/"))
+    host, usual = found.hostname or "", {"http": 80, "https": 443}.get(found.scheme)
+    extra = found.path or found.query or found.fragment or found.username is not None
+    if usual is None or extra or not _HOST.fullmatch(host) or found.port == 0:
+        raise ValueError("not an origin")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{found.scheme}://{shown}" + (f":{found.port}" if found.port not in {None, usual} else "")
 
 
 def _first(error: ValidationError) -> str:

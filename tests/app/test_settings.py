@@ -59,6 +59,46 @@ def test_origins_are_a_list_with_commas(monkeypatch):
     assert load_settings().origins == ("https://a.example", "http://b.example:3000")
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("HTTPS://A.Example", "https://a.example"),
+        ("https://a.example:443", "https://a.example"),
+        ("http://[::1]:3000", "http://[::1]:3000"),
+        ("*", "*"),
+    ],
+)
+def test_origins_are_kept_as_browsers_send_them(monkeypatch, given, sent):
+    """Capitals and the usual port would match nothing: browsers leave them out."""
+    monkeypatch.setenv("PARLEY_ORIGINS", given)
+    assert load_settings().origins == (sent,)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://*.example.com",
+        "https://a.example/page",
+        "https://a.example?x",
+        "a.example",
+        "ftp://a.example",
+        "https://",
+        "https://a.example:0",
+        "https://a.example:port",
+        "https://me:pass@a.example",
+        "https://a b.example",
+        "https://ä.example",
+        "null",
+        "https://a.example, *.b.example",
+    ],
+)
+def test_an_origin_that_matches_nothing_fails_the_start(monkeypatch, given):
+    """Wildcards inside, paths and missing schemes, which no browser sends, are refused with the remedy."""
+    monkeypatch.setenv("PARLEY_ORIGINS", given)
+    with pytest.raises(ConfigError, match=r"PARLEY_ORIGINS .*give whole origins .*without a path"):
+        load_settings()
+
+
 def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
     """Three slashes are a relative path, four an absolute one."""
     monkeypatch.setenv("DATABASE_URL", "sqlite:///there/p.db")
