@@ -9,7 +9,6 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
     AgentObject,
@@ -38,6 +37,7 @@ from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
+from app.api.cors import Cors
 from app.api.deps import Services, known_query, operator
 from app.api.guard import Guard
 from app.api.problems import answers
@@ -270,21 +270,15 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(Guard, identify=lambda text: _operator(text, app.state.api_key))
+    app.add_middleware(Guard, identify=lambda text: _operator(text, app.state.api_key), routes=app.routes)
     return app
 
 
 def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:
     """Add the middleware; the last added is the outermost."""
-    app.add_middleware(Guard, identify=identify)
+    app.add_middleware(Guard, identify=identify, routes=app.routes)
     if settings.origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.origins,
-            allow_methods=("GET", "POST", "PATCH", "DELETE"),
-            allow_headers=("Authorization", "Last-Event-ID", "Content-Type"),
-            expose_headers=("Parley-Run", "Parley-Session"),
-        )
+        app.add_middleware(Cors, origins=settings.origins)
 
 
 def _principal(text: str, tokens: Tokens, api_key: ApiKey) -> Principal | None:
