@@ -28,6 +28,7 @@ from agent_core import (
 )
 from app.api.plain import path_of
 from app.api.wire import FieldProblem, Problem
+from channels.web.demo import Unauthorized
 
 MEDIA_TYPE = "application/problem+json"
 CODES = {
@@ -124,9 +125,15 @@ def install(app: FastAPI) -> None:
         return _http(request, error, app.routes)
 
     app.add_exception_handler(ParleyError, _parley)
+    app.add_exception_handler(Unauthorized, _password)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, missing)
     app.add_exception_handler(Exception, _crash)
+
+
+async def _password(_: Request, __: Exception) -> Response:
+    detail = "The demo page asks for its password, with any name: PARLEY_DEMO_PASSWORD."
+    return problem(401, detail, headers={"WWW-Authenticate": 'Basic realm="Parley demo", charset="UTF-8"'})
 
 
 async def _parley(_: Request, error: Exception) -> Response:

@@ -104,9 +104,7 @@ def test_each_bound_is_that_of_a_route(app: FastAPI):
         ("POST", "/v1/web/visitor-tokens", "visitor", 403),
     ],
 )
-async def test_who_may_not_ask_is_answered_before_the_body_is_read(
-    app: FastAPI, tokens, core, method, path, key, status
-):
+async def test_refusals_leave_the_body_unread(app: FastAPI, tokens, core, method, path, key, status):
     """Unknown callers, paths and methods, and what is not the caller's to do, are answered with the body unread."""
     agent = await core.agents.get("assistant")
     visitor = tokens.visitor(Actor(id="ada", kind="visitor"), agent=agent.id).text
