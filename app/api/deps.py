@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
-from app.serving.readers import Readers
+from app.serving.readers import Readers, Seats
 from channels.web.identity import Principal, Tokens
 from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
@@ -77,6 +77,11 @@ async def show_of(wired: Wired, principal: Caller) -> ShowTools | None:
     return settings_of((await wired.core.agents.get(principal.agent)).definition).show_tools
 
 
+async def seats_of(wired: Wired, principal: Caller) -> Seats:
+    """Return where the caller's streams are registered: a visitor's are counted."""
+    return wired.readers.of((principal.agent, principal.actor.id)) if principal.visitor else wired.readers
+
+
 async def limit_of(limit: Annotated[int, Query(ge=1, le=100)] = 50) -> int:
     """Return how many items a list answer holds at most."""
     return limit
@@ -101,6 +106,7 @@ def _seq(name: str, text: str | None) -> int:
 
 
 Show = Annotated[ShowTools | None, Depends(show_of)]
+Seated = Annotated[Seats, Depends(seats_of)]
 Limit = Annotated[int, Depends(limit_of)]
 After = Annotated[int, Depends(seq_of)]
 Cursor = Annotated[str | None, Query(max_length=500)]
