@@ -38,9 +38,12 @@ class Bounds:
     """Between two requests: longer than proxies (nginx: 60) keep theirs for the next one."""
     reader_seconds: float = 30.0
     """For which an answer may wait for a reader that takes nothing of it."""
-    unread_bytes: int = 1_000_000
-    """Of a body that are passed over after its request was answered; and `unread_seconds` for them."""
-    unread_seconds: float = 3.0
+    unread_bytes: int = 250_000_000
+    """That are read and passed over after an answer that came early: clients read it only when they have sent all.
+
+    And for how long: a connection that was closed at once would be reset, and the answer lost.
+    """
+    unread_seconds: float = 10.0
 
 
 class Bounded(Protocol):

@@ -144,7 +144,8 @@ async def test_many_hostile_requests_at_once(server: Server, hostile: int):
         answers = await asyncio.gather(*(first_answer(server, worst[n % len(worst)]) for n in range(hostile)))
         assert {answer.status_code for answer in answers} == {401, 413, 422}
     print(f"memory: {before / MEGABYTE:.0f} MB before, {server.memory / MEGABYTE:.0f} MB after")
-    assert server.memory - before < 100 * MEGABYTE
+    # The bodies that may be held at once, and what the allocator keeps of them.
+    assert server.memory - before < 200 * MEGABYTE
 
 
 BEGUN: dict[str, bytes] = {

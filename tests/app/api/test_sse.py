@@ -75,8 +75,10 @@ class Source:
     def __init__(self) -> None:
         self.queue: asyncio.Queue = asyncio.Queue()
         self.closed = False
+        self.began = asyncio.Event()
 
     async def follow(self):
+        self.began.set()
         try:
             while (batch := await self.queue.get()) is not None:
                 if isinstance(batch, Exception):
@@ -271,7 +273,7 @@ async def test_a_stream_that_is_refused_leaves_nothing_open():
     readers = Readers(most_of_one=1)
     source, late = Source(), asyncio.create_task(asyncio.sleep(60))
     opening = asyncio.create_task(open_stream(source.follow(), show=None, readers=readers.of("ada")))
-    await asyncio.sleep(0)
+    await source.began.wait()
     with readers.of("ada").holding(late):
         source.queue.put_nowait([])
         with pytest.raises(RateLimited):
