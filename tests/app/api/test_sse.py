@@ -271,7 +271,7 @@ async def test_streams_of_one_reader_are_counted():
 async def test_a_stream_that_is_refused_leaves_nothing_open():
     """When others of the same reader came first, the source of the late one is closed."""
     readers = Readers(most_of_one=1)
-    source, late = Source(), asyncio.create_task(asyncio.sleep(60))
+    source, late = Source(), asyncio.create_task(asyncio.Event().wait())
     opening = asyncio.create_task(open_stream(source.follow(), show=None, readers=readers.of("ada")))
     await source.began.wait()
     with readers.of("ada").holding(late):
