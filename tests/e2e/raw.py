@@ -54,7 +54,7 @@ async def first_answer(server: Server, request: bytes) -> httpx.Response:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
             status, *lines = head[:-4].decode("latin-1").split("\r\n")
-            headers = httpx.Headers([line.partition(": ")[::2] for line in lines])
+            headers = httpx.Headers([(name, value) for name, _, value in (line.partition(": ") for line in lines)])
             content = await reader.readexactly(int(headers["content-length"]))
         finally:
             writer.transport.abort()
