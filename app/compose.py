@@ -9,7 +9,6 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.middleware.cors import CORSMiddleware
 
 from agent_core import (
     AgentObject,
@@ -38,11 +37,14 @@ from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.api import agents, approvals, health, metrics, openapi, problems, runs, sessions
+from app.api.cors import Cors
 from app.api.deps import Services, known_query, operator
 from app.api.guard import RequestGuard
+from app.api.peers import Hosts
 from app.api.problems import answers
 from app.api.wire import TokenAnswer
 from app.models import Models, models_of, notice, warn_of_model
+from app.serving.connections import Connections
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
@@ -52,6 +54,7 @@ from app.storage.migrate import check_migrated
 from channels.slack.spec import SLACK
 from channels.spec import ChannelSpec
 from channels.terminal import TERMINAL
+from channels.web.demo import Door
 from channels.web.identity import OPERATOR, SCOPES, Principal, TokenSigner
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 from channels.web.spec import WEB
@@ -220,21 +223,22 @@ async def _agents(core: Core) -> AsyncIterator[AgentObject]:
         cursor, more = page.next_cursor, page.next_cursor is not None
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - what the process is made of
     core: Core,
     settings: Settings,
     *,
     tokens: TokenSigner,
     api_key: ApiKey,
     readers: Readers | None = None,
+    connections: Connections | None = None,
     look: Look | None = None,
     demo_agent: str = "assistant",
     channels: Sequence[APIRouter] = (),
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the open demo page; *look* reports what is wrong with the database; *channels* are the
-    routes that `serving_channels` gave.
+    *demo_agent* answers on the demo page; *look* reports what is wrong with the database; *channels* are the routes
+    that `serving_channels` gave; *readers* and *connections* are those of the server around it.
     """
     readers = Readers() if readers is None else readers
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
@@ -244,20 +248,25 @@ def create_app(
         app.include_router(routes.router)
     described = Answers(
         token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
-        demo=answers(TokenAnswer, 403, 404, 422),
+        demo=answers(TokenAnswer, 401, 403, 404, 422, 429),
     )
     app.include_router(token_router(core, tokens, operator=operator, described=described))
     app.include_router(script_router())
     for routes in channels:
         app.include_router(routes)
     if settings.demo:
-        app.include_router(demo_router(core, tokens, Demo(demo_agent, partial(notice, settings)), described=described))
+        app.include_router(demo_router(core, tokens, _demo(settings, demo_agent), described=described))
     problems.install(app)
     openapi.install(app)
     _protect(app, settings, identify=lambda text: _principal(text, tokens, api_key))
     counted = Requests()
-    metrics.install(app, Metrics(core, counted, lambda: readers.count), counted)
+    metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     return app
+
+
+def _demo(settings: Settings, agent: str) -> Demo:
+    password = settings.demo_password.get_secret_value() if settings.demo_password else None
+    return Demo(agent, partial(notice, settings), Door(password))
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
@@ -270,21 +279,17 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(RequestGuard, identify=lambda text: _operator(text, app.state.api_key))
+    app.add_middleware(RequestGuard, identify=lambda text: _operator(text, app.state.api_key), routes=app.routes)
     return app
 
 
 def _protect(app: FastAPI, settings: Settings, *, identify: Callable[[str], Principal | None]) -> None:
     """Add the middleware; the last added is the outermost."""
-    app.add_middleware(RequestGuard, identify=identify)
+    app.add_middleware(RequestGuard, identify=identify, routes=app.routes)
     if settings.origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.origins,
-            allow_methods=("GET", "POST", "PATCH", "DELETE"),
-            allow_headers=("Authorization", "Last-Event-ID", "Content-Type"),
-            expose_headers=("Parley-Run", "Parley-Session"),
-        )
+        app.add_middleware(Cors, origins=settings.origins)
+    if settings.hosts:
+        app.add_middleware(Hosts, hosts=settings.hosts)
 
 
 def _principal(text: str, tokens: TokenSigner, api_key: ApiKey) -> Principal | None:

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Core, Forbidden, InvalidInput, NotFound, RunObject, SessionObject, UnknownCursor
-from app.serving.readers import Readers
+from app.serving.readers import Readers, Seats
 from channels.web.identity import Principal, TokenSigner
 from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
@@ -77,6 +77,11 @@ async def show_of(wired: Wired, principal: Caller) -> ShowTools | None:
     return settings_of((await wired.core.agents.get(principal.agent)).definition).show_tools
 
 
+async def seats_of(wired: Wired, principal: Caller) -> Seats:
+    """Return where the caller's streams are registered: a visitor's are counted."""
+    return wired.readers.of((principal.agent, principal.actor.id)) if principal.visitor else wired.readers
+
+
 async def limit_of(limit: Annotated[int, Query(ge=1, le=100)] = 50) -> int:
     """Return how many items a list answer holds at most."""
     return limit
@@ -86,16 +91,22 @@ async def seq_of(
     after: Annotated[str | None, Query(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
     last_event_id: Annotated[str | None, Header(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
 ) -> int:
-    """Return the seq after which a stream begins; `Last-Event-ID` takes precedence over `after`."""
-    text = last_event_id or after
+    """Return the seq after which a stream begins; `Last-Event-ID` takes precedence over `after`, and both are read."""
+    begins = _seq("after", after)
+    return begins if last_event_id is None else _seq("Last-Event-ID", last_event_id)
+
+
+def _seq(name: str, text: str | None) -> int:
+    """Return the sequence number that *text* writes, 0 without one; raises `UnknownCursor` naming the parameter."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_SEQ)) or int(text) > MAX_SEQ:
-        raise UnknownCursor("after", f"`{text[:40]}` is no sequence number of this session.")
+        raise UnknownCursor(name, f"`{text[:40]}` is no sequence number of this session.")
     return int(text)
 
 
 Show = Annotated[ShowTools | None, Depends(show_of)]
+Seated = Annotated[Seats, Depends(seats_of)]
 Limit = Annotated[int, Depends(limit_of)]
 After = Annotated[int, Depends(seq_of)]
 Cursor = Annotated[str | None, Query(max_length=500)]

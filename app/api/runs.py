@@ -23,6 +23,7 @@ from app.api.deps import (
     Name,
     Operator,
     OwnRun,
+    Seated,
     Services,
     Show,
     Wired,
@@ -94,14 +95,14 @@ async def get_run(wired: Wired, _: Operator, id: str) -> Response:
     "/v1/runs/{id}/events",
     status_code=200,
     response_class=Response,
-    responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
+    responses=answers(SSE, 400, 401, 403, 404, 422, 429, media="text/event-stream"),
 )
-async def run_events(wired: Wired, run: OwnRun, show: Show, mine: Deciding, after: After) -> Response:
+async def run_events(wired: Wired, run: OwnRun, show: Show, mine: Deciding, seats: Seated, after: After) -> Response:
     """Follow a run and its descendants until it ends or waits, as server-sent events."""
     return await open_stream(
         wired.core.follow_run(run.id, after=after),
         show=show,
-        readers=wired.readers,
+        readers=seats,
         mine=mine,
         headers={"Parley-Run": run.id, "Parley-Session": run.session},
     )

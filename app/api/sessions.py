@@ -20,6 +20,7 @@ from app.api.deps import (
     Name,
     Operator,
     OwnSession,
+    Seated,
     Show,
     Wired,
     agent_for,
@@ -124,16 +125,17 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, bod
     "/{id}/events",
     status_code=200,
     response_class=Response,
-    responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
+    responses=answers(SSE, 400, 401, 403, 404, 422, 429, media="text/event-stream"),
 )
 async def session_events(
     wired: Wired,
     session: OwnSession,
     show: Show,
     mine: Deciding,
+    seats: Seated,
     after: After,
     until: Annotated[Literal["idle"] | None, Query()] = None,
 ) -> Response:
     """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
     source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
-    return await open_stream(source, show=show, readers=wired.readers, mine=mine)
+    return await open_stream(source, show=show, readers=seats, mine=mine)
