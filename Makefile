@@ -69,7 +69,7 @@ bench: install ## Measure this machine against a bare byte pipe, in about six mi
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
 # restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), every crash point on
-# both databases, and every fault, kill and crowd in Slack.
+# both databases, every fault, kill and crowd in Slack, and at last a thousand hostile connections at once.
 chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --whole --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
@@ -77,6 +77,7 @@ chaos: install ## Kill processes on Postgres 200 times under load, race approval
 	@$(PYTEST) --whole -q $(PARALLEL) tests/agent_core/test_crash.py tests/agent_core/engine tests/e2e/test_kill.py \
 		tests/e2e/test_stop.py tests/e2e/test_approvals.py
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
+	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py
 
 load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

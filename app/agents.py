@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-import yaml
 from dotenv import dotenv_values
 
 from agent_core import Channels, ConfigError, Definition, InvalidInput
 from agent_core.domain.agents import gathered
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
+from app.bounded_yaml import InvalidYaml, read_yaml
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 ENV_FILE = Path(".env")
@@ -59,13 +59,13 @@ def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
     A hook's `secret: ${NAME}` is taken from the environment, or from *env_file*: no file has to contain a secret.
     """
     try:
-        given: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        given: Any = read_yaml(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); correct its permissions.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML.") from None
+    except InvalidYaml as error:
+        raise ConfigError(f"{path}: {error}; correct the YAML.") from None
     for place, config in enumerate(_configs(given)):
         if name := _VARIABLE.fullmatch(str(config.get("secret"))):
             config["secret"] = _variable(name[1], f"{path}: `hooks[{place}].config.secret`", env_file)
@@ -113,12 +113,6 @@ def _models(made: Definition) -> Iterator[tuple[str, str]]:
         yield "controls.model", made.controls.model
     for place, model in enumerate(made.fallback_models):
         yield f"fallback_models[{place}]", model
-
-
-def _yaml_fault(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    place = f"line {mark.line + 1}: " if mark else ""
-    return f"{place}{getattr(error, 'problem', None) or 'not YAML'}"
 
 
 def _field_fault(message: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.datastructures import Headers
-from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -43,14 +42,17 @@ from agent_core.tools.toolset import Merged, Static
 from agent_core.tools.toolset import Scope as ToolScope
 from app.agents import load_agents
 from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
+from app.api.cors import Cors
 from app.api.deps import Services, operator
 from app.api.guard import RequestGuard
 from app.api.headers import SafeHeaders
 from app.api.operations import Recording
+from app.api.peers import Hosts
 from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.models import Models, models_of, notice, warn_of_model
+from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.logins import Logins
 from app.serving.metrics import Metrics, Requests
@@ -62,6 +64,7 @@ from app.storage.migrate import check_migrated
 from channels.slack.spec import SLACK
 from channels.spec import ChannelSpec
 from channels.terminal import TERMINAL
+from channels.web.demo import Door
 from channels.web.identity import OPERATOR, SCOPES, Principal, TokenSigner
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 from channels.web.spec import WEB
@@ -239,6 +242,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     tokens: TokenSigner,
     api_key: ApiKey,
     readers: Readers | None = None,
+    connections: Connections | None = None,
     look: Look | None = None,
     demo_agent: str = "assistant",
     channels: Sequence[APIRouter] = (),
@@ -246,8 +250,9 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the open demo page; *look* reports what is wrong with the database; *channels* are the
-    routes that `serving_channels` gave; *credentials* are followed by the caller.
+    *demo_agent* answers on the demo page; *look* reports what is wrong with the database; *channels* are the routes
+    that `serving_channels` gave; *readers* and *connections* are those of the server around it; *credentials* are
+    followed by the caller.
     """
     readers = Readers() if readers is None else readers
     if credentials is None:
@@ -263,14 +268,14 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in channels:
         app.include_router(routes)
     if settings.demo:
-        demo = Demo(demo_agent, partial(notice, settings))
+        demo = _demo(settings, demo_agent)
         app.include_router(demo_router(core, tokens, demo, holds=credentials.holds, described=described))
     problems.install(app)
     openapi.install(app)
     app.add_middleware(Recording, access=core.access, pseudonym=tokens.pseudonym)
     _protect(app, settings, credentials)
     counted = Requests()
-    metrics.install(app, Metrics(core, counted, lambda: readers.count), counted)
+    metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=(settings.public_url or "").startswith("https://"))
     return app
 
@@ -278,8 +283,13 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
 def _described() -> Answers:
     return Answers(
         token=answers(TokenAnswer, 400, 401, 403, 404, 413, 422, status=201),
-        demo=answers(TokenAnswer, 403, 404, 422),
+        demo=answers(TokenAnswer, 401, 403, 404, 422, 429),
     )
+
+
+def _demo(settings: Settings, agent: str) -> Demo:
+    password = settings.demo_password.get_secret_value() if settings.demo_password else None
+    return Demo(agent, partial(notice, settings), Door(password))
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
@@ -292,22 +302,18 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(RequestGuard, identify=partial(_watcher, app))
+    app.add_middleware(RequestGuard, identify=partial(_watcher, app), routes=app.routes)
     return app
 
 
 def _protect(app: FastAPI, settings: Settings, credentials: Credentials) -> None:
     """Add the middleware; the last added is the outermost."""
     refuse = partial(_refusal, credentials, Logins(time.monotonic))
-    app.add_middleware(RequestGuard, identify=credentials.identify, refuse=refuse)
+    app.add_middleware(RequestGuard, identify=credentials.identify, routes=app.routes, refuse=refuse)
     if settings.origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.origins,
-            allow_methods=("GET", "POST", "PATCH", "DELETE"),
-            allow_headers=("Authorization", "Last-Event-ID", "Content-Type"),
-            expose_headers=("Parley-Run", "Parley-Session"),
-        )
+        app.add_middleware(Cors, origins=settings.origins)
+    if settings.hosts:
+        app.add_middleware(Hosts, hosts=settings.hosts)
 
 
 def _refusal(credentials: Credentials, logins: Logins, scope: Scope) -> Response:

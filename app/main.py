@@ -20,13 +20,15 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
+from app.api.peers import behind
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
+from app.serving.connections import Bounds, Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
-from app.serving.server import Server, config, listening, url_of
+from app.serving.server import Server, config, listening, room_for, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage.at_rest import private_files, secure
@@ -110,12 +112,14 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
             shared = settings.postgres is not None
             credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
+            connections = _connections(settings)
             app = create_app(
                 found.core,
                 settings,
                 tokens=tokens,
                 api_key=api_key,
                 readers=readers,
+                connections=connections,
                 look=found.look,
                 channels=routes,
                 credentials=credentials,
@@ -128,7 +132,8 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                     greet(settings, url, api_key)
                     up.set()
 
-                server = Server(config(app), readers=readers, started=started)
+                served = config(behind(app, proxies=settings.proxies) if settings.proxies else app, connections)
+                server = Server(served, readers=readers, connections=connections, started=started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
@@ -172,6 +177,11 @@ async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpe
             up.set()
             async with _settling(up, models.prepare):
                 await _until(asked, found.core)
+
+
+def _connections(settings: Settings) -> Connections:
+    most = room_for(settings.connections)
+    return Connections(Bounds(most, settings.connections_per_address), trusted=settings.proxies)
 
 
 def _grace(settings: Settings) -> float:
@@ -227,7 +237,8 @@ async def _watched(watch: object, host: str, port: int | None) -> AsyncIterator[
         return
     with listening(host, port, "--health-port") as sock:
         up = asyncio.Event()
-        server = Server(config(watch), readers=Readers(), started=up.set)
+        connections = Connections()
+        server = Server(config(watch, connections), readers=Readers(), connections=connections, started=up.set)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             await up.wait()
@@ -282,13 +293,22 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         lines += [f"Health:  {url}/readyz"] if url else []
     else:
         lines = [f"Parley listens on {url}; Ctrl-C ends it."]
-        lines += [f"Page:    {url}/widget-demo"] if settings.demo else []
+        lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
         lines += _key_lines(api_key)
         found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def page_line(settings: Settings, url: str | None) -> str | None:
+    """Return where the demo page is and who may see it, or what opens it; None when PARLEY_DEMO is off."""
+    if settings.demo:
+        return f"{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
+    if settings.demo_page is False:
+        return None
+    return f"off, as {settings.fronted} lets others than this machine in; PARLEY_DEMO_PASSWORD opens it"
 
 
 def _key_lines(key: ApiKey) -> list[str]:

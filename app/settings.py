@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 from agent_core import ConfigError
 from agent_core.net.targets import read_target
 from agent_core.providers.models import table
+from app.addresses import Network, host_pattern, network, origin
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_SECRET = 32
@@ -28,6 +29,13 @@ _PROVIDER_OF = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"}
 REMEDIES = {
     "PORT": "give a number from 0 to 65535",
     "PARLEY_DEMO": "give on or off",
+    "PARLEY_DEMO_PASSWORD": "give 8 characters or more",
+    "PARLEY_TRUSTED_PROXIES": "give addresses or networks such as 10.0.0.7 or 10.0.0.0/8, with commas between them, "
+    "and not every address",
+    "PARLEY_HOSTS": "give names such as parley.example.com or *.example.com, without a scheme, port or path, with "
+    "commas between them",
+    "PARLEY_MAX_CONNECTIONS": "give how many connections a process takes at once, 8 or more",
+    "PARLEY_MAX_CONNECTIONS_PER_ADDRESS": "give how many of them may come from one address, 1 or more",
     "PARLEY_DEMO_RATE": "give deltas per second; 0 means flat out",
     "PARLEY_SECRET_KEY": f"give any text of {MIN_SECRET} characters or more",
     "PARLEY_MAX_RUNS": "give how many runs a process may drive at once, 1 or more",
@@ -37,7 +45,8 @@ REMEDIES = {
     "PARLEY_LOG": "give text or json",
     "PARLEY_URL": "give the address of a server, such as https://parley.example.com",
     "PARLEY_API_KEY": "give a text without spaces",
-    "PARLEY_ORIGINS": "give origins such as https://example.com, with commas between them",
+    "PARLEY_ORIGINS": "give whole origins such as https://example.com, each with http:// or https://, "
+    "without a path and without a * in it, with commas between them (one * alone allows every site)",
     "ANTHROPIC_API_KEY": "give the key as the provider shows it",
     "OPENAI_API_KEY": "give the key as the provider shows it",
     "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",
@@ -68,6 +77,11 @@ class Settings(BaseSettings):
     origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_ORIGINS")
     fetch_allow: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_FETCH_ALLOW")
     demo_page: bool | None = Field(None, validation_alias="PARLEY_DEMO")
+    demo_password: SecretStr | None = Field(None, validation_alias="PARLEY_DEMO_PASSWORD", min_length=8)
+    proxies: Annotated[tuple[Network, ...], NoDecode] = Field((), validation_alias="PARLEY_TRUSTED_PROXIES")
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_HOSTS")
+    connections: int = Field(4096, validation_alias="PARLEY_MAX_CONNECTIONS", ge=8)
+    connections_per_address: int = Field(256, validation_alias="PARLEY_MAX_CONNECTIONS_PER_ADDRESS", ge=1)
     demo_rate: float = Field(50, validation_alias="PARLEY_DEMO_RATE", ge=0, allow_inf_nan=False)
     url: str | None = Field(None, validation_alias="PARLEY_URL")
     max_runs: int | None = Field(None, validation_alias="PARLEY_MAX_RUNS", ge=1)
@@ -90,10 +104,19 @@ class Settings(BaseSettings):
     def _split(cls, given: object) -> object:
         if not isinstance(given, str):
             return given
-        origins = tuple(part.strip().rstrip("/") for part in given.split(",") if part.strip())
-        if not all(o == "*" or o.startswith(("http://", "https://")) for o in origins):
-            raise ValueError("not an origin")
-        return origins
+        return tuple(origin(part.strip()) for part in given.split(",") if part.strip())
+
+    @field_validator("proxies", mode="before")
+    @classmethod
+    def _networks(cls, given: object) -> object:
+        return tuple(network(part) for part in given.replace(",", " ").split()) if isinstance(given, str) else given
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _names(cls, given: object) -> object:
+        return (
+            tuple(host_pattern(part) for part in given.replace(",", " ").split()) if isinstance(given, str) else given
+        )
 
     @field_validator("fetch_allow", mode="before")
     @classmethod
@@ -141,9 +164,19 @@ class Settings(BaseSettings):
         return self.host in LOOPBACK
 
     @property
+    def fronted(self) -> str | None:
+        """The name of the setting that says that others than this machine reach the server; None without one."""
+        if not self.loopback:
+            return "HOST"
+        others = {"PARLEY_TRUSTED_PROXIES": self.proxies, "PARLEY_PUBLIC_URL": self.public_url}
+        return next((name for name, given in others.items() if given), None)
+
+    @property
     def demo(self) -> bool:
-        """Whether the open demo page exists."""
-        return self.loopback if self.demo_page is None else self.demo_page
+        """Whether the demo page exists: openly where only this machine reaches the server, else with a password."""
+        if self.demo_page is None:
+            return self.demo_password is not None or self.fronted is None
+        return self.demo_page
 
     @property
     def postgres(self) -> str | None:
@@ -207,6 +240,7 @@ def check(settings: Settings) -> None:
     check_model(settings, settings.default_model, "PARLEY_MODEL")
     _check_slack(settings)
     _check_fetch(settings)
+    _check_demo(settings)
     if settings.agents.exists() and not settings.agents.is_dir():
         raise ConfigError(f"PARLEY_AGENTS: `{settings.agents}` is a file; name the folder that holds the agents.")
     if not settings.agents.exists():
@@ -225,6 +259,15 @@ def _check_slack(settings: Settings) -> None:
         raise ConfigError(
             "SLACK_BOT_TOKEN alone receives nothing: set SLACK_SIGNING_SECRET (Slack sends requests), or "
             "SLACK_APP_TOKEN (Socket Mode)."
+        )
+
+
+def _check_demo(settings: Settings) -> None:
+    """Raise ConfigError where the demo page would be open to others than this machine."""
+    if settings.demo and settings.demo_password is None and settings.fronted is not None:
+        raise ConfigError(
+            f"PARLEY_DEMO: with {settings.fronted} set others than this machine can reach the server, and the demo "
+            "page is open to all who can; set PARLEY_DEMO_PASSWORD too, or leave PARLEY_DEMO unset."
         )
 
 

@@ -26,6 +26,7 @@ FIGURES = {
     "first text at 100 stored messages": 2,
     "database bytes per exchange": 1,
     "the same, exchanges 31 to 60": 1,
+    "delay of another's first text by one hostile client": 1,
     "process start to first text": 2,
     "memory, idle": 2,
     "memory per open stream": 1,

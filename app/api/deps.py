@@ -118,12 +118,17 @@ async def seq_of(
     after: Annotated[str | None, Query(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
     last_event_id: Annotated[str | None, Header(), WithJsonSchema({"type": "integer", "minimum": 0})] = None,
 ) -> int:
-    """Return the seq after which a stream begins; `Last-Event-ID` takes precedence over `after`."""
-    text = last_event_id or after
+    """Return the seq after which a stream begins; `Last-Event-ID` takes precedence over `after`, and both are read."""
+    begins = _seq("after", after)
+    return begins if last_event_id is None else _seq("Last-Event-ID", last_event_id)
+
+
+def _seq(name: str, text: str | None) -> int:
+    """Return the sequence number that *text* writes, 0 without one; raises `UnknownCursor` naming the parameter."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_SEQ)) or int(text) > MAX_SEQ:
-        raise UnknownCursor("after", f"`{text[:40]}` is no sequence number of this session.")
+        raise UnknownCursor(name, f"`{text[:40]}` is no sequence number of this session.")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Find what cannot be stored in JSON: U+0000, and values nested too deeply."""
+"""Find what cannot be stored in JSON: U+0000; and where values are nested too deeply."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.schemas import MAX_DEPTH, is_deep
+from agent_core.domain.schemas import MAX_DEPTH
 
 Fault = tuple[str, str]
 """A path, and what is wrong there."""
@@ -26,37 +26,39 @@ def path_of(steps: Sequence[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def fault_of(body: bytes) -> Fault | None:
-    """Return what in *body*, of JSON, cannot be kept; raises `msgspec.MsgspecError` and `UnicodeDecodeError`."""
-    try:
-        given = msgspec.json.decode(body)
-    except RecursionError:  # long before it the bound is passed
-        return place_of_depth(body), DEEP_FAULT
-    if is_deep(given):
-        return place_of_depth(body), DEEP_FAULT
+def fault_of(body: bytes, given: Any) -> Fault | None:
+    """Return what in *body*, which was read as *given*, cannot be kept; without an escape in it nothing is walked."""
     if _NUL_ESCAPED in body and (path := place_of_nul(given)) is not None:
         return path, NUL_FAULT
     return None
 
 
 def place_of_depth(body: bytes) -> str:
-    """Return the first steps of the path to what is too deep in *body*, which is JSON up to there."""
+    """Return the first steps of the path to what is too deep in *body*; empty when it is no JSON up to there."""
     path: list[Any] = []
-    for token in _TOKENS.finditer(body):
-        match token[0]:
-            case b"{" | b"[" as opens:
-                path.append("" if opens == b"{" else 0)
-            case b"}" | b"]":
-                path.pop()
-            case b",":
-                path[-1] += 1 if isinstance(path[-1], int) else ""
-            case text if path and isinstance(path[-1], str):  # of all texts in an object the last is the field's name
-                path[-1] = msgspec.json.decode(text)
-            case _:
-                continue
-        if len(path) > MAX_DEPTH:
-            break
+    try:
+        for token in _TOKENS.finditer(body):
+            _step(path, token[0])
+            if len(path) > MAX_DEPTH:
+                break
+    except (IndexError, msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
     return path_of(path[:_STEPS_SHOWN])
+
+
+def _step(path: list[Any], token: bytes) -> None:
+    """Take one *token* of JSON into account."""
+    match token:
+        case b"{" | b"[" as opens:
+            path.append("" if opens == b"{" else 0)
+        case b"}" | b"]":
+            path.pop()
+        case b",":
+            path[-1] += 1 if isinstance(path[-1], int) else ""
+        case text if path and isinstance(path[-1], str):  # of all texts in an object the last is the field's name
+            path[-1] = msgspec.json.decode(text)
+        case _:
+            pass
 
 
 def place_of_nul(given: Any) -> str | None:

@@ -28,6 +28,7 @@ from agent_core import (
 )
 from app.api.plain import path_of
 from app.api.wire import FieldProblem, Problem
+from channels.web.demo import Unauthorized
 
 MEDIA_TYPE = "application/problem+json"
 CODES = {
@@ -42,6 +43,10 @@ CODES = {
     500: "internal_error",
     503: "unavailable",
 }
+MOST_ERRORS, MOST_BYTES = 20, 8_000
+"""Fields that an answer names, and its bytes."""
+MOST_PATH, MOST_MESSAGE, MOST_DETAIL = 200, 400, 1_000
+"""Characters of a field's path, of what is wrong with it, and of the sentence for people."""
 # `Retry-After`, in seconds, while the database is unavailable.
 AWAY = 2
 # The first class that fits gives the status.
@@ -76,16 +81,34 @@ def problem(
     errors: Sequence[tuple[str, str]] = (),
     headers: Mapping[str, str] | None = None,
     approval: Any = None,
+    more: int = 0,
 ) -> Response:
-    """Return the error answer; *errors* are pairs of a field's path and what is wrong with it.
+    """Return the error answer; *errors* are pairs of a field's path and what is wrong with it, *more* are not named.
 
-    *approval* is the outcome, as the caller may see it, where a decision came too late.
+    It names at most `MOST_ERRORS` fields, and has at most `MOST_BYTES` beside *approval*, which is the outcome, as the
+    caller may see it, where a decision came too late.
     """
     code = code or CODES.get(status, "error")
     title = TITLES.get(code) or HTTPStatus(status).phrase
-    fields = tuple(FieldProblem(path, message) for path, message in errors)
-    body = Problem(title=title, status=status, code=code, detail=detail, errors=fields, approval=approval)
-    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+    shown = [FieldProblem(_cut(path, MOST_PATH), _cut(message, MOST_MESSAGE)) for path, message in errors[:MOST_ERRORS]]
+    more += len(errors) - len(shown)
+    body = Problem(title=title, status=status, code=code, detail=_cut(detail, MOST_DETAIL), errors=_with(shown, more))
+    encoded = msgspec.json.encode(body)
+    while len(encoded) > MOST_BYTES and shown:  # of characters that take several bytes each
+        shown, more = shown[: len(shown) // 2], more + len(shown) - len(shown) // 2
+        body = msgspec.structs.replace(body, errors=_with(shown, more))
+        encoded = msgspec.json.encode(body)
+    if approval is not None:
+        encoded = msgspec.json.encode(msgspec.structs.replace(body, approval=approval))
+    return Response(encoded, status, headers, MEDIA_TYPE)
+
+
+def _with(shown: Sequence[FieldProblem], more: int) -> tuple[FieldProblem, ...]:
+    return (*shown, FieldProblem("", f"… and {more:,} more.")) if more else tuple(shown)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def unauthorized() -> Response:
@@ -108,9 +131,15 @@ def install(app: FastAPI) -> None:
         return _http(request, error, app.routes)
 
     app.add_exception_handler(ParleyError, _parley)
+    app.add_exception_handler(Unauthorized, _password)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, missing)
     app.add_exception_handler(Exception, _crash)
+
+
+async def _password(_: Request, __: Exception) -> Response:
+    detail = "The demo page asks for its password, with any name: PARLEY_DEMO_PASSWORD."
+    return problem(401, detail, headers={"WWW-Authenticate": 'Basic realm="Parley demo", charset="UTF-8"'})
 
 
 async def _parley(_: Request, error: Exception) -> Response:
@@ -146,11 +175,12 @@ async def _invalid(_: Request, error: Exception) -> Response:
     found = error.errors()
     if any(e["type"] == "json_invalid" for e in found):
         return problem(400, "The body is not valid JSON.")
-    errors = [(_path(e["loc"], error.body), _message(e)) for e in found]
+    errors = [(_path(e["loc"], error.body), _message(e)) for e in found[:MOST_ERRORS]]
+    more = len(found) - len(errors)
     detail = "; ".join(f"`{path}`: {message}" if path else message for path, message in errors[:3])
     if any(e["type"] == "string_too_long" and e["loc"][-1] in TEXTS for e in found):
-        return problem(413, detail, errors=errors)
-    return problem(422, detail, errors=errors)
+        return problem(413, detail, errors=errors, more=more)
+    return problem(422, detail, errors=errors, more=more)
 
 
 def _path(loc: Sequence[str | int], body: Any) -> str:

@@ -95,7 +95,7 @@ async def get_run(wired: Wired, _: Operator, id: str) -> Response:
     "/v1/runs/{id}/events",
     status_code=200,
     response_class=Response,
-    responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
+    responses=answers(SSE, 400, 401, 403, 404, 422, 429, media="text/event-stream"),
 )
 async def run_events(
     wired: Wired, principal: Caller, run: OwnRun, show: Show, mine: Deciding, after: After

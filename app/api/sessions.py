@@ -130,7 +130,7 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, ori
     "/{id}/events",
     status_code=200,
     response_class=Response,
-    responses=answers(SSE, 400, 401, 403, 404, 422, media="text/event-stream"),
+    responses=answers(SSE, 400, 401, 403, 404, 422, 429, media="text/event-stream"),
 )
 async def session_events(
     wired: Wired,

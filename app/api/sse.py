@@ -10,10 +10,10 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from agent_core import Event, Fact, Unavailable
+from agent_core import Event, Fact, RateLimited, Unavailable
 from app.api.deciders import Mine
 from app.api.wire import rfc3339
-from app.serving.readers import Readers, Seat
+from app.serving.readers import Seats
 from channels.web.visible import ASKING, ShowTools, is_plain, visible
 
 SILENCE = 15.0
@@ -82,7 +82,7 @@ class EventStream(Response):
         first: list[Event] | None,
         *,
         show: ShowTools | None,
-        readers: Readers | Seat,
+        readers: Seats,
         mine: Mine | None = None,
         headers: Mapping[str, str] | None = None,
         gone: Callable[[], Awaitable[object]] | None = None,
@@ -189,13 +189,22 @@ async def open_stream(
     source: AsyncIterator[list[Event]],
     *,
     show: ShowTools | None,
-    readers: Readers | Seat,
+    readers: Seats,
     mine: Mine | None = None,
     headers: Mapping[str, str] | None = None,
     gone: Callable[[], Awaitable[object]] | None = None,
 ) -> EventStream:
-    """Return the stream of *source*, whose first batch has come: an unknown cursor is raised from here."""
+    """Return the stream of *source*, whose first batch has come: an unknown cursor is raised from here.
+
+    Raises `RateLimited` when the reader has no room for one more among *readers*.
+    """
+    readers.check()
     first = await anext(source, None)
+    try:
+        readers.check()  # others of the same reader may have come meanwhile
+    except RateLimited:
+        await close(source)
+        raise
     return EventStream(source, first, show=show, readers=readers, mine=mine, headers=headers, gone=gone)
 
 

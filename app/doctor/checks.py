@@ -14,6 +14,7 @@ import httpx
 
 from agent_core import ConfigError
 from app.agents import SUFFIXES, read_agent
+from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.settings import SERVER_FILE, Settings, check, load_settings
@@ -45,6 +46,7 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         yield Finding("fail", "settings", str(error))
         return
     yield _settings(settings)
+    yield from edges(settings)
     yield from _kept(settings)
     yield from _models(settings)
     yield from _providers(settings, offline=offline)

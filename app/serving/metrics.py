@@ -11,6 +11,7 @@ from agent_core import Core, Unavailable
 from agent_core.counters import Counters, histogram
 from agent_core.store.work.figures import Figures
 from agent_core.store.work.workers import Kind
+from app.serving.connections import Connections
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TIMEOUT = 3.0
@@ -38,8 +39,15 @@ class Requests:
 class Metrics:
     """Reads the counters of a core and of its HTTP server; *streams* returns how many streams are open."""
 
-    def __init__(self, core: Core, requests: Requests | None = None, streams: Callable[[], int] = int) -> None:
+    def __init__(
+        self,
+        core: Core,
+        requests: Requests | None = None,
+        streams: Callable[[], int] = int,
+        connections: Connections | None = None,
+    ) -> None:
         self._core, self._requests, self._streams = core, requests or Requests(), streams
+        self._connections = connections or Connections()
 
     async def text(self) -> bytes:
         """Return everything in Prometheus's text format; while the database is away, what this process knows."""
@@ -60,6 +68,8 @@ class Metrics:
         yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
+        yield _gauge("parley_connections", "Open connections.", self._connections.count)
+        yield from collected(self._connections.refused)
         if (pool := self._core.pool) is not None:
             yield _gauge("parley_database_in_use", "Transactions that run in this process.", pool.in_use)
             yield _gauge("parley_database_waiting", "Transactions that wait for their turn.", pool.waiting)

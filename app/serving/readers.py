@@ -1,11 +1,13 @@
 """The open streams and waits of this process, so that they can be ended at once."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from agent_core import RateLimited
 from channels.web.identity import Principal
 
 
@@ -17,11 +19,30 @@ class Reader:
     session: str
 
 
+MOST_OF_ONE = 16
+"""Open streams of one visitor: tabs of a browser, and what each reads."""
+RETRY_AFTER = 5
+"""Seconds after which one more is worth a try."""
+
+
+class Seats(Protocol):
+    """Where a stream is registered while it is open."""
+
+    def check(self) -> None:
+        """Raise `RateLimited` when there is no room for one more."""
+        ...
+
+    def holding(self, task: asyncio.Task[Any]) -> AbstractContextManager[None]:
+        """Return a context in which *task* is known."""
+        ...
+
+
 class Readers:
     """Tasks that only pass on what happens; ending one loses nothing, its reader comes back with a cursor."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_of_one: int = MOST_OF_ONE) -> None:
         self._open: dict[asyncio.Task[Any], Reader | None] = {}
+        self._most, self._counts = most_of_one, Counter[tuple[str | None, str] | None]()
         self.closed = False
 
     @property
@@ -45,16 +66,29 @@ class Readers:
         """Return what holds the tasks that serve *principal* with what happens in *session*."""
         return Seat(self, Reader(principal, session))
 
+    def check(self) -> None:
+        """Let any number by: an operator's streams are not counted."""
+
+    def check_one(self, principal: Principal) -> None:
+        """Raise `RateLimited` if *principal* is a visitor who has as many streams as one may have."""
+        if principal.visitor and self._counts[_name(principal)] >= self._most:
+            raise RateLimited(f"You have {self._most} open streams; close one first.", RETRY_AFTER)
+
     @contextmanager
     def holding(self, task: asyncio.Task[Any], reader: Reader | None = None) -> Iterator[None]:
         """Keep *task*, which serves *reader*, known while the block runs."""
         self._open[task] = reader
+        counted = None if reader is None else _name(reader.principal)
+        self._counts[counted] += 1
         if self.closed:
             task.cancel()
         try:
             yield
         finally:
             self._open.pop(task, None)
+            self._counts[counted] -= 1
+            if not self._counts[counted]:
+                del self._counts[counted]
             task.cancel()
 
 
@@ -65,6 +99,14 @@ class Seat:
     readers: Readers
     reader: Reader
 
+    def check(self) -> None:
+        """Raise `RateLimited` if this reader has as many streams as one may have."""
+        self.readers.check_one(self.reader.principal)
+
     def holding(self, task: asyncio.Task[Any]) -> AbstractContextManager[None]:
         """Keep *task* known while the block runs."""
         return self.readers.holding(task, self.reader)
+
+
+def _name(principal: Principal) -> tuple[str | None, str]:
+    return principal.agent, principal.actor.id

@@ -2,15 +2,19 @@
 
 import asyncio
 import errno
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from uvicorn import Config
 from uvicorn import Server as Uvicorn
 
 from agent_core import ConfigError
+from app.serving.connections import Connections
+from app.serving.protocol import Connection
 from app.serving.readers import Readers
 
 # Seconds that open requests get to end after Ctrl-C; streams are ended at once. The core's own grace comes after.
@@ -18,19 +22,22 @@ GRACE = 2
 # Seconds of it after which connections are cut whose client neither reads its answer nor ends its request.
 CUT_AFTER = 1.5
 BACKLOG = 2048
-# Seconds that a connection stays open between requests: longer than proxies (nginx: 60) keep theirs for the next one.
-KEEP_ALIVE = 75
+# File descriptors beside those of connections: the database's, the models', those of refused connections for a moment.
+SPARE_FILES = 512
 
 
 class Server(Uvicorn):
     """uvicorn that ends open streams before it waits for requests, and says when it is up."""
 
-    def __init__(self, config: Config, *, readers: Readers, started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: Config, *, readers: Readers, connections: Connections, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._readers, self._on_started = readers, started
+        self._readers, self._open, self._on_started = readers, connections, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._open.start()
         self._on_started()
 
     @contextmanager
@@ -44,6 +51,7 @@ class Server(Uvicorn):
             await super().shutdown(sockets)
         finally:
             timer.cancel()
+            self._open.stop()
 
     def _cut_connections(self) -> None:
         for connection in tuple(self.server_state.connections):
@@ -54,11 +62,12 @@ class Server(Uvicorn):
         super().handle_exit(sig, frame)
 
 
-def config(app: object) -> Config:
-    """Return how uvicorn serves *app*; what is started and stopped around it is ours."""
+def config(app: object, connections: Connections) -> Config:
+    """Return how uvicorn serves *app* on *connections*; what is started and stopped around it is ours."""
+    protocol = partial(Connection, connections=connections)
     return Config(
         app,  # pyright: ignore[reportArgumentType] - any ASGI application
-        http="httptools",
+        http=protocol,  # pyright: ignore[reportArgumentType] - uvicorn only calls it
         ws="none",
         lifespan="off",
         access_log=False,
@@ -67,7 +76,7 @@ def config(app: object) -> Config:
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=int(connections.bounds.idle_seconds),
         timeout_graceful_shutdown=GRACE,
     )
 
@@ -87,6 +96,16 @@ def listening(host: str, port: int, named: str = "PORT") -> Iterator[socket.sock
         raise _refused(host, port, named, error) from None
     finally:
         sock.close()
+
+
+def room_for(connections: int) -> int:
+    """Return for how many *connections* there are file descriptors, having asked the system for enough of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + SPARE_FILES
+    if soft < wanted and soft != resource.RLIM_INFINITY:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return connections if soft == resource.RLIM_INFINITY else max(8, min(connections, soft - SPARE_FILES))
 
 
 def _refused(host: str, port: int, named: str, error: OSError) -> Exception:

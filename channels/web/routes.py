@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
-from agent_core import Actor, Core, Forbidden, new_id
+from agent_core import Actor, Core, new_id
+from channels.web.demo import Door
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 DAY = 24 * 3600
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -71,10 +70,11 @@ class TokenBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The open demo page: which agent answers, and what the page says about its model (None: the default one)."""
+    """The demo page: which agent answers, what the page says about its model (None: the default one), who sees it."""
 
     agent: str
     notice: Callable[[str | None], str]
+    door: Door
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ def script_router() -> APIRouter:
 def demo_router(
     core: Core, tokens: TokenSigner, demo: Demo, *, holds: Callable[[Principal], bool], described: Answers
 ) -> APIRouter:
-    """Return the open demo page and its token; both answer only to this machine's own names.
+    """Return the demo page and its token, for those whom its door lets by.
 
     *holds* returns whether what a cookie says still holds: a visitor may have been revoked.
     """
-    router = APIRouter(tags=["web"], dependencies=[Depends(local_only)])
+    router = APIRouter(tags=["web"], dependencies=[Depends(demo.door)])
 
     @router.get("/widget-demo", include_in_schema=False)
     async def show_page() -> Response:
@@ -152,25 +152,6 @@ def demo_router(
         return answer
 
     return router
-
-
-async def local_only(
-    host: Annotated[str, Header(include_in_schema=False)] = "",
-    sec_fetch_site: Annotated[str, Header(include_in_schema=False)] = "none",
-) -> None:
-    """Refuse a request that another site's page made, or that a foreign name led here (DNS rebinding)."""
-    if host_name(host) not in LOOPBACK:
-        raise Forbidden("The demo page answers only as localhost, 127.0.0.1 or [::1].")
-    if sec_fetch_site not in {"none", "same-origin"}:
-        raise Forbidden("The demo page does not answer to other sites.")
-
-
-def host_name(host: str) -> str | None:
-    """Return the name in a Host header, without its port; None when it is none."""
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
 
 
 def token_answer(token: Token, status: int = 200) -> Response:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
+from app.serving.connections import Connections
 from app.serving.readers import Readers
 from app.serving.server import Server, config, listening, url_of
 
@@ -18,7 +19,8 @@ async def served(app: FastAPI, readers: Readers) -> AsyncIterator[str]:
     """Give the address of *app*, whose open streams *readers* knows; it is served until the end of the block."""
     up = asyncio.Event()
     with listening(HOST, 0) as sock:
-        server = Server(config(app), readers=readers, started=up.set)
+        connections = Connections()
+        server = Server(config(app, connections), readers=readers, connections=connections, started=up.set)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             await up.wait()

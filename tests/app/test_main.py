@@ -16,6 +16,7 @@ from agent_core import ConfigError
 from app import main
 from app.compose import create_watch
 from app.main import SERVING, _settle, _working
+from app.serving.connections import Connections
 from app.serving.readers import Readers
 from app.serving.ready import Starting
 from app.serving.server import Server, config, listening, url_of
@@ -58,7 +59,8 @@ class Served:
 async def served(app: FastAPI, settings: Settings, readers: Readers) -> AsyncIterator[Served]:
     up = asyncio.Event()
     with listening(settings.host, 0) as sock:
-        server = Server(config(app), readers=readers, started=up.set)
+        connections = Connections()
+        server = Server(config(app, connections), readers=readers, connections=connections, started=up.set)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         served = Served(server, readers, task, url_of(settings.host, sock))
         await up.wait()
@@ -205,7 +207,7 @@ async def test_a_process_that_asks_no_model_prepares_none(starting):
 
 def test_idle_connections_outlast_those_of_a_proxy():
     """A proxy that keeps connections for a minute never sends a request on one that is just being closed."""
-    assert config(FastAPI()).timeout_keep_alive > 60
+    assert config(FastAPI(), Connections()).timeout_keep_alive > 60
 
 
 async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):

@@ -42,21 +42,90 @@ def test_the_environment_beats_the_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("host", "demo", "open_page"),
-    [("::", None, False), ("::1", None, True), ("::", "on", True), ("127.0.0.1", "off", False)],
+    ("given", "open_page"),
+    [
+        ({"HOST": "::"}, False),
+        ({"HOST": "::1"}, True),
+        ({"HOST": "127.0.0.1", "PARLEY_DEMO": "off"}, False),
+        ({"HOST": "127.0.0.1", "PARLEY_DEMO": "off", "PARLEY_DEMO_PASSWORD": "open sesame"}, False),
+        ({"HOST": "::", "PARLEY_DEMO_PASSWORD": "open sesame"}, True),
+        ({"PARLEY_TRUSTED_PROXIES": "127.0.0.1"}, False),
+        ({"PARLEY_PUBLIC_URL": "https://parley.example.com"}, False),
+        ({"PARLEY_PUBLIC_URL": "https://parley.example.com", "PARLEY_DEMO_PASSWORD": "open sesame"}, True),
+    ],
 )
-def test_the_demo_page_is_for_loopback_unless_said(monkeypatch, host, demo, open_page):
-    """Bound to every address the page is closed, unless PARLEY_DEMO opens it."""
-    monkeypatch.setenv("HOST", host)
-    if demo:
-        monkeypatch.setenv("PARLEY_DEMO", demo)
+def test_the_demo_page_is_for_this_machine_unless_it_has_a_password(monkeypatch, given, open_page):
+    """Where others can reach the server the page is closed, unless PARLEY_DEMO_PASSWORD opens it."""
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     assert load_settings().demo is open_page
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HOST", "::"), ("PARLEY_TRUSTED_PROXIES", "10.0.0.1"), ("PARLEY_PUBLIC_URL", "https://parley.example.com")],
+)
+def test_an_open_demo_page_that_others_reach_fails_the_start(monkeypatch, name, value):
+    """PARLEY_DEMO=on without a password is refused where others than this machine reach the server."""
+    monkeypatch.setenv("PARLEY_DEMO", "on")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"PARLEY_DEMO: with {name} .* set PARLEY_DEMO_PASSWORD too"):
+        load_settings()
+
+
+def test_proxies_and_hosts_are_lists(monkeypatch):
+    """Proxies are addresses and networks, hosts names with `*.` before some; capitals and last dots do not matter."""
+    monkeypatch.setenv("PARLEY_TRUSTED_PROXIES", "127.0.0.1, 10.0.0.0/8 2001:db8::/32")
+    monkeypatch.setenv("PARLEY_HOSTS", "Parley.Example.com., *.example.org, [2001:db8::1]")
+    found = load_settings()
+    assert [str(each) for each in found.proxies] == ["127.0.0.1/32", "10.0.0.0/8", "2001:db8::/32"]
+    assert found.hosts == ("parley.example.com", "*.example.org", "2001:db8::1")
 
 
 def test_origins_are_a_list_with_commas(monkeypatch):
     """Spaces and closing slashes do not matter."""
     monkeypatch.setenv("PARLEY_ORIGINS", "https://a.example/, http://b.example:3000")
     assert load_settings().origins == ("https://a.example", "http://b.example:3000")
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("HTTPS://A.Example", "https://a.example"),
+        ("https://a.example:443", "https://a.example"),
+        ("http://[::1]:3000", "http://[::1]:3000"),
+        ("*", "*"),
+    ],
+)
+def test_origins_are_kept_as_browsers_send_them(monkeypatch, given, sent):
+    """Capitals and the usual port would match nothing: browsers leave them out."""
+    monkeypatch.setenv("PARLEY_ORIGINS", given)
+    assert load_settings().origins == (sent,)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://*.example.com",
+        "https://a.example/page",
+        "https://a.example?x",
+        "a.example",
+        "ftp://a.example",
+        "https://",
+        "https://a.example:0",
+        "https://a.example:port",
+        "https://me:pass@a.example",
+        "https://a b.example",
+        "https://ä.example",
+        "null",
+        "https://a.example, *.b.example",
+    ],
+)
+def test_an_origin_that_matches_nothing_fails_the_start(monkeypatch, given):
+    """Wildcards inside, paths and missing schemes, which no browser sends, are refused with the remedy."""
+    monkeypatch.setenv("PARLEY_ORIGINS", given)
+    with pytest.raises(ConfigError, match=r"PARLEY_ORIGINS .*give whole origins .*without a path"):
+        load_settings()
 
 
 def test_a_database_may_lie_anywhere(monkeypatch, tmp_path):
@@ -114,6 +183,15 @@ def test_on_postgres_all_processes_share_one_secret(monkeypatch):
         ("PARLEY_DEMO_RATE", "-1", "deltas per second"),
         ("PARLEY_DEMO_RATE", "inf", "deltas per second"),
         ("PARLEY_ORIGINS", "example.com", "https://"),
+        ("PARLEY_TRUSTED_PROXIES", "10.0.0.0/8, proxy.internal", "10.0.0.0/8"),
+        ("PARLEY_TRUSTED_PROXIES", "0.0.0.0/0", "not every address"),
+        ("PARLEY_TRUSTED_PROXIES", "10.0.0.7/8", "10.0.0.7 or"),
+        ("PARLEY_HOSTS", "https://example.com", "without a scheme"),
+        ("PARLEY_HOSTS", "example.com:443", "without a scheme, port"),
+        ("PARLEY_HOSTS", "*", "*.example.com"),
+        ("PARLEY_DEMO_PASSWORD", "secret", "8 characters"),
+        ("PARLEY_MAX_CONNECTIONS", "0", "8 or more"),
+        ("PARLEY_MAX_CONNECTIONS_PER_ADDRESS", "none", "1 or more"),
         ("OPENAI_BASE_URL", "http://localhost:1234/v1", "PARLEY_MODEL"),
         ("OPENAI_BASE_URL", "localhost:1234/v1", "http://localhost:11434/v1"),
         ("OPENAI_BASE_URL", "ftp://localhost/v1", "http://localhost:11434/v1"),

@@ -1,14 +1,23 @@
 """The demo page, its token, the widget's script, and tokens for other sites."""
 
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
 
-from agent_core import Core
+from agent_core import Core, RateLimited
+from app.addresses import network
+from app.api.peers import behind
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
 from channels.web import routes
+from channels.web.demo import WAIT, Door, Unauthorized
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 
@@ -81,6 +90,118 @@ async def test_other_sites_get_no_demo_token(anyone: httpx.AsyncClient):
     """A page of another origin cannot mint a visitor here."""
     answer = await anyone.get("/widget-demo/token", headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403
+
+
+@asynccontextmanager
+async def peer(app: FastAPI, address: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Give a caller whose connection comes from *address*."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 123))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+        yield client
+
+
+FORWARDED = ({"X-Forwarded-For": "127.0.0.1"}, {"Forwarded": "for=127.0.0.1"}, {"Via": "1.1 x"}, {"X-Real-IP": "::1"})
+
+
+@pytest.mark.parametrize("path", ["/widget-demo", "/widget-demo/token"])
+async def test_the_demo_is_open_to_this_machine_alone(app: FastAPI, static, path):
+    """What counts is the peer of the connection: neither a name nor a header makes another machine this one."""
+    for address, status in (("127.0.0.1", 200), ("::1", 200), ("10.0.0.7", 403), ("203.0.113.7", 403)):
+        async with peer(app, address) as client:
+            assert (await client.get(path)).status_code == status
+            for header in FORWARDED:
+                answer = await client.get(path, headers=header)
+                assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+                assert "PARLEY_DEMO_PASSWORD" in answer.json()["detail"]
+
+
+@pytest.fixture
+def locked(core: Core, tokens: TokenSigner, tmp_path) -> FastAPI:
+    """An application whose demo page has a password."""
+    settings = Settings(_env_file=None, data=tmp_path, host="::", demo_password="open sesame")  # type: ignore[call-arg]
+    return create_app(core, settings, tokens=tokens, api_key=ApiKey(b""))
+
+
+@pytest.mark.parametrize("path", ["/widget-demo", "/widget-demo/token"])
+async def test_a_password_opens_the_demo(locked: FastAPI, static, path):
+    """With a password the page asks every caller for it, this machine's too, and proxies do not matter."""
+    for address in ("127.0.0.1", "203.0.113.7"):
+        async with peer(locked, address) as client:
+            asked = await client.get(path)
+            assert (asked.status_code, asked.json()["code"]) == (401, "unauthorized")
+            assert asked.headers["WWW-Authenticate"].startswith("Basic ")
+            for header in ({}, *FORWARDED):
+                answer = await client.get(path, headers=header, auth=("anyone", "open sesame"))
+                assert answer.status_code == 200
+            assert (await client.get(path, headers={"Authorization": "Basic %%"})).status_code == 401
+
+
+async def test_wrong_passwords_are_slowed():
+    """After five wrong passwords an address has to wait, even with the right one; others do not."""
+    time = 1_000.0
+    door = Door("open sesame", now=lambda: time)
+
+    def asking(password: str, address: str = "203.0.113.7") -> Request:
+        header = b"Basic " + base64.b64encode(f"x:{password}".encode())
+        scope = {"type": "http", "headers": [(b"authorization", header)], "client": (address, 1)}
+        return Request(scope)
+
+    for _ in range(5):
+        with pytest.raises(Unauthorized):
+            await door(asking("guess"))
+    with pytest.raises(RateLimited) as caught:
+        await door(asking("open sesame"))
+    assert caught.value.retry_after == WAIT
+    await door(asking("open sesame", "203.0.113.8"))
+    time += WAIT
+    await door(asking("open sesame"))
+
+
+async def test_only_names_of_the_list_are_answered(core: Core, tokens: TokenSigner, tmp_path):
+    """With PARLEY_HOSTS other names answer 421 as a problem; health does under any, this machine under its own."""
+    settings = Settings(_env_file=None, data=tmp_path, hosts="parley.example.com, *.example.org")  # type: ignore[call-arg]
+    app = create_app(core, settings, tokens=tokens, api_key=ApiKey(b""))
+    async with peer(app, "127.0.0.1") as near, peer(app, "203.0.113.7") as far:
+        for client, host, status in (
+            (far, "parley.example.com", 200),
+            (far, "PARLEY.example.com:8443", 200),
+            (far, "a.example.org", 200),
+            (far, "example.org", 421),
+            (far, "evil.example", 421),
+            (far, "parley.example.com.evil.example", 421),
+            (far, "localhost", 421),
+            (far, "[", 421),
+            (near, "localhost:8000", 200),
+            (near, "evil.example", 421),
+        ):
+            answer = await client.get("/openapi.json", headers={"Host": host})
+            assert answer.status_code == status, host
+            assert (await client.get("/healthz", headers={"Host": host})).status_code == 200
+        assert answer.json()["code"] == "wrong_host"
+        assert (await near.get("/openapi.json", headers={"X-Forwarded-For": "203.0.113.7"})).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("proxies", "address", "seen"),
+    [
+        ("", "127.0.0.1", "127.0.0.1"),
+        ("10.0.0.0/8", "127.0.0.1", "127.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.7", "203.0.113.9"),
+    ],
+)
+async def test_only_proxies_of_the_list_are_believed(proxies, address, seen):
+    """`X-Forwarded-For` counts from a proxy of PARLEY_TRUSTED_PROXIES, as the last that is none of them."""
+    found = []
+
+    async def app(scope, receive, send):
+        found.append((scope["client"][0], scope["scheme"]))
+        await Response()(scope, receive, send)
+
+    given = [network(each) for each in proxies.split()]
+    async with peer(behind(app, proxies=given), address) as client:  # type: ignore[arg-type]
+        headers = {"X-Forwarded-For": "198.51.100.1, 203.0.113.9, 10.0.0.8", "X-Forwarded-Proto": "https"}
+        await client.get("/", headers=headers)
+    assert found == [(seen, "https" if seen == "203.0.113.9" else "http")]
 
 
 async def test_the_demo_is_gone_when_it_is_off(core: Core, tokens: TokenSigner, tmp_path):

@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
 from agent_core.tools.builtin import calculate
 from app.compose import create_app
+from app.serving.connections import Connections
+from app.serving.protocol import Connection
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
 from channels.web.identity import TokenSigner
@@ -70,7 +73,7 @@ async def running(database: Path, url: str, wires: Sequence[Wire]) -> AsyncItera
         api_key = ApiKey(hashlib.sha256(KEY.encode()).digest())
         app = create_app(core, settings, tokens=TokenSigner(Keys(SECRET).derive), api_key=api_key)
         history = History(core)
-        port = await stack.enter_async_context(listening(app))
+        port = await stack.enter_async_context(listening(app, partial(Connection, connections=Connections())))
         yield port, {"build": history.build, "forget": history.forget}
 
 

@@ -18,6 +18,7 @@ from app.storage.migrate import migrate
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
+from tests.bench.hostile import delay
 from tests.bench.scale import Scale
 from tests.bench.sides import ROOT, Side, limit, model, parley, served
 from tests.bench.table import Goal, Row, Unit
@@ -39,7 +40,7 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
     async with model() as models:
         bench = Bench(scale, folder, models, profile)
         groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
-        for group in (*groups, bench.kept, bench.start, bench.memory):
+        for group in (*groups, bench.kept, bench.hostile, bench.start, bench.memory):
             if not only or group.__name__ in only.split(","):
                 begin = time.monotonic()
                 rows += await group()
@@ -254,6 +255,14 @@ class Bench:
             if share > BUSY:
                 _tell(f"warning: {what}: {name} used {share:.0%} of its core")
         return window
+
+    async def hostile(self) -> list[Row]:
+        """Measure how long one hostile client delays another's first text."""
+        async with self._parley() as side:
+            found = [await delay(side, asks=self._scale.asks) for _ in range(self._scale.slow_rounds)]
+        title = "delay of another's first text by one hostile client, the longest"
+        delays, alone = zip(*found, strict=True)
+        return [Row(title, "ms", delays, alone, against="a first text alone", goal=s.DELAY)]
 
     @asynccontextmanager
     async def _pair(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[tuple[Side, Side]]:

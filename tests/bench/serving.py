@@ -35,12 +35,12 @@ async def _serve(running: AbstractAsyncContextManager[tuple[int, Orders]]) -> No
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp) -> AsyncIterator[int]:
-    """Serve *app* on a free port with the settings that `parley serve` has too."""
+async def listening(app: ASGIApp, http: Any = "httptools") -> AsyncIterator[int]:
+    """Serve *app* on a free port with the settings that `parley serve` has too; *http* is the protocol."""
     sock = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=http,
         ws="none",
         lifespan="off",
         access_log=False,

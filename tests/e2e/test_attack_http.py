@@ -115,7 +115,7 @@ async def test_bodies_that_are_no_json(server: Server):
         b"\xef\xbb\xbf{}",
         "{}".encode("utf-16"),
     ]
-    deep = [b"[" * 100_000, b"[" * 50_000 + b"]" * 50_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000]
+    deep = [b"[" * 100_000, b"[" * 50_000 + b"]" * 50_000, b'{"a":' * 60_000 + b"1" + b"}" * 60_000]
     async with server.client() as client:
         path = f"{await opened(client)}/messages"
         for body in bodies:
@@ -160,7 +160,7 @@ async def test_bodies_that_are_no_message(server: Server):
         assert (await client.get(path)).json()["items"] == []
 
 
-@pytest.mark.parametrize("letter", ["x", FOX, '"', "\x01"])
+@pytest.mark.parametrize("letter", ["x", FOX, '"'])
 async def test_the_border_of_a_long_text(server: Server, letter: str):
     """A hundred thousand code points are taken, whatever their bytes, and come back; one more is 413."""
     async with server.client() as client:
@@ -297,9 +297,9 @@ async def test_the_cursor_of_a_stream(server: Server):
         for cursor in ("-1", "1.5", "", "x", "0x1", "1e3", "99", "9" * 30, "٣", "1 ", "+1", "\x00"):
             answer = await client.get(f"{session}/events", params={"after": cursor, "until": "idle"})
             refused(answer, 400, "unknown_cursor")
-        for header in ("x", "-1", "99"):
+        for header, after in (("x", "1"), ("-1", "1"), ("99", "1"), ("", "1"), ("1", "-1"), ("1", "")):
             headers = {"Last-Event-ID": header}
-            answer = await client.get(f"{session}/events", params={"after": "1"}, headers=headers)
+            answer = await client.get(f"{session}/events", params={"after": after}, headers=headers)
             refused(answer, 400, "unknown_cursor")
         newest: httpx.Response = await client.get(
             f"{session}/events", params={"after": "0", "until": "idle"}, headers={"Last-Event-ID": "2"}

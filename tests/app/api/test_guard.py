@@ -1,15 +1,22 @@
 """The gate before all routes."""
 
+import asyncio
+import re
 import time
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 
 from agent_core import Actor
+from app.api import guard
+from app.api.entrances import BODIES
 from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
-from tests.app.conftest import SECRET
+from tests.app.conftest import KEY, SECRET, caller
 
+JSON = {"Content-Type": "application/json"}
 PROBLEM = "application/problem+json"
 
 
@@ -48,17 +55,127 @@ async def test_another_media_type_is_not_json(client: httpx.AsyncClient):
     assert "application/json" in answer.json()["detail"]
 
 
-async def test_a_body_has_a_bound(client: httpx.AsyncClient):
-    """More than two megabytes answer 413, with and without a `Content-Length`."""
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/v1/sessions", 64_000),
+        ("/v1/web/visitor-tokens", 64_000),
+        ("/v1/sessions/x/fork", 64_000),
+        ("/v1/runs/x/cancel", 64_000),
+        ("/v1/sessions/x/messages", 409_600),
+        ("/v1/agents/assistant/runs", 409_600),
+        ("/v1/runs/x/tool-outputs", 409_600),
+        ("/v1/approvals/x", 409_600),
+        ("/v1/agents", 2_000_000),
+    ],
+)
+async def test_a_body_has_the_bound_of_its_route(client: httpx.AsyncClient, path: str, most: int):
+    """One byte more answers 413 and names the bound, with and without a `Content-Length`; as many pass the guard."""
+
+    async def pieces(size: int):
+        for begin in range(0, size, 50_000):
+            yield b" " * min(50_000, size - begin)
+
+    for content in (b" " * (most + 1), pieces(most + 1)):
+        answer = await client.post(path, content=content, headers=JSON)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert f"{most:,}" in answer.json()["detail"]
+    assert (await client.post(path, content=pieces(most), headers=JSON)).status_code == 400
+
+
+def test_each_bound_is_that_of_a_route(app: FastAPI):
+    """The table of bounds names no route that does not exist; Slack's are there once Slack is served."""
+    known = {context.path_format for context in iter_route_contexts(app.routes)}
+    assert {path for path in BODIES if not path.startswith("/slack/")} <= known
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key", "status"),
+    [
+        ("POST", "/v1/sessions", "Bearer wrong", 401),
+        ("POST", "/v1/sessions", None, 401),
+        ("POST", "/v1/nothing", "operator", 404),
+        ("POST", "/nothing", None, 404),
+        ("POST", "/slack/events", None, 404),
+        ("POST", "/slack/nothing", None, 404),
+        ("PUT", "/v1/sessions", "operator", 405),
+        ("POST", "/healthz", None, 405),
+        ("POST", "/widget-demo", None, 405),
+        ("POST", "/v1/agents", "visitor", 403),
+        ("POST", "/v1/agents/assistant/runs", "visitor", 403),
+        ("PATCH", "/v1/agents/assistant", "visitor", 403),
+        ("POST", "/v1/web/visitor-tokens", "visitor", 403),
+    ],
+)
+async def test_refusals_leave_the_body_unread(app: FastAPI, tokens, core, method, path, key, status):
+    """Unknown callers, paths and methods, and what is not the caller's to do, are answered with the body unread."""
+    agent = await core.agents.get("assistant")
+    visitor = tokens.visitor(Actor(id="ada", kind="visitor"), agent=agent.id).text
+    credential = {"operator": f"Bearer {KEY}", "visitor": f"Bearer {visitor}"}.get(key, key)
+    read = 0
 
     async def endless():
-        for _ in range(30):
-            yield b" " * 100_000
+        nonlocal read
+        while True:
+            read += 1
+            yield b"["
 
-    sized = await client.post("/v1/sessions", content=b" " * 2_000_001)
-    chunked = await client.post("/v1/sessions", content=endless())
-    assert [sized.status_code, chunked.status_code] == [413, 413]
-    assert sized.json()["code"] == "too_large"
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as caller:
+        headers = {**JSON, **({} if credential is None else {"Authorization": credential})}
+        answer = await caller.request(method, path, content=endless(), headers=headers)
+    assert (answer.status_code, answer.headers["content-type"], read) == (status, PROBLEM, 0)
+
+
+async def test_values_of_a_body_are_bounded(client: httpx.AsyncClient):
+    """More than 20,000 fields and items answer 422, before the body is read as JSON or whole."""
+
+    async def endless():
+        yield b'{"text": "a", "metadata": ['
+        for _ in range(1_000):
+            yield b"1," * 1_000
+        raise AssertionError("it was read on")
+
+    answer = await client.post("/v1/sessions/x/messages", content=endless(), headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert "20,000" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("count", [21, 900, 9_000])
+@pytest.mark.parametrize("letter", ["a", "\x01", "🦊"])
+async def test_errors_name_twenty_fields_in_eight_kilobytes(client: httpx.AsyncClient, count: int, letter: str):
+    """However many fields are wrong, and however they are called, the answer is short and says how many more."""
+    width = 50 if count < 1_000 else 1
+    body = {f"{letter * width}{number}": 1 for number in range(count)}
+    answer = await client.post("/v1/agents/assistant/runs", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert len(answer.content) <= 8_000
+    *named, rest = answer.json()["errors"]
+    assert 1 <= len(named) <= 20
+    assert rest["path"] == ""
+    assert re.fullmatch(r"… and [\d,]+ more\.", rest["message"])
+    assert int(re.sub(r"\D", "", rest["message"])) + len(named) in {count, count + 1}  # and that `input` is missing
+
+
+async def test_large_bodies_at_once_are_bounded(app: FastAPI, monkeypatch):
+    """What all callers together have sent of unfinished bodies is bounded; beyond it the answer is 503, for a while."""
+    monkeypatch.setattr(guard, "MOST_HELD", 100_000)
+    first, began = asyncio.Event(), asyncio.Event()
+
+    async def held():
+        yield b'{"text": "' + b"x" * 90_000
+        began.set()
+        await first.wait()
+        yield b'"}'
+
+    async with caller(app, KEY) as one, caller(app, KEY) as two:
+        waiting = asyncio.create_task(one.post("/v1/sessions/x/messages", content=held(), headers=JSON))
+        await began.wait()
+        refused = await two.post("/v1/sessions/y/messages", json={"text": "y" * 20_000})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+        first.set()
+        assert (await waiting).status_code == 404
+        assert (await two.post("/v1/sessions/y/messages", json={"text": "y" * 20_000})).status_code == 404
 
 
 NUL = "a\0b"
@@ -107,6 +224,7 @@ async def test_sites_of_the_list_may_call(anyone: httpx.AsyncClient):
     assert good.status_code == 200
     assert good.headers["Access-Control-Allow-Origin"] == "https://site.example"
     assert "Access-Control-Allow-Origin" not in bad.headers
+    assert (bad.status_code, bad.headers["content-type"], bad.json()["code"]) == (403, PROBLEM, "forbidden")
 
 
 async def test_failed_logins_are_slowed(anyone: httpx.AsyncClient, client: httpx.AsyncClient, visitor, capsys):

@@ -12,6 +12,7 @@ from agent_core import (
     Heartbeat,
     Live,
     NotFound,
+    RateLimited,
     RunQueued,
     SessionOpened,
     TextDelta,
@@ -19,7 +20,7 @@ from agent_core import (
     UnknownCursor,
 )
 from app.api.sse import EventStream, frame, open_stream
-from app.serving.readers import Readers
+from app.serving.readers import Readers, Seats
 
 NOW = 1_767_603_600_123
 OPENED = SessionOpened(agent="a", actor=Actor(id="ada", kind="visitor", name="Ada \n 🦊"))
@@ -74,8 +75,10 @@ class Source:
     def __init__(self) -> None:
         self.queue: asyncio.Queue = asyncio.Queue()
         self.closed = False
+        self.began = asyncio.Event()
 
     async def follow(self):
+        self.began.set()
         try:
             while (batch := await self.queue.get()) is not None:
                 if isinstance(batch, Exception):
@@ -236,3 +239,43 @@ async def test_an_unknown_cursor_is_raised_before_the_stream():
     source.queue.put_nowait(UnknownCursor("after", "is beyond the end."))
     with pytest.raises(UnknownCursor):
         await open_stream(source.follow(), show=None, readers=Readers())
+
+
+async def test_streams_of_one_reader_are_counted():
+    """Of one reader so many streams are open and one more is refused, until one ends; others are not affected."""
+    readers = Readers(most_of_one=2)
+    ada, ben = readers.of("ada"), readers.of("ben")
+
+    async def begin(seats: Seats) -> tuple[asyncio.Task[None], Source, Wire]:
+        source, wire = Source(), Wire()
+        source.queue.put_nowait([])
+        stream = await open_stream(source.follow(), show=None, readers=seats)
+        serving = asyncio.create_task(stream({}, wire.receive, wire.send))
+        await wire.until(lambda: wire.started)
+        return serving, source, wire
+
+    (first, source, _), (second, other, _) = await begin(ada), await begin(ada)
+    with pytest.raises(RateLimited):
+        await begin(ada)
+    third, third_source, _ = await begin(ben)
+    fourth, fourth_source, _ = await begin(readers)
+    source.queue.put_nowait(None)
+    await first
+    fifth, fifth_source, _ = await begin(ada)
+    for each in (other, third_source, fourth_source, fifth_source):
+        each.queue.put_nowait(None)
+    await asyncio.gather(second, third, fourth, fifth)
+    assert readers.count == 0
+
+
+async def test_a_stream_that_is_refused_leaves_nothing_open():
+    """When others of the same reader came first, the source of the late one is closed."""
+    readers = Readers(most_of_one=1)
+    source, late = Source(), asyncio.create_task(asyncio.Event().wait())
+    opening = asyncio.create_task(open_stream(source.follow(), show=None, readers=readers.of("ada")))
+    await source.began.wait()
+    with readers.of("ada").holding(late):
+        source.queue.put_nowait([])
+        with pytest.raises(RateLimited):
+            await opening
+    assert source.closed

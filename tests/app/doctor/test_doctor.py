@@ -103,7 +103,9 @@ def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     found = look(**postgres_env)
     assert {about: each.level for about, each in found.items()} == {
         **dict.fromkeys(("settings", "database", "migrations", "clock", "engine"), "ok"),
-        **dict.fromkeys(("workers", "versions", "backlog", "connections", "listen"), "ok"),
+        **dict.fromkeys(
+            ("demo", "proxies", "clients", "workers", "versions", "backlog", "connections", "listen"), "ok"
+        ),
         "providers": "warn",
     }
     assert "1 that drive runs, 0 that only serve" in found["workers"].text

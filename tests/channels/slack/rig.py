@@ -12,6 +12,7 @@ from agent_core import Core, Definition, Hook, SessionObject, text_of
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
 from agent_core.tools.base import Tool
+from app.serving.connections import Connections
 from app.serving.readers import Readers
 from app.serving.server import Server, config, listening, url_of
 from channels.ledger import Ledger
@@ -185,7 +186,8 @@ async def served(listener: Listener) -> AsyncIterator[str]:
     app, up = FastAPI(), asyncio.Event()
     app.include_router(listener.router())
     with listening("127.0.0.1", 0) as sock:
-        server = Server(config(app), readers=Readers(), started=up.set)
+        connections = Connections()
+        server = Server(config(app, connections), readers=Readers(), connections=connections, started=up.set)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         await up.wait()
         try:

@@ -1,0 +1,82 @@
+"""Addresses and names of machines, as settings write them and as connections have them."""
+
+import ipaddress
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# A name in ASCII (others are written `xn--…` in an origin), or an address.
+_NAME = r"[a-z0-9_-]+(\.[a-z0-9_-]+)*"
+_HOST = re.compile(rf"{_NAME}|[0-9a-f:.]*:[0-9a-f:.]*")
+_PATTERN = re.compile(rf"(\*\.)?{_NAME}|[0-9a-f:]*:[0-9a-f:.]*")
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def origin(given: str) -> str:
+    """Return *given* as browsers write an origin; raise ValueError for what no browser sends."""
+    if given == "*":
+        return given
+    found = urlsplit(given.rstrip("/"))
+    host, usual = found.hostname or "", {"http": 80, "https": 443}.get(found.scheme)
+    extra = found.path or found.query or found.fragment or found.username is not None
+    if usual is None or extra or not _HOST.fullmatch(host) or found.port == 0:
+        raise ValueError("not an origin")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{found.scheme}://{shown}" + (f":{found.port}" if found.port not in {None, usual} else "")
+
+
+def network(given: str) -> Network:
+    """Return the network of an address or of `address/bits`; raise ValueError for anything else, and for all there is.
+
+    With every address trusted, each caller's own word for who it is would be believed.
+    """
+    found = ipaddress.ip_network(given)
+    if not found.prefixlen:
+        raise ValueError("every address")
+    return found
+
+
+def host_pattern(given: str) -> str:
+    """Return a name, an address, or `*.` before a name; raise ValueError for anything else."""
+    found = given.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+    if not _PATTERN.fullmatch(found):
+        raise ValueError("not a name")
+    return found
+
+
+def fits(host: str, patterns: Collection[str]) -> bool:
+    """Return whether one of *patterns* is *host*, or is of its domain."""
+    return host in patterns or any(each.startswith("*.") and host.endswith(each[1:]) for each in patterns)
+
+
+@lru_cache(maxsize=4096)
+def place_of(address: str) -> str:
+    """Return what counts as one place: an IPv4 address, or the /64 network of an IPv6 one, which one person has."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(found) if found.is_loopback else str(ipaddress.ip_network((found, 64), strict=False))
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether *address*, of a connection, is this machine's own; what is no address is a local socket's."""
+    try:
+        return ipaddress.ip_network(place_of(address)).is_loopback
+    except ValueError:
+        return True
+
+
+def within(address: str, networks: Collection[Network]) -> bool:
+    """Return whether *address* is of one of *networks*."""
+    try:
+        found = ipaddress.ip_network(place_of(address))
+    except ValueError:
+        return False
+    return any(found.version == each.version and found.overlaps(each) for each in networks)

@@ -1,0 +1,68 @@
+"""YAML of bounded size, depth and expansion: a file of a few bytes cannot hold up the start."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MAX_BYTES = 256_000
+MAX_DEPTH = 64
+"""Levels of lists and mappings: far more than any agent has, far fewer than the parser's recursion takes."""
+MAX_VALUES = 20_000
+"""Values once every alias is replaced by what it repeats."""
+_OPENS = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
+_CLOSES = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
+
+
+class InvalidYaml(Exception):
+    """A text is no YAML, or more than is read; the message says where."""
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what the file at *path* holds; raises `InvalidYaml`, `OSError` and `UnicodeDecodeError`."""
+    with path.open("rb") as file:
+        found = file.read(MAX_BYTES + 1)
+    if len(found) > MAX_BYTES:
+        raise InvalidYaml(f"it has more than {MAX_BYTES:,} bytes")
+    text = found.decode("utf-8")
+    try:
+        _check(text)
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidYaml(_fault(error)) from None
+    except ValueError as error:  # a date or a number that is none
+        raise InvalidYaml(str(error)[:200]) from None
+
+
+def _check(text: str) -> None:
+    """Raise `InvalidYaml` for more levels or values than are read; what it looks at is events, not values."""
+    sizes: dict[str, int] = {}
+    open_: list[tuple[str | None, int]] = []
+    count = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        where = f"line {event.start_mark.line + 1}: "
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise InvalidYaml(f"{where}`*{event.anchor[:40]}` repeats itself, or nothing")
+            count += sizes[event.anchor]
+        elif isinstance(event, _OPENS):
+            open_.append((event.anchor, count))
+            count += 1
+        elif isinstance(event, _CLOSES):
+            anchor, before = open_.pop()
+            if anchor is not None:
+                sizes[anchor] = count - before
+        elif isinstance(event, yaml.ScalarEvent):
+            count += 1
+            if event.anchor is not None:
+                sizes[event.anchor] = 1
+        if len(open_) > MAX_DEPTH:
+            raise InvalidYaml(f"{where}nested more than {MAX_DEPTH} levels deep")
+        if count > MAX_VALUES:
+            raise InvalidYaml(f"{where}more than {MAX_VALUES:,} values, aliases counted as what they repeat")
+
+
+def _fault(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}: " if mark else ""
+    return f"{place}{getattr(error, 'problem', None) or 'not YAML'}"

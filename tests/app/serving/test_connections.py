@@ -1,0 +1,370 @@
+"""Bounds on connections, tried byte by byte against a small application; the clock is moved by hand."""
+
+import asyncio
+import inspect
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from app.addresses import network
+from app.api.wire import Problem
+from app.serving.connections import Bounds, Connections
+from app.serving.protocol import SLICE, Connection, refusal
+from app.serving.readers import Readers
+from app.serving.server import Server, config, listening
+
+LIMIT = 20
+SMALL = Bounds(connections=4, head_bytes=2_000, unread_bytes=100_000)
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+class Edge:
+    """A server with bounds, and what its application saw."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.time = 1_000.0
+        self.connections = Connections(bounds, clock=lambda: self.time)
+        self.left = asyncio.Event()
+        self.port = 0
+        self.clients: list[Client] = []
+
+    async def __call__(self, scope, receive, send) -> None:
+        match scope["path"]:
+            case "/early":
+                await _answer(send, b"early")
+            case "/stream":
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                while (await _ready(receive)) is None:
+                    await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+                self.left.set()
+            case _:
+                size, more = 0, True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        self.left.set()
+                        return
+                    size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+                await _answer(send, b"%d" % size)
+
+    async def open(self) -> "Client":
+        self.clients.append(Client(self, *await asyncio.open_connection("127.0.0.1", self.port)))
+        return self.clients[-1]
+
+    def refused(self, reason: str) -> float:
+        """Return how many connections were refused for *reason*, as the metric has it."""
+        return self.connections.refused.labels(reason)._value.get()
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, edge: Edge, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.edge, self.reader, self.writer = edge, reader, writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Return the status and the body of the next answer."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length: "))
+        return int(head.split()[1]), await self.reader.readexactly(int(length.partition(b": ")[2]))
+
+    async def end(self, seconds: int = 120, *, drip: Callable[[], bytes] = bytes) -> tuple[bytes, int]:
+        """Return what comes until the server closes, and after how many seconds of its clock, each with a *drip*."""
+        reading, took = asyncio.create_task(self.reader.read()), 0
+        while not reading.done() and took < seconds:
+            took += 1
+            self.edge.time += 1
+            self.writer.write(drip())
+            self.edge.connections.look()
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert reading.done(), f"it is open after {seconds} s"
+        return await reading, took
+
+
+async def _answer(send, body: bytes) -> None:
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _ready(receive) -> object:
+    """Return the disconnect, if there was one."""
+    try:
+        async with asyncio.timeout(0.001):
+            while (message := await receive())["type"] != "http.disconnect":
+                pass
+            return message
+    except TimeoutError:
+        return None
+
+
+@asynccontextmanager
+async def edge(bounds: Bounds = SMALL) -> AsyncIterator[Edge]:
+    """Give a served application."""
+    made, up = Edge(bounds), asyncio.Event()
+    async with asyncio.timeout(LIMIT):
+        with listening("127.0.0.1", 0) as sock:
+            made.port = sock.getsockname()[1]
+            server = Server(
+                config(made, made.connections), readers=Readers(), connections=made.connections, started=up.set
+            )
+            serving = asyncio.create_task(server.serve(sockets=[sock]))
+            await up.wait()
+            try:
+                yield made
+            finally:
+                for client in made.clients:
+                    client.writer.close()
+                server.handle_exit(signal.SIGTERM, None)
+                await serving
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Return once *holds* does, looking each time that the loop has nothing else to do."""
+    for _ in range(1_000_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never holds")
+
+
+async def flood(client: Client) -> None:
+    """Send a hundred megabytes."""
+    for _ in range(3_000):
+        await client.send(b"x" * SLICE)
+
+
+def problem_of(answer: bytes) -> Problem:
+    """Return the one problem that *answer* is."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head
+    assert b"connection: close" in head
+    found = msgspec.json.decode(body, type=Problem, strict=True)
+    assert found.status == int(head.split()[1])
+    return found
+
+
+@pytest.mark.parametrize("size", [2_001, 40_000, 1_000_000])
+@pytest.mark.parametrize("place", ["target", "header", "headers"])
+async def test_a_head_has_a_bound(place: str, size: int):
+    """A request line and headers of more bytes answer 431, whether or not they ever end; a smaller head is served."""
+    async with edge() as made:
+        for count in (1_000, size):
+            client = await made.open()
+            await client.send(
+                {
+                    "target": b"GET /" + b"a" * count + b" HTTP/1.1\r\n",
+                    "header": GET + b"X: " + b"a" * count + b"\r\n",
+                    "headers": GET + b"X: 1234567890\r\n" * (count // 15),
+                }[place]
+                + (b"\r\n" if size != 1_000_000 or count == 1_000 else b"")
+            )
+            if count == 1_000:
+                assert await client.answer() == (200, b"0")
+        found = problem_of((await client.end())[0])
+        assert (found.status, found.code) == (431, "headers_too_large")
+        assert made.refused("head_size") == 1
+
+
+async def test_the_fields_of_a_head_are_counted():
+    """More than 128 header fields answer 431, however short they are."""
+    async with edge(Bounds()) as made:
+        client = await made.open()
+        await client.send(GET + b"a:b\r\n" * 127 + b"\r\n")
+        assert await client.answer() == (200, b"0")
+        await client.send(GET + b"a:b\r\n" * 128 + b"\r\n")
+        assert problem_of((await client.end())[0]).status == 431
+
+
+async def test_a_head_that_drips_is_ended():
+    """A head that is not complete after ten seconds answers 408, however it drips, also before a later request."""
+    async with edge() as made:
+        client = await made.open()
+        drip = iter(GET * 10)
+        answer, took = await client.end(drip=lambda: bytes([next(drip)]))
+        assert problem_of(answer).code == "timeout"
+        assert 11 <= took <= 13
+        client = await made.open()
+        await client.send(GET + b"\r\n")
+        assert await client.answer() == (200, b"0")
+        answer, took = await client.end(drip=lambda: b"\r\n")  # allowed before a request, and no request
+        assert problem_of(answer).status == 408
+        assert 11 <= took <= 13
+        assert made.refused("head_time") == 2
+
+
+async def test_idle_connections_are_closed_without_a_word():
+    """A connection that never asks is closed after ten seconds, one that asked after 75."""
+    async with edge() as made:
+        answer, took = await (await made.open()).end()
+        assert answer == b""
+        assert 11 <= took <= 13
+        client = await made.open()
+        await client.send(GET + b"\r\n")
+        await client.answer()
+        answer, took = await client.end()
+        assert answer == b""
+        assert 76 <= took <= 78
+
+
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+
+
+@pytest.mark.parametrize(("rate", "ends"), [(0, True), (100, True), (900, True), (2_000, False)])
+async def test_a_body_comes_at_a_least_rate(rate: int, *, ends: bool):
+    """After ten seconds a body must have come at a kilobyte a second; else the answer is 408, and the request ends."""
+    async with edge() as made:
+        client = await made.open()
+        await client.send(POST)
+        if ends:
+            answer, took = await client.end(drip=lambda: b"x" * rate)
+            assert problem_of(answer).code == "timeout"
+            assert 11 <= took <= 13
+            await made.left.wait()
+            assert made.refused("body_time") == 1
+            return
+        reading = asyncio.create_task(client.answer())
+        for _ in range(100_000 // rate):
+            await client.send(b"x" * rate)
+            made.time += 1
+            for _ in range(5):
+                await asyncio.sleep(0)
+            made.connections.look()
+        assert await reading == (200, b"100000")
+
+
+async def test_connections_are_counted():
+    """As many as are allowed are served; one more answers 503 with when to try again, until one has left."""
+    async with edge() as made:
+        clients = [await made.open() for _ in range(4)]
+        for client in clients:
+            await client.send(GET + b"\r\n")
+            assert (await client.answer())[0] == 200
+        fifth = await made.open()
+        answer = await fifth.reader.read()
+        assert (problem_of(answer).code, b"retry-after: 10" in answer) == ("unavailable", True)
+        fifth.writer.close()
+        clients[0].writer.close()
+        await until(lambda: made.connections.count <= 3)
+        again = await made.open()
+        await again.send(GET + b"\r\n")
+        assert (await again.answer())[0] == 200
+        assert made.refused("full") == 1
+
+
+class Nothing:
+    def look(self, now: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "counted"),
+    [
+        ("203.0.113.7", "203.0.113.7", True),
+        ("203.0.113.7", "203.0.113.8", False),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:203.0.113.7", "203.0.113.7", True),
+        ("127.0.0.1", "127.0.0.1", False),
+        ("::1", "::1", False),
+        ("10.1.2.3", "10.1.2.3", False),
+    ],
+)
+def test_connections_of_one_address_are_counted(first: str, other: str, *, counted: bool):
+    """An IPv4 address, or a /64 of IPv6, has its own bound; this machine and trusted proxies bring those of many."""
+    connections = Connections(Bounds(per_address=1), trusted=[network("10.0.0.0/8")], clock=lambda: 0.0)
+    held, late = Nothing(), Nothing()
+    assert connections.enter(held, first) is None
+    assert connections.enter(late, other) == ("address" if counted else None)
+    connections.leave(late)
+    connections.leave(held)
+    assert connections.enter(held, other) is None
+    assert problem_of(refusal("address")).code == "rate_limited"
+
+
+async def test_what_is_no_http_is_answered_as_a_problem():
+    """Bytes that are no HTTP/1.1 request answer 400 as a problem, and the connection is closed."""
+    async with edge() as made:
+        for garbage in (b"garbage\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n"):
+            client = await made.open()
+            await client.send(garbage)
+            assert problem_of(await client.reader.read()).code == "invalid_http"
+            client.writer.close()
+        assert made.refused("not_http") == 3
+
+
+async def test_requests_before_an_answer_are_bounded():
+    """Some pipelined requests are answered in turn; thousands are not kept, and the connection ends."""
+    async with edge() as made:
+        client = await made.open()
+        await client.send((GET + b"\r\n") * 10)
+        assert [await client.answer() for _ in range(10)] == [(200, b"0")] * 10
+        await client.send((GET + b"\r\n") * 10_000)
+        with suppress(ConnectionError):  # what was not read is answered with a reset
+            assert (await client.end())[0].count(b"HTTP/1.1 200") <= 17
+        assert made.refused("pipeline") == 1
+
+
+async def test_a_body_that_no_one_wants_is_passed_over():
+    """After an early answer the rest of the body is passed over for ten seconds; then the connection can go on."""
+    async with edge() as made:
+        client = await made.open()
+        head = b"POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000\r\n\r\n"
+        await client.send(head)
+        assert await client.answer() == (200, b"early")
+        await client.send(b"x" * 50_000 + GET + b"\r\n")
+        assert await client.answer() == (200, b"0")
+        await client.send(head)
+        assert await client.answer() == (200, b"early")
+        answer, took = await client.end()
+        assert answer == b""
+        assert 11 <= took <= 13
+        assert made.refused("unread") == 1
+        endless = await made.open()
+        await endless.send(head.replace(b"50000", b"9999999999"))
+        assert await endless.answer() == (200, b"early")
+        with pytest.raises(ConnectionError):
+            await flood(endless)
+
+
+async def test_a_client_that_does_not_read_is_closed():
+    """An answer waits 30 seconds for its reader; then the connection is cut, and what wrote the answer ends."""
+    async with edge() as made:
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(deaf, ("127.0.0.1", made.port))
+        deaf.send(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        def left() -> bool:
+            made.time += 1
+            made.connections.look()
+            return made.left.is_set()
+
+        await until(left)
+        deaf.close()
+        assert made.refused("reader") == 1
+
+
+def test_the_names_of_uvicorn_that_the_protocol_uses():
+    """What `Connection` overrides and reads exists in the installed uvicorn, with the same meaning of its flags."""
+    for name in ("on_message_begin", "on_headers_complete", "on_message_complete", "on_response_complete"):
+        assert callable(getattr(HttpToolsProtocol, name))
+        assert f"def {name}(self)" in inspect.getsource(Connection)
+    made = inspect.getsource(HttpToolsProtocol)
+    for name in ("parser", "transport", "flow", "cycle", "pipeline", "headers", "url", "client"):
+        assert f"self.{name}" in made
+    assert "on_response=self.on_response_complete" in made
+    cycle = inspect.getsource(RequestResponseCycle)
+    for name in ("disconnected", "message_event", "response_started", "response_complete"):
+        assert f"self.{name}" in cycle
