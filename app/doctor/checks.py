@@ -3,7 +3,6 @@
 import json
 import shutil
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +13,7 @@ import httpx
 
 from agent_core import ConfigError
 from app.agents import SUFFIXES, read_agent
+from app.cli.printing import say
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.settings import SERVER_FILE, Settings, check, load_settings
@@ -32,8 +32,7 @@ def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
     well = True
     for finding in examine(offline=offline, env_file=env_file):
         well = well and finding.level != "fail"
-        sys.stdout.write(f"{finding}\n")
-        sys.stdout.flush()
+        say(str(finding))
     return well
 
 
