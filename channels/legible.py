@@ -1,8 +1,8 @@
 """Legible text: what people see of words from outside is what is there; pure.
 
-What cannot be seen, or turns the order of what is read, is written as its number: `\\u{202e}`. Where a decision hangs on
-a text, so are letters that pass for others. `channels/web/widget/src/legible.ts` does the same in a browser; both are
-tested with `tests/golden/legible.json`.
+What cannot be seen, or turns the order of what is read, is written as its number, such as `u{202e}` after a backslash.
+Where a decision hangs on a text, so are letters that pass for others. The widget's `legible.ts` does the same in a
+browser; both are tested with `tests/golden/legible.json`.
 """
 
 import json
@@ -22,9 +22,10 @@ _PICTURES = frozenset({"So", "Sm", "Sk", "Po", "Pd"})
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
 )
-_JOINED = (
-    "ARABIC SYRIAC DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA MYANMAR KHMER"
-).split()
+_JOINED = frozenset(
+    {"ARABIC", "SYRIAC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU", "KANNADA"}
+    | {"MALAYALAM", "SINHALA", "MYANMAR", "KHMER"}
+)
 """Scripts that need joiners to be written."""
 _SCRIPTS = ("Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic")
 _LETTERS = frozenset({"Lu", "Ll", "Lt", "Lo"})
@@ -93,8 +94,9 @@ def doubt(text: str) -> str | None:
     words = [word for word in _words(text) if word.scripts]
     suspects = _suspects(words)
     if suspects:
-        found = frozenset[str]().union(*(word.scripts for word in suspects))
-        found |= {"Latin"} if any(len(word.scripts) == 1 for word in suspects) else set()
+        found = {script for word in suspects for script in word.scripts}
+        if any(len(word.scripts) == 1 for word in suspects):
+            found.add("Latin")
         *others, last = [script for script in _SCRIPTS if script in found]
         return f"mixes {', '.join(others)} and {last} letters"
     if words and all(word.alike for word in words):

@@ -1,6 +1,7 @@
 """The JSON Schemas that Parley publishes: every frame of the event streams, and every object of the API."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from app.api.wire import (
     Session,
     TokenAnswer,
 )
-from app.cli.printing import say
 from channels.web.visible import (
     APPROVAL_CONTENTS,
     APPROVAL_OPERATORS,
@@ -152,4 +152,4 @@ def text() -> str:
 if __name__ == "__main__":
     PUBLISHED.parent.mkdir(exist_ok=True)
     PUBLISHED.write_text(text(), encoding="utf-8")
-    say(f"Wrote {PUBLISHED}.")
+    sys.stdout.write(f"Wrote {PUBLISHED}.\n")

@@ -14,7 +14,9 @@ VECTORS = json.loads((Path(__file__).parents[1] / "golden/legible.json").read_te
 HIDDEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 JOINERS = "\u200c\u200d"
 # Half of the characters are those that hide, turn, join or pass for others.
-NASTY = st.text(st.characters() | st.sampled_from("\x1b\x07\r\n\x9b\u202e\u2066\u200b\u200d\ufe0f\u034f\u3164\ufeff👩❤1aра"))
+NASTY = st.text(
+    st.characters() | st.sampled_from("\x1b\x07\r\n\x9b\u202e\u2066\u200b\u200d\ufe0f\u034f\u3164\ufeff👩❤1aра")
+)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: ascii(vector["text"][:12]))

@@ -137,7 +137,9 @@ def _choices(schema: Json) -> tuple[Any, ...]:
 
 
 def _label(value: Any) -> str:
-    return unmistakable(value) if isinstance(value, str) and value.strip() == value != "" else unmistakable(_json(value))
+    return (
+        unmistakable(value) if isinstance(value, str) and value.strip() == value != "" else unmistakable(_json(value))
+    )
 
 
 def read(found: Sequence[Field], values: Mapping[str, str | None], before: Json) -> tuple[Json, dict[str, str]]:

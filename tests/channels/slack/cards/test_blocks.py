@@ -175,7 +175,11 @@ def _said(part: Any) -> str:
     """Return all words of a part of a payload."""
     if isinstance(part, str):
         return part
-    return "".join(map(_said, part.values() if isinstance(part, dict) else part)) if part and not isinstance(part, (bool, int)) else ""
+    return (
+        "".join(map(_said, part.values() if isinstance(part, dict) else part))
+        if part and not isinstance(part, (bool, int))
+        else ""
+    )
 
 
 def test_only_responders_are_notified():
