@@ -50,12 +50,15 @@ from agent_core.store.hub import Hub
 from agent_core.store.reading import readings
 from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, feedback, sessions
+from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.store.work.figures import Figures, figures
 from agent_core.store.work.runs import Cancelled
 from agent_core.tally import Tally
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
+
+KNOWN = 900
+"""Seconds for which a request that counts once is known: well beyond the 300 for which Slack's signatures hold."""
 
 
 class Core:
@@ -172,6 +175,11 @@ class Core:
     async def opener(self, session: str) -> Actor:
         """Return the actor who opened a session; raises `NotFound`."""
         return (await self._cache.get(session)).opener
+
+    async def is_first(self, request: str) -> bool:
+        """Return whether *request*, `<kind>:<digest>`, was not seen by any process within `KNOWN` seconds."""
+        now = self._store.clock.now()
+        return await self._store.write(lambda connection: shared.first(connection, request, now=now, seconds=KNOWN))
 
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""
