@@ -94,7 +94,12 @@ class Core:
         toolset, resolvers = Noted(toolset_of(tools), self.tally.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
         has_sources = bool(context_sources)
-        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, has_sources=has_sources)
+        known = resolvers if isinstance(resolvers, HookResolvers) else None
+        self.hook_errors: Mapping[tuple[str, str], int] = known.errors if known else {}
+        guard = known.guard if known else None
+        self.agents = Roster(
+            store, toolset, providers, default_model, secrets, channels, has_sources=has_sources, guard=guard
+        )
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
         segments = self._segments = Segments(

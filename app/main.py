@@ -19,9 +19,9 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from app.cli.printing import say
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
+from app.printer import say
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting

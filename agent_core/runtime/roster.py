@@ -19,8 +19,9 @@ from agent_core.domain.schemas import schema_problem
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.check import check as check_hooks
-from agent_core.hooks.check import check_matchers
+from agent_core.hooks.check import check_addresses, check_matchers, warn_open
 from agent_core.hooks.http import check_secrets
+from agent_core.net.targets import Guard
 from agent_core.providers.base import Provider, named
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
@@ -60,10 +61,11 @@ class Roster:
         channels: Sequence[ChannelPort] = (),
         *,
         has_sources: bool = False,
+        guard: Guard | None = None,
     ) -> None:
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
-        self._has_sources = has_sources
+        self._has_sources, self._guard = has_sources, guard
         self._channels = Channels(channels)
         self._prototypes: dict[str, Prototype] = {}
 
@@ -154,7 +156,10 @@ class Roster:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         _check_tools(definition, known)
         check_hooks(definition.hooks, self._channels)
+        if self._guard is not None:
+            check_addresses(definition.hooks, self._guard)
         check_matchers(definition)
+        warn_open(definition)
         if definition.model is not None:
             self._check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):

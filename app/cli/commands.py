@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.approvals import approvals
-from app.cli.printing import connect, request, row, say, short, show
+from app.cli.printing import connect, request, row, short, show
+from app.printer import say
 from channels.legible import as_json
 
 if TYPE_CHECKING:

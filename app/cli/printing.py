@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from channels.legible import as_json, one_line, visible
+from app.printer import say
+from channels.legible import as_json, one_line
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -45,11 +46,6 @@ def show(value: object) -> None:
 def line(value: object) -> None:
     """Print *value* as JSON on one line, in ASCII: no terminal acts on it."""
     say(json.dumps(value))
-
-
-def say(text: str) -> None:
-    """Print *text*, and a line end; the one place where a command prints, so that all of it can be seen."""
-    print(visible(text), flush=True)
 
 
 def short(text: str, width: int = 60) -> str:

@@ -57,6 +57,8 @@ class Metrics:
         tally = self._core.tally
         yield from _work(tally)
         yield from _models(tally)
+        text = "Hooks that could not be asked, or whose answer made no sense."
+        yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.hook_errors)
         yield from collected(tally.first_text, tally.seconds, tally.appends, tally.late)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
