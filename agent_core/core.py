@@ -58,7 +58,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
 KNOWN = 900
-"""Seconds for which a request that counts once is known: well beyond the 300 for which Slack's signatures hold."""
+"""Seconds for which a request that counts once is known: well beyond the 300 for which signatures are usually valid."""
 
 
 class Core:
