@@ -93,13 +93,8 @@ class Core:
         self.tally = Tally(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.tally.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.tally.text_of), clock, bus, self.tally)
-        has_sources = bool(context_sources)
-        known = resolvers if isinstance(resolvers, HookResolvers) else None
-        self.hook_errors: Mapping[tuple[str, str], int] = known.errors if known else {}
-        guard = known.guard if known else None
-        self.agents = Roster(
-            store, toolset, providers, default_model, secrets, channels, has_sources=has_sources, guard=guard
-        )
+        has, self._resolvers = bool(context_sources), resolvers
+        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, resolvers, has_sources=has)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
         segments = self._segments = Segments(
@@ -140,6 +135,11 @@ class Core:
         if self._bus is not None:
             await self._bus.stop()
         await self._store.database.close()
+
+    @property
+    def hook_errors(self) -> Mapping[tuple[str, str], int]:
+        """Return how often hooks failed in this process, by type and event."""
+        return self._resolvers.errors if isinstance(self._resolvers, HookResolvers) else {}
 
     @property
     def is_working(self) -> bool:

@@ -86,7 +86,8 @@ def component(name: str, entry: str) -> dict[str, object]:
     purl = f"pkg:pypi/{name}@{found[1]}"
     made: dict[str, object] = {"type": "library", "bom-ref": purl, "name": name, "version": found[1], "purl": purl}
     try:
-        expression = metadata.metadata(name).get("License-Expression")
+        about = metadata.metadata(name)
+        expression = about["License-Expression"] if "License-Expression" in about else None
     except metadata.PackageNotFoundError:
         expression = None
     return {**made, "licenses": [{"expression": expression}]} if expression else made
