@@ -87,7 +87,7 @@ def component(name: str, entry: str) -> dict[str, object]:
     made: dict[str, object] = {"type": "library", "bom-ref": purl, "name": name, "version": found[1], "purl": purl}
     try:
         about = metadata.metadata(name)
-        expression = about["License-Expression"] if "License-Expression" in about else None
+        expression = next(iter(about.get_all("License-Expression") or ()), None)
     except metadata.PackageNotFoundError:
         expression = None
     return {**made, "licenses": [{"expression": expression}]} if expression else made
