@@ -5,7 +5,6 @@ import gc
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -22,6 +21,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
+from app.printer import say
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
@@ -150,8 +150,7 @@ async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpe
         ):
             signals.ask(asked.set)
             where = channel.name.capitalize()
-            sys.stdout.write(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}\n")
-            sys.stdout.flush()
+            say(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}")
             up.set()
             async with _settling(up, models.prepare):
                 await _until(asked, found.core)
@@ -270,8 +269,7 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
+    say("\n".join(lines))
 
 
 def _key_lines(key: ApiKey) -> list[str]:

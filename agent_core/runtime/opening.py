@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import Window
 from agent_core.domain import events as e
@@ -72,7 +73,9 @@ class Openings:
                 self._roster.forget(agent)
                 continue
             if opened.facts:
-                cached = self._cache.new(opened.ref, found.agent, actor, self._cache.window(found.agent))
+                cached = self._cache.new(
+                    opened.ref, found.agent, actor, self._cache.window(found.agent, opening.marker)
+                )
                 cached.window.apply(opened.facts)
             return opened.ref
         raise _changing(agent)
@@ -113,7 +116,8 @@ class Openings:
 
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
-        opening, window = self._opening(found, inbound.actor, metadata, None), self._cache.window(found.agent)
+        opening = self._opening(found, inbound.actor, metadata, None)
+        window = self._cache.window(found.agent, opening.marker)
         with self._dispatcher.reserve() as has_room:
             prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_room=has_room)
             received = await self._store.receive_first(opening, found.agent.snapshot, prepared.intake)
@@ -139,6 +143,7 @@ class Openings:
             actor=actor,
             metadata=metadata,
             address=address,
+            marker=new_marker(),
             now=self._store.clock.now(),
         )
 

@@ -20,7 +20,7 @@ from agent_core import (
     ToolSpec,
     text_of,
 )
-from agent_core.context.window import STOPPED_NOTE
+from agent_core.context.frames import STOPPED_NOTE
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.base import CallContext, Outcome, Pending
@@ -38,6 +38,7 @@ from tests.agent_core.scenes import (
     types,
     until,
 )
+from tests.agent_core.stage import unmarked
 from tests.conftest import MakeCore
 
 
@@ -46,7 +47,7 @@ def asked(request: Request) -> list[str]:
     texts: list[str] = []
     for entry in request.messages:
         if entry.message.role == "user":
-            texts.append(text_of(entry.message.parts))
+            texts.append(unmarked(text_of(entry.message.parts)))
             texts = [text for text in texts if text != STOPPED_NOTE]
         elif entry.message.role == "assistant":
             texts = []
