@@ -10,16 +10,16 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock clean
+.PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock wheel audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## Make .venv and install Parley with all its tools (does nothing when up to date)
 
-$(STAMP): requirements.lock pyproject.toml scripts/venv
+$(STAMP): requirements-dev.lock pyproject.toml scripts/venv
 	@scripts/venv
-	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --require-hashes --requirement requirements-dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -92,12 +92,24 @@ widget: install ## Build the browser bundle (brings its own node)
 	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund
 	@scripts/npm --prefix channels/web/widget run build
 
-lock: install ## Bring requirements.lock in line with pyproject.toml, keeping pins that still fit
+lock: install ## Bring both lock files in line with pyproject.toml, keeping pins that still fit
 	@python=$$PWD/$(BIN)/python; temp=$$(mktemp -d); trap 'rm -rf "$$temp"' EXIT; \
 	$$python -m venv "$$temp" && \
 	"$$temp/bin/python" -m pip install --quiet --disable-pip-version-check uv && \
 	"$$temp/bin/uv" pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-header --no-annotate --output-file requirements.lock
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --output-file requirements-dev.lock
+	@$(PIP) install --require-hashes --requirement requirements-dev.lock
+	@$(BIN)/python scripts/locked.py runtime >requirements.lock.new && mv requirements.lock.new requirements.lock
+
+wheel: install ## Build the wheel, and beside it the bill of materials of what runs (CycloneDX)
+	@$(BIN)/python -m hatchling build --target wheel
+	@$(BIN)/python scripts/locked.py sbom >dist/parley.cdx.json
+
+audit: install ## Look up known weaknesses of what runs (asks the advisory database of PyPI)
+	@temp=$$(mktemp -d); trap 'rm -rf "$$temp"' EXIT; \
+	$(BIN)/python -m venv "$$temp" && \
+	"$$temp/bin/python" -m pip install --quiet --disable-pip-version-check pip-audit && \
+	"$$temp/bin/pip-audit" --disable-pip --require-hashes --requirement requirements.lock
 
 clean: ## Remove the environment and everything generated; data/ stays
 	@rm -rf .venv artifacts build dist htmlcov .coverage .hypothesis .pytest_cache .ruff_cache .import_linter_cache

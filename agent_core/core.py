@@ -55,10 +55,13 @@ from agent_core.store.hub import Hub
 from agent_core.store.reading import readings
 from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, feedback, sessions
+from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.store.work.figures import Figures, figures
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
+
+KNOWN = 900
+"""Seconds for which a request that counts once is known: well beyond the 300 for which signatures are usually valid."""
 
 
 class Core:
@@ -93,8 +96,8 @@ class Core:
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        has_sources = bool(context_sources)
-        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, has_sources=has_sources)
+        has, self._resolvers = bool(context_sources), resolvers
+        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, resolvers, has_sources=has)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
         segments = self._segments = Segments(
@@ -135,6 +138,11 @@ class Core:
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(_ended, self._work, self._counting)
             await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
+
+    @property
+    def hook_errors(self) -> Mapping[tuple[str, str], int]:
+        """Return how often hooks failed in this process, by type and event."""
+        return self._resolvers.errors if isinstance(self._resolvers, HookResolvers) else {}
 
     @property
     def is_working(self) -> bool:
@@ -183,6 +191,11 @@ class Core:
     async def opener(self, session: str) -> Actor:
         """Return the actor who opened a session; raises `NotFound`."""
         return (await self._cache.get(session)).opener
+
+    async def is_first(self, request: str) -> bool:
+        """Return whether *request*, `<kind>:<digest>`, was not seen by any process within `KNOWN` seconds."""
+        now = self._store.clock.now()
+        return await self._store.write(lambda connection: shared.first(connection, request, now=now, seconds=KNOWN))
 
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""

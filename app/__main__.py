@@ -16,10 +16,11 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except Exception as error:
         from agent_core import ParleyError  # noqa: PLC0415 - half a second that `--help` does without
+        from channels.legible import visible  # noqa: PLC0415 - as above
 
         if not isinstance(error, ParleyError):
             raise
-        sys.stderr.write(f"parley: {error}\n")
+        sys.stderr.write(f"parley: {visible(str(error))}\n")
         sys.exit(1)
 
 

@@ -159,7 +159,7 @@ async def running(
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
-        resolvers=HookResolvers(SystemClock(), fetch, secrets),
+        resolvers=HookResolvers(SystemClock(), fetch, secrets, fetch.guard),
         secrets=secrets,
         channels=CHANNELS,
         max_backlog=settings.max_backlog,

@@ -7,6 +7,8 @@ from typing import Any, Literal
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
+from channels.legible import visible
+
 # It writes to standard error itself unless its logger has a handler.
 _SELF_LOGGING = "dbos"
 
@@ -43,7 +45,13 @@ def configure(form: Literal["text", "json"] = "text", level: int = logging.INFO)
 
 
 def _for_people() -> list[Any]:
-    return [ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False, exception_formatter=plain_traceback)]
+    plain = ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False, exception_formatter=plain_traceback)
+    return [plain, _shown]
+
+
+def _shown(_logger: Any, _method: str, line: str) -> str:
+    """Return *line* as a terminal may show it: what people sent is in it."""
+    return visible(line)
 
 
 def _for_programs() -> list[Any]:

@@ -5,7 +5,6 @@ import gc
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -23,6 +22,7 @@ from agent_core.tools.builtin import BUILTIN
 from app.api.peers import behind
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
+from app.printer import say
 from app.serving.connections import Bounds, Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
@@ -172,8 +172,7 @@ async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpe
         ):
             signals.ask(asked.set)
             where = channel.name.capitalize()
-            sys.stdout.write(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}\n")
-            sys.stdout.flush()
+            say(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}")
             up.set()
             async with _settling(up, models.prepare):
                 await _until(asked, found.core)
@@ -298,8 +297,7 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
+    say("\n".join(lines))
 
 
 def page_line(settings: Settings, url: str | None) -> str | None:

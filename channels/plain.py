@@ -1,6 +1,5 @@
-"""Plain text for places without markup: words without control characters, and approvals in full."""
+"""Plain text for places without markup: words in which everything can be seen, and approvals in full."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -9,17 +8,11 @@ import msgspec
 
 from agent_core import InvalidInput
 from channels.base import CallView, ConversationView, Question, RunView, ShownRender
+from channels.legible import doubt, exact, one_line, unmistakable, visible
 
 RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
 """How a terminal draws renders, by kind; it shows the text of all others."""
 
-# Control characters, and what reverses the direction of text, are shown as a sign: a model's words are no commands.
-_HARMLESS: dict[int, str | None] = {
-    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
-    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
-    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
-    **dict.fromkeys((0x0D, 0x7F)),
-}
 _PEOPLE = {
     "asker": "the person who asked",
     "operators": "operators",
@@ -28,33 +21,24 @@ _PEOPLE = {
 }
 
 
-def harmless(text: str) -> str:
-    """Return *text* without control characters, except line ends and tabs."""
-    return text.translate(_HARMLESS)
-
-
-def one_line(text: str) -> str:
-    """Return *text* harmless and on one line."""
-    return " ".join(harmless(text).split())
-
-
-def exact(value: Any) -> str:
-    """Return *value* as JSON on one line in which every sign can be seen: what cannot is escaped."""
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
-
-
 def asked(question: Question) -> Iterator[str]:
     """Give the lines of an open question: what may run, its responders, and until when."""
-    yield f"? {one_line(question.title)} ({question.id})"
+    yield f"? {_certain(question.title)} ({question.id})"
     if question.detail:
-        yield f"  {one_line(question.detail)}"
-    yield f"  {one_line(question.tool)}"
+        yield f"  {_certain(question.detail)}"
+    yield f"  {_certain(question.tool)}"
     for name, value in question.arguments.items():
-        yield f"    {name if name.isidentifier() else exact(name)}: {exact(value)}"
+        yield f"    {name if name.isascii() and name.isidentifier() else exact(name)}: {exact(value)}"
+        if why := doubt(f"{name} {value}"):
+            yield f"      ! this {why}"
     votes = f"; {question.yes} of {question.quorum} said yes" if question.quorum > 1 else ""
     until = datetime.fromtimestamp(question.until / 1000).astimezone()
     yield f"  for {_responders(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
+
+
+def _certain(text: str) -> str:
+    """Return *text*, on which a decision hangs, on one line."""
+    return " ".join(unmistakable(text).split())
 
 
 def queued(body: ConversationView) -> str | None:
@@ -98,8 +82,8 @@ def ended(call: CallView) -> str:
 
 
 def drawn(call: CallView) -> str:
-    """Return what *call* shows to people, harmless, each render ended by a line end."""
-    return "".join(f"{harmless(RENDERERS.get(each.kind, _plain)(each)).rstrip()}\n" for each in call.renders)
+    """Return what *call* shows to people, visible, each render ended by a line end."""
+    return "".join(f"{visible(RENDERERS.get(each.kind, _plain)(each)).rstrip()}\n" for each in call.renders)
 
 
 def _plain(render: ShownRender) -> str:

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from agent_core import Actor, Decider, Decision, Inbound, Origin, Text, new_id
 from channels.base import ConversationView, MessageLimits, Question, Ref, Stop
-from channels.plain import asked, drawn, end_of, ended, harmless, keys, one_line, read_arguments
+from channels.legible import HELD, one_line, visible
+from channels.plain import asked, drawn, end_of, ended, keys, read_arguments
 from channels.spec import ChannelSpec
 
 ADDRESS = "terminal:1"
 TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(r"terminal:(?P<n>\d+)"))
 """`parley chat` serves it, a command of its own."""
-_OPEN = ("requested", "running", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Terminal:
 
     def tell(self, words: str) -> None:
         """Print a note and ask for the next line."""
-        self._note(f"{words}\n{self._prompt}")
+        self._note(f"{visible(words)}\n{self._prompt}")
         self._asking = bool(self._prompt)
 
     def _vote(self, question: Question, word: str, rest: str) -> Decision | None:
@@ -125,10 +125,10 @@ def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
     for said in body.recent:
         if said.role == "user":
             if said.text and said.text not in typed:
-                yield Span(f"{gap}> {harmless(said.text)}\n", note=True)
+                yield Span(f"{gap}> {visible(said.text)}\n", note=True)
                 gap = "\n"
             continue
-        if text := harmless(said.text):
+        if text := visible(said.text.rstrip(HELD) if said.open else said.text):
             yield Span(gap + text)
             gap = "" if said.continued else "\n"
         if said.open:
@@ -141,7 +141,7 @@ def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
                 lines = ("asks", *asked(question), *(keys(question) if first else ()), "")
                 yield Span("\n".join(lines), note=True, question=question if first else None)
                 first = False
-            elif call.status in _OPEN and not question and not body.closed:
+            elif call.status in ("requested", "running", "waiting") and not question and not body.closed:
                 return
             else:
                 yield from (Span(f"{ended(call)}\n", note=True), Span(drawn(call)))

@@ -222,10 +222,10 @@ def test_the_readme_lists_every_setting():
 
 
 def test_the_package_and_its_lock_agree():
-    """Every dependency of pyproject.toml is pinned, with a hash, in requirements.lock."""
+    """Every dependency of pyproject.toml is pinned, with a hash, in requirements-dev.lock."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
-    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    lock = (ROOT / "requirements-dev.lock").read_text("utf-8")
     pinned = set(re.findall(r"(?m)^([a-z0-9-]+)==\S+(?: ;.*?)? \\\n +--hash=", lock))
     missing = {re.split(r"[\[<>=]", each)[0] for each in wanted} - pinned
     assert not missing, f"run `make lock`: {missing}"

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from agent_core.context.frames import Frames
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
 
-STOPPED_NOTE = "[The answer above was stopped before its end.]"
-CORRECTION = "[Correction of an earlier message]"
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 
 
@@ -57,13 +56,15 @@ class Window:
     A message, correction or note enters where a step consumes it, an answer where it was completed, the results of a
     step's calls together once the last has come. *seq* is the newest fact folded in. Child runs are left out.
     *snapshot* is the prompt prefix in force: a window that is rebuilt from its newest part gets it as *prefix*.
+    *marker* is the session's own, see `Frames`.
     """
 
-    def __init__(self, encode: Encode, *, prefix: str = "") -> None:
+    def __init__(self, encode: Encode, *, prefix: str = "", marker: str = "") -> None:
         self.seq = 0
         self.snapshot = prefix
         self.entries: list[WindowEntry] = []
         self._encode = encode
+        self.frames = Frames(marker)
         self._pending: dict[int, Message] = {}
         self._received: set[int] = set()
         self._corrects: dict[int, int] = {}
@@ -87,7 +88,7 @@ class Window:
 
     def preview(self, held: Iterable[FactBody]) -> "Window":
         """Return a copy with *held* folded in; this window stays as it is."""
-        copy = Window(self._encode)
+        copy = Window(self._encode, marker=self.frames.marker)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
         copy._corrects = dict(self._corrects)
@@ -150,15 +151,15 @@ class Window:
     def _note(self, seq: int, body: FactBody) -> None:
         match body:
             case e.MessageReceived():
-                self._pending[seq] = Message("user", body.parts)
+                self._pending[seq] = Message("user", self.frames.of_people(body.parts))
                 self._received.add(seq)
             case e.MessageCorrected() if body.parts:
-                self._pending[seq] = Message("user", body.parts)
+                self._pending[seq] = Message("user", self.frames.of_people(body.parts))
                 self._corrects[seq] = body.corrects
             case e.ContextAdded():
-                self._pending[seq] = Message("user", (Text(f"[{body.source}] {body.text}"),))
+                self._pending[seq] = Message("user", (Text(self.frames.context(body.source, body.text)),))
             case e.MessageCompleted():
-                self._pending[seq] = Message(body.role, body.parts)
+                self._pending[seq] = Message(body.role, self.frames.of_people(body.parts))
             case _:
                 return
 
@@ -170,7 +171,7 @@ class Window:
                 taken[of] = message
                 del taken[t]
             else:
-                taken[t] = Message("user", (Text(CORRECTION), *message.parts))
+                taken[t] = Message("user", (Text(self.frames.correction), *message.parts))
         may_cut = not self._received.isdisjoint(takes)
         self._received.difference_update(takes)
         for place, message in enumerate(taken.values()):
@@ -191,10 +192,10 @@ class Window:
         if paused or any(not isinstance(p, Reasoning) for p in parts):
             self._add(seq, Message("assistant", parts, native), paused=paused)
             if body.partial:
-                self._add(seq, Message("user", (Text(STOPPED_NOTE),)))
+                self._add(seq, Message("user", (Text(self.frames.stopped),)))
 
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
-        self._results[body.call] = ToolResult(body.call, body.outcome, body.parts)
+        self._results[body.call] = ToolResult(body.call, body.outcome, self.frames.of_tools(body.parts))
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None

@@ -134,9 +134,7 @@ class Hooks:
     async def after_end(self, status: str, text: str) -> None:
         """Tell the hooks that the run ended; what they say changes nothing."""
         for named in self._agent.hooks("OnRunComplete"):
-            answer = await self._ask(named, "OnRunComplete", status=status, text=text)
-            if answer.error if isinstance(answer, Allow | Deny) else None:
-                _log.warning("hook.failed", run=self._run, hook=named.name, error=getattr(answer, "error", None))
+            await self._ask(named, "OnRunComplete", status=status, text=text)
 
     async def _ask(self, named: NamedHook, event: HookEvent, **fields: object) -> Answer:
         about = await self._of()

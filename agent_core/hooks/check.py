@@ -12,6 +12,8 @@ from agent_core.domain.hooks import ApprovalConfig, Config, Hook, HookEvent, Htt
 from agent_core.errors import InvalidInput
 from agent_core.hooks.http import check_http
 from agent_core.hooks.rule import check_rule
+from agent_core.net.errors import FetchRefused
+from agent_core.net.targets import TargetGuard
 
 MAX_HOOKS = 50
 MAX_NAME = 60
@@ -49,6 +51,36 @@ def check_matchers(definition: Definition) -> None:
             raise InvalidInput(f"hooks[{place}].matcher", problem)
         remedy = "correct it, unless such tools will be added later"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
+
+
+def check_addresses(hooks: Sequence[Hook], guard: TargetGuard) -> None:
+    """Raise `InvalidInput` for a webhook that *guard* would refuse to ask, whatever its name resolves to."""
+    for place, hook in enumerate(hooks):
+        config = config_of(hook)
+        if isinstance(config, HttpConfig):
+            try:
+                guard.check(config.url)
+            except FetchRefused as error:
+                raise InvalidInput(f"hooks[{place}].config.url", str(error)) from None
+
+
+def warn_open(definition: Definition) -> None:
+    """Log a warning for each hook that `fails_open`."""
+    remedy = "write `on_error: deny` to have it block when it cannot be asked, or `on_error: allow` to accept that"
+    for place in fails_open(definition.hooks):
+        hook = definition.hooks[place]
+        _log.warning(
+            "hook.fails_open", agent=definition.name, hook=hook.name or place + 1, at=hook.event, remedy=remedy
+        )
+
+
+def fails_open(hooks: Sequence[Hook]) -> Sequence[int]:
+    """Return the places of webhooks that decide and whose author did not say what counts when they cannot be asked."""
+    return [
+        place
+        for place, hook in enumerate(hooks)
+        if hook.type == "http" and hook.event != "OnRunComplete" and "on_error" not in hook.config
+    ]
 
 
 def unmatched(definition: Definition) -> Sequence[tuple[int, str]]:

@@ -1,8 +1,8 @@
 """Rules: conditions on a call, an actor, a place or a text, evaluated without code of their own.
 
 Where a value can be read in two ways a rule that denies takes both, and one that allows takes none: a `deny` looks into
-lists and objects and at the letters that look-alikes stand for (NFKC), an `allow` wants every item, exactly. What
-cannot be decided, such as whether a pattern is in a text that is too long for it, denies too.
+lists and objects and at texts as they read (see `folding`), an `allow` wants every item, exactly. What cannot be
+decided, such as whether a pattern is in a text that is too long for it, denies too.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from agent_core.domain import patterns
+from agent_core.domain.folding import readings, spellings, wishes
 from agent_core.domain.hooks import Condition, HookEvent, RuleConfig
 from agent_core.errors import InvalidInput
 from agent_core.hooks.base import Allow, Deny, Occasion
@@ -185,19 +186,19 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
     match condition.operator:
         case "CONTAINS" | "STARTS_WITH" if isinstance(wanted, str):
             begins = condition.operator == "STARTS_WITH"
-            sought = _forms(wanted, wide=wide)
+            sought = wishes(wanted) if wide else (wanted,)
             return lambda part: any(
                 form.startswith(each) if begins else each in form
                 for form in _forms(_as_text(part), wide=wide)
                 for each in sought
             )
         case "MATCHES":
-            return lambda part: any(_matches(wanted, form) for form in _forms(_as_text(part), wide=wide))
+            return lambda part: any(_matches(wanted, form) for form in _spelled(_as_text(part), wide=wide))
         case "GREATER_THAN":
             return lambda part: part is not None and _number(part, wide=wide) > wanted
         case _:
             choices = wanted if condition.operator == "IN" else [wanted]
-            keys = {key for each in choices for key in _keys(each, wide=wide)}
+            keys = {key for each in choices for key in _wishes(each, wide=wide)}
             return lambda part: not keys.isdisjoint(_keys(part, wide=wide))
 
 
@@ -209,10 +210,17 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _forms(text: str | None, *, wide: bool) -> tuple[str, ...]:
-    """Return *text*, and in a *wide* look also as it is once look-alikes are folded."""
+    """Return *text*, and in a *wide* look also as it reads."""
     if text is None:
         return ()
-    return (text,) if not wide or text.isascii() else (text, normalize("NFKC", text))
+    return readings(text) if wide else (text,)
+
+
+def _spelled(text: str | None, *, wide: bool) -> tuple[str, ...]:
+    """Return *text* for a pattern, which says itself whether case matters; see `_forms`."""
+    if text is None:
+        return ()
+    return spellings(text) if wide else (text,)
 
 
 def _as_text(part: Any) -> str | None:
@@ -224,6 +232,13 @@ def _keys(part: Any, *, wide: bool) -> list[tuple[str, Any]]:
     """Return what *part* is compared by; in a *wide* look a number is also the text that spells it."""
     own = _key(part)
     return [own, *(("str", form) for form in _forms(_as_text(part), wide=True))] if wide else [own]
+
+
+def _wishes(choice: Any, *, wide: bool) -> list[tuple[str, Any]]:
+    """Return the keys of which a value has one that equals *choice*."""
+    if wide and isinstance(choice, str):
+        return [("str", form) for form in wishes(choice)]
+    return _keys(choice, wide=wide)
 
 
 def _key(part: Any) -> tuple[str, Any]:

@@ -41,7 +41,7 @@ class Fetch:
         dial: "httpcore2.AsyncNetworkBackend | None" = None,
         clock: Clock | None = None,
     ) -> None:
-        self._guard = TargetGuard.of(allow)
+        self.guard = TargetGuard.of(allow)
         self._resolve, self._dial, self._clock = resolve, dial, clock or SystemClock()
         self._making: asyncio.Future[Exchange] | None = None
 
@@ -96,4 +96,4 @@ class Fetch:
     def _transport(self) -> "httpx2.AsyncBaseTransport":
         from agent_core.net.transport import GuardedTransport  # noqa: PLC0415 - as above
 
-        return GuardedTransport(self._guard, self._clock, resolve=self._resolve, dial=self._dial)
+        return GuardedTransport(self.guard, self._clock, resolve=self._resolve, dial=self._dial)

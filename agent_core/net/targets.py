@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from agent_core.net.addresses import special
 from agent_core.net.errors import FetchRefused
@@ -89,6 +90,16 @@ class TargetGuard:
         if not web and found not in self.allow:
             raise FetchRefused(f"`{found}` is not asked: the port is not one of a web server. {_remedy(found)}")
         return found
+
+    def check(self, url: str) -> None:
+        """Raise FetchRefused for a URL that can be seen to be refused without looking its name up."""
+        check_text(url)
+        found = urlsplit(url)
+        target = self.target(found.scheme, (found.hostname or "").lower(), found.port)
+        if target.literal:
+            self.admit(target, [target.host])
+        elif f".{target.host}".endswith(".localhost") and target not in self.allow:  # RFC 6761
+            raise self.refusal(target, "loopback")
 
     def admit(self, target: Target, addresses: Sequence[str]) -> None:
         """Raise FetchRefused unless all that *target* resolves to is public, or the operator lets it through.

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import Window
 from agent_core.domain import events as e
@@ -83,7 +84,9 @@ class Openings:
                 self._roster.forget(agent)
                 continue
             if opened.facts:
-                cached = self._cache.new(opened.ref, found.agent, actor, self._cache.window(found.agent))
+                cached = self._cache.new(
+                    opened.ref, found.agent, actor, self._cache.window(found.agent, opening.marker)
+                )
                 cached.window.apply(opened.facts)
             return opened.ref
         raise _changing(agent)
@@ -126,7 +129,7 @@ class Openings:
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
         opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
-        window = self._cache.window(found.agent)
+        window = self._cache.window(found.agent, opening.marker)
         with self._dispatcher.reserve() as has_capacity:
             prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity)
 
@@ -158,6 +161,7 @@ class Openings:
             actor=actor,
             metadata=metadata,
             address=address,
+            marker=new_marker(),
             now=self._store.clock.now(),
             origin=origin,
         )

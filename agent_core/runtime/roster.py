@@ -20,9 +20,11 @@ from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.schemas import schema_problem
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
+from agent_core.hooks.chain import Resolver
 from agent_core.hooks.check import check as check_hooks
-from agent_core.hooks.check import check_matchers
+from agent_core.hooks.check import check_addresses, check_matchers, warn_open
 from agent_core.hooks.http import check_secrets
+from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
@@ -61,12 +63,14 @@ class Roster:
         default_model: str,
         secrets: Secrets | None = None,
         channels: Sequence[ChannelPort] = (),
+        resolvers: Resolver | None = None,
         *,
         has_sources: bool = False,
     ) -> None:
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
         self._has_sources = has_sources
+        self._guard = resolvers.guard if isinstance(resolvers, HookResolvers) else None
         self._channels = Channels(channels)
         self._prototypes: dict[str, Prototype] = {}
         self._warned: set[tuple[str, int]] = set()
@@ -158,7 +162,10 @@ class Roster:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
         _check_tools(definition, known)
         check_hooks(definition.hooks, self._channels)
+        if self._guard is not None:
+            check_addresses(definition.hooks, self._guard)
         check_matchers(definition)
+        warn_open(definition)
         if definition.model is not None:
             self._check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):

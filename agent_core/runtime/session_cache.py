@@ -56,9 +56,9 @@ class SessionCache:
             self._cache.popitem(last=False)
         return cached
 
-    def window(self, agent: Agent) -> Window:
-        """Return the window of a session that *agent* is opened with: empty, its prompt prefix frozen."""
-        return Window(self._encode_for(agent.snapshot.model), prefix=agent.snapshot.hash)
+    def window(self, agent: Agent, marker: str) -> Window:
+        """Return the window of a session that *agent* is opened with: empty, its prompt prefix and *marker* frozen."""
+        return Window(self._encode_for(agent.snapshot.model), prefix=agent.snapshot.hash, marker=marker)
 
     def new(self, ref: SessionRef, agent: Agent, opener: Actor, window: Window) -> CachedSession:
         """Cache a session that *opener* has just opened."""
@@ -84,7 +84,7 @@ class SessionCache:
     async def _built(self, loaded: Loaded) -> CachedSession:
         ref, snapshot = loaded.session, loaded.snapshot
         agent = await self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
-        window = Window(self._encode_for(snapshot.model), prefix=ref.prefix)
+        window = Window(self._encode_for(snapshot.model), prefix=ref.prefix, marker=loaded.marker)
         window.recall(loaded.recalled)
         window.apply(loaded.facts)
         return CachedSession(ref, agent, window, loaded.opener)

@@ -365,7 +365,10 @@ class LiveRow(SQLModel, table=True):
 
 
 class KeptRow(SQLModel, table=True):
-    """A value that all processes of this database share: the first one written is never replaced."""
+    """A value that all processes of this database share: the first one written is never replaced.
+
+    Names with a colon are those of requests that count once; they are removed after a while.
+    """
 
     __tablename__ = "kept"
     name: str = Field(sa_column=Column(String(40), primary_key=True))

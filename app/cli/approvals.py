@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.printing import connect, line, request, row, short
+from channels.legible import exact, unmistakable
 
 approvals = typer.Typer(help="Approvals: questions to people about calls.", no_args_is_help=True)
 Wanted = Annotated[str, typer.Option(help="open, approved, denied, expired, cancelled, or any.")]
@@ -77,12 +78,10 @@ def audit(
 
 
 def _row(approval: dict[str, Any]) -> None:
-    from channels.plain import exact, one_line
-
     asker = approval["asker"] or {"id": "-"}
     votes = f"{sum(vote['approved'] for vote in approval['votes'])}/{approval['quorum']}"
-    call = f"{one_line(approval['tool'])} {short(exact(approval['arguments']))}"
-    row(approval["id"], approval["status"], votes, approval["expires_at"], one_line(asker["id"]), call)
+    call = f"{unmistakable(approval['tool'])} {short(exact(approval['arguments']))}"
+    row(approval["id"], approval["status"], votes, approval["expires_at"], unmistakable(asker["id"]), call)
 
 
 def _arguments(text: str | None) -> dict[str, Any] | None:

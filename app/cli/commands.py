@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,8 @@ import typer
 from app.cli.approvals import approvals
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import connect, request, row, short, show
+from app.printer import say
+from channels.legible import as_json
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -80,7 +81,7 @@ def migrate() -> None:
     settings = load_settings()
     from app.storage.migrate import migrate as run
 
-    print(run(settings))
+    say(run(settings))
 
 
 @app.command()
@@ -170,8 +171,7 @@ def tail_run(id: str) -> None:
         async with connect() as client:
             async for frames in client.frames(f"/v1/runs/{id}/events"):
                 for frame in frames:
-                    row(str(frame.id or "-"), frame.type, json.dumps(json.loads(frame.data), ensure_ascii=False))
-                sys.stdout.flush()
+                    row(str(frame.id or "-"), frame.type, as_json(json.loads(frame.data)))
 
     asyncio.run(print_all())
 
@@ -196,7 +196,7 @@ def show_session(id: str) -> None:
             show(await client.call("GET", f"/v1/sessions/{id}"))
             async for message in client.items(f"/v1/sessions/{id}/messages"):
                 text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
-                print(f"\n{message['role']}: {text}")
+                say(f"\n{message['role']}: {text}")
 
     asyncio.run(print_all())
 

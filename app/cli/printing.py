@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from app.printer import say
+from channels.legible import as_json, one_line
+
 if TYPE_CHECKING:
     from app.cli.client import Client
 
@@ -32,20 +35,20 @@ def request(method: str, path: str, *, body: Any = None, **query: str | int | No
 
 def row(*cells: str) -> None:
     """Print a line of cells."""
-    print("  ".join(cells))
+    say("  ".join(map(one_line, cells)))
 
 
 def show(value: object) -> None:
     """Print *value* as JSON for people."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    say(as_json(value, indent=2))
 
 
 def line(value: object) -> None:
     """Print *value* as JSON on one line, in ASCII: no terminal acts on it."""
-    print(json.dumps(value))
+    say(json.dumps(value))
 
 
 def short(text: str, width: int = 60) -> str:
     """Return *text* on one line of at most *width* characters."""
-    one = " ".join(text.split())
+    one = one_line(text)
     return one if len(one) <= width else one[: width - 1] + "…"

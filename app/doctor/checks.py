@@ -3,7 +3,6 @@
 import json
 import shutil
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,11 +11,14 @@ from pathlib import Path
 
 import httpx
 
-from agent_core import ConfigError
+from agent_core import ConfigError, Definition, InvalidInput
+from agent_core.hooks.check import check_addresses, fails_open
+from agent_core.net.targets import TargetGuard
 from app.agents import SUFFIXES, read_agent
 from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
+from app.printer import say
 from app.settings import SERVER_FILE, Settings, check, load_settings
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
@@ -33,8 +35,7 @@ def doctor(*, offline: bool, env_file: Path | None = Path(".env")) -> bool:
     well = True
     for finding in examine(offline=offline, env_file=env_file):
         well = well and finding.level != "fail"
-        sys.stdout.write(f"{finding}\n")
-        sys.stdout.flush()
+        say(str(finding))
     return well
 
 
@@ -67,11 +68,25 @@ def _models(settings: Settings) -> Iterator[Finding]:
     files = sorted(settings.agents.iterdir()) if settings.agents.is_dir() else []
     for path in (path for path in files if path.suffix in SUFFIXES):
         try:
-            named.update(models_of(read_agent(path)))
+            definition = read_agent(path)
+            named.update(models_of(definition))
+            yield from _hooks(path, definition, TargetGuard.of(settings.fetch_allow))
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
     for model in sorted(filter(is_unlisted, named)):
         yield Finding("warn", "models", f"`{model}` is not among the models that this version knows", UNLISTED)
+
+
+def _hooks(path: Path, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
+    """Report the webhooks of an agent's file that could never be asked, and those that fail open unsaid."""
+    try:
+        check_addresses(definition.hooks, guard)
+    except InvalidInput as error:
+        yield Finding("fail", "hooks", f"{path.name}: {error}")
+    if found := fails_open(definition.hooks):
+        named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in found)
+        said = f"{path.name}: {named} allows what it cannot be asked about"
+        yield Finding("warn", "hooks", said, "say `on_error: deny`, or `on_error: allow`, in its config")
 
 
 def _kept(settings: Settings) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """A stage for specifications of the loop: a core on a real database, a model that plays a script, and the log."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.clock import Clock
+from agent_core.context.frames import CORRECTION, STOPPED_NOTE
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.work import sessions
@@ -37,6 +39,8 @@ ANN = Actor("ann", "user")
 PATIENCE = 20.0
 """Seconds after which a test gives up on something that should have happened at once."""
 B = TypeVar("B")
+_FRAME = re.compile(r"\[(\w+) ([\w-]{10})\] (.*?)[ \n]\[/\1 \2\]", re.DOTALL)
+_UNMARKED = {"correction": CORRECTION, "stopped": STOPPED_NOTE}
 
 
 class Reader:
@@ -176,8 +180,13 @@ def is_a(kind: type[FactBody | LiveBody], **fields: Any) -> Callable[[Event], bo
 
 
 def texts(request: Request) -> list[tuple[str, str]]:
-    """Return role and text of each message that the model saw; a result is its outcome and text."""
-    return [(entry.message.role, _text(entry.message)) for entry in request.messages]
+    """Return role and text of each message that the model saw, frames unmarked; a result is its outcome and text."""
+    return [(entry.message.role, unmarked(_text(entry.message))) for entry in request.messages]
+
+
+def unmarked(text: str) -> str:
+    """Return *text* with the frames of the core as they are in a session without a marker."""
+    return _FRAME.sub(lambda found: _UNMARKED.get(found[1], f"[{found[1]}] {found[3]}"), text)
 
 
 def results(request: Request) -> list[ToolResult]:

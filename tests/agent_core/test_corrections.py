@@ -19,7 +19,7 @@ from agent_core import (
     ToolStarted,
     text_of,
 )
-from agent_core.context.window import CORRECTION
+from agent_core.context.frames import CORRECTION
 from agent_core.store import log
 from agent_core.store.reading import loading
 from agent_core.testing import call, pause, say

@@ -16,7 +16,8 @@ from agent_core import (
     SnapshotFrozen,
     StepStarted,
 )
-from agent_core.context.window import CORRECTION, STOPPED_NOTE, Window
+from agent_core.context.frames import CORRECTION, STOPPED_NOTE
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.messages import Message, text_of
@@ -26,6 +27,7 @@ from agent_core.loop.strategy import Compact, react
 from agent_core.providers.base import neutral
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_session import EVERYTHING, Asked, Plan, RandomSession, plans
+from tests.agent_core.stage import unmarked
 from tests.conftest import Fresh
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
@@ -40,18 +42,19 @@ def no_session_breaks_the_log(session: RandomSession) -> None:
 
 def law_4_the_strategy_derives_everything_from_state(session: RandomSession) -> None:
     """Whatever a run decided follows from the replay of the log as it was then: no decision needs more than that."""
+    marker = session.windows[0][0].frames.marker
     for fact in session.facts:
         if isinstance(fact.body, DECIDED) and fact.run:
-            assert is_explained(session.facts, fact, session.agents[fact.run]), fact
+            assert is_explained(session.facts, fact, session.agents[fact.run], marker), fact
 
 
-def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent) -> bool:
+def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str) -> bool:
     """Return whether the strategy, on some prefix of the log that ends before, announces just what follows it."""
     assert decided.run
     place = decided.seq - 1
     for end in range(place, max(place - 12, 0), -1):
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
-        window = Window(neutral)
+        window = Window(neutral, marker=marker)
         window.apply(prefix)
         state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border)
         move = react(state, agent)
@@ -110,7 +113,7 @@ def law_9_the_model_sees_what_the_steps_named(session: RandomSession) -> None:
 
 
 def _sent(asked: Asked) -> list[str]:
-    said = [text_of(entry.message.parts) for entry in asked.entries if entry.message.role == "user"]
+    said = [unmarked(text_of(entry.message.parts)) for entry in asked.entries if entry.message.role == "user"]
     return [text for text in said if text != STOPPED_NOTE]
 
 

@@ -16,7 +16,7 @@ from agent_core import (
     Text,
     ToolStarted,
 )
-from agent_core.context.window import STOPPED_NOTE
+from agent_core.context.frames import STOPPED_NOTE
 from agent_core.loop.strategy import backoff
 from agent_core.testing import FakeClock, call, fail, finish, pause, raw_call, refuse, say, think
 from agent_core.tools.function import tool

@@ -20,13 +20,14 @@ from agent_core import (
     ToolSpec,
     text_of,
 )
-from agent_core.context.window import STOPPED_NOTE
+from agent_core.context.frames import STOPPED_NOTE
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, BOB, idle, log_of, only, open_session, say_and_wait, send, types
+from tests.agent_core.stage import unmarked
 from tests.conftest import MakeCore
 from tests.polling import until
 
@@ -36,7 +37,7 @@ def asked(request: Request) -> list[str]:
     texts: list[str] = []
     for entry in request.messages:
         if entry.message.role == "user":
-            texts.append(text_of(entry.message.parts))
+            texts.append(unmarked(text_of(entry.message.parts)))
             texts = [text for text in texts if text != STOPPED_NOTE]
         elif entry.message.role == "assistant":
             texts = []

@@ -20,6 +20,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
     session: SessionRef
     opener: Actor
+    marker: str
     agent_id: str
     definition: Definition
     snapshot: Snapshot
@@ -34,10 +35,12 @@ def load(connection: Connection, session: str) -> Loaded:
     start = min(ref.window_seq, first_open or ref.window_seq)
     facts = log.known(log.facts_between(connection, ref.session_key, start - 1), start - 1)
     named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
+    opener, marker = sessions.opener_and_marker(connection, ref)
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)
     return Loaded(
         ref,
-        sessions.opener(connection, ref),
+        opener,
+        marker,
         agent_id,
         definition,
         catalog.snapshot(connection, ref.snapshot),

@@ -96,7 +96,10 @@ def by_address(connection: Connection, address: str, project: int = DEFAULT_PROJ
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new session is made of; *agent_version* is the agent's newest as its snapshot was built."""
+    """What a new session is made of; *agent_version* is the agent's newest as its snapshot was built.
+
+    *marker* is that of its frames, see `context.frames`.
+    """
 
     agent: int
     agent_id: str
@@ -105,6 +108,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor
     metadata: dict[str, Any]
     address: str | None
+    marker: str
     now: int
     origin: Origin = ANYWHERE
 
@@ -170,7 +174,7 @@ def open_session(connection: Connection, opening: NewSession, bounds: Bounds) ->
 
 
 def _insert(connection: Connection, ref: SessionRef, opening: NewSession) -> int:
-    about = {"actor": opening.actor, "metadata": opening.metadata}
+    about = {"actor": opening.actor, "metadata": opening.metadata, "marker": opening.marker}
     return _INSERT.run(
         connection,
         b_project=DEFAULT_PROJECT,
@@ -189,10 +193,10 @@ def _insert(connection: Connection, ref: SessionRef, opening: NewSession) -> int
     ).scalar_one()
 
 
-def opener(connection: Connection, session: SessionRef) -> Actor:
-    """Return the actor who opened a session, which never changes."""
+def opener_and_marker(connection: Connection, session: SessionRef) -> tuple[Actor, str]:
+    """Return who opened a session, and the marker of its frames, empty if it is older than markers."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
-    return msgspec.convert(about["actor"], Actor)
+    return msgspec.convert(about["actor"], Actor), about.get("marker", "")
 
 
 def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:

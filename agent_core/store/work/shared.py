@@ -1,11 +1,14 @@
 """What the processes of one database keep in common: the first one that writes a value is believed by all."""
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
+from agent_core.ids import new_id
 from agent_core.store.log import table_of
 from agent_core.store.tables import KeptRow
 
 KEPT = table_of(KeptRow)
+_TIME = 8
+"""Bytes of a time: written so, times compare as bytes do."""
 
 
 def keep(connection: Connection, name: str, value: bytes) -> bytes:
@@ -16,6 +19,19 @@ def keep(connection: Connection, name: str, value: bytes) -> bytes:
         from sqlalchemy.dialects.sqlite import insert  # noqa: PLC0415 - as above
     connection.execute(insert(KEPT).values(name=name, value=value).on_conflict_do_nothing())
     return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar_one()
+
+
+def first(connection: Connection, name: str, *, now: int, seconds: int) -> bool:
+    """Return whether *name*, `<kind>:<at most 32 characters>`, is kept for the first time within about *seconds*.
+
+    *now* is in milliseconds. What is older of its kind is removed, so that little is kept.
+    """
+    kind, own = name.partition(":")[0], new_id("own").encode()
+    old = (now - seconds * 1000).to_bytes(_TIME)
+    of_kind = (KEPT.c.name >= f"{kind}:") & (KEPT.c.name < f"{kind};")  # the sign after a colon
+    connection.execute(delete(KEPT).where(of_kind, KEPT.c.value < old))
+    mine = now.to_bytes(_TIME) + own
+    return keep(connection, name, mine) == mine
 
 
 def kept(connection: Connection, name: str) -> bytes | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core import ApprovalObject
+from channels.legible import unmistakable
 from channels.slack.cards import words as w
 from channels.slack.cards.words import Json, Sentence, Value, text
 from channels.slack.web_api import limits
@@ -78,16 +79,16 @@ def pages(asked: ApprovalObject | None, about: CardContext, *, least: int = 1) -
 
 
 def _head(asked: ApprovalObject, about: CardContext, *, alone: bool) -> list[Json]:
-    title = w.visible(" ".join(asked.title.split()))[: limits.HEADER_TEXT.value]
+    title = unmistakable(" ".join(asked.title.split()))[: limits.HEADER_TEXT.value]
     blocks: list[Json] = [{"type": "header", "text": _plain_text(title)}]
     if asked.status != "open" and not alone:
         blocks.append(_outcome(asked, about))
     whom = [text(" for "), w.name(asked.asker)] if asked.asker else []
     where = [text(" in "), {"type": "channel", "channel_id": about.origin}] if about.origin else []
     who = [text(about.agent, bold=True), text(" asks"), *whom, *where]
-    blocks.append(_rich([*who, text(" to use "), text(w.visible(asked.tool), code=True), text(".")]))
+    blocks.append(_rich([*who, text(" to use "), text(unmistakable(asked.tool), code=True), text(".")]))
     if asked.detail:
-        blocks.append(_rich([text(w.visible(asked.detail))]))
+        blocks.append(_rich([text(unmistakable(asked.detail))]))
     if not alone:
         continues_below = "Its arguments continue in the messages below; the buttons are below the last one."
         blocks.append({"type": "context", "elements": [_plain_text(continues_below)]})
@@ -106,12 +107,12 @@ def _tail(asked: ApprovalObject, about: CardContext) -> list[Json]:
 def _outcome(asked: ApprovalObject, about: CardContext) -> Json:
     block = _rich(w.outcome(asked, about.team))
     if asked.reason:
-        block["elements"].append({"type": "rich_text_quote", "elements": [text(w.visible(asked.reason))]})
+        block["elements"].append({"type": "rich_text_quote", "elements": [text(unmistakable(asked.reason))]})
     return block
 
 
 def _buttons(asked: ApprovalObject, about: CardContext) -> Iterator[Json]:
-    tool = w.visible(asked.tool)
+    tool = unmistakable(asked.tool)
     sure = f"{tool} runs at once, with what the card says." if asked.quorum == 1 else f"It counts as one yes to {tool}."
     yield _button(asked, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
     if asked.remember:
@@ -139,10 +140,10 @@ def _button(asked: ApprovalObject, action: str, label: str, style: str | None, s
 
 def _notification_text(asked: ApprovalObject, about: CardContext) -> str:
     """Return what notifications say: the question, its outcome, and as much of the arguments as there is room for."""
-    said = [w.mrkdwn([text(w.visible(" ".join(asked.title.split())))])]
+    said = [w.mrkdwn([text(unmistakable(" ".join(asked.title.split())))])]
     if asked.status != "open":
         said.append(w.mrkdwn(w.outcome(asked, about.team)))
-    given = "\n".join(f"{value.name}: {value.text}" for value in w.values(asked.arguments))
+    given = "\n".join(map(str, w.values(asked.arguments)))
     more = "… (the card has all of it)" if len(given) > TEXT else ""
     return "\n".join([*said, w.mrkdwn([text(given[:TEXT])]) + more]).strip()
 
@@ -159,7 +160,7 @@ def _rows(asked: ApprovalObject) -> Iterator[Json]:
     if before:
         yield _section([text("Asked for was:", italic=True)])
         yield from _values(before)
-    if added := [w.visible(name) for name in asked.arguments if name not in asked.asked]:
+    if added := [unmistakable(name) for name in asked.arguments if name not in asked.asked]:
         names = ", ".join(added)
         yield _section([text(f"Not asked for: {names if len(names) <= w.INLINE else len(added)}", italic=True)])
 
@@ -170,6 +171,8 @@ def _values(arguments: dict[str, Any]) -> Iterator[Json]:
             yield from _boxes(value)
         else:
             yield _section([text(f"{value.name}: ", bold=True), text(value.text, **value.style)])
+        if value.doubt:
+            yield _section([text(f"Look closely: {value.name} {value.doubt}.", italic=True)])
 
 
 def _boxes(value: Value) -> Iterator[Json]:

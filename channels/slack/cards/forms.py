@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from agent_core import ApprovalObject, Fault
+from channels.legible import unmistakable
 from channels.slack.cards import words as w
 from channels.slack.cards.blocks import DENY, EDIT
 from channels.slack.cards.words import Json
@@ -77,7 +78,7 @@ def editing(asked: ApprovalObject, schema: Json, card: CardAt) -> Json:
     """Return the form that corrects the arguments; those that no form can hold are named and stay as they are."""
     found = fields(asked, schema)
     blocks = [_about(asked), *(_field(each) for each in found)]
-    if same := [w.visible(name) for name in asked.arguments if name not in {each.name for each in found}]:
+    if same := [unmistakable(name) for name in asked.arguments if name not in {each.name for each in found}]:
         said = f"Too long to be changed here, and kept as they are: {', '.join(same)}"
         blocks.append(
             _note(said if len(said) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
@@ -117,7 +118,7 @@ def fields(asked: ApprovalObject, schema: Json) -> list[Field]:
 def _of(name: str, block: str, schema: Any, arguments: Json, *, required: bool) -> Field:
     known = cast("Json", schema) if isinstance(schema, dict) else {}
     given, value = name in arguments, arguments.get(name)
-    hint = w.visible(str(known.get("description") or ""))[: limits.INPUT_HINT.value]
+    hint = unmistakable(str(known.get("description") or ""))[: limits.INPUT_HINT.value]
     if choices := _choices(known):
         shown = next((str(n) for n, each in enumerate(choices) if given and _json(each) == _json(value)), "")
         return Field(name, block, "choice", shown, required, choices, hint)
@@ -136,7 +137,9 @@ def _choices(schema: Json) -> tuple[Any, ...]:
 
 
 def _label(value: Any) -> str:
-    return w.visible(value) if isinstance(value, str) and value.strip() == value != "" else w.visible(_json(value))
+    return (
+        unmistakable(value) if isinstance(value, str) and value.strip() == value != "" else unmistakable(_json(value))
+    )
 
 
 def read(found: Sequence[Field], values: Mapping[str, str | None], before: Json) -> tuple[Json, dict[str, str]]:
@@ -213,7 +216,7 @@ def _same(text: str, shown: str) -> bool:
 
 
 def _field(field: Field) -> Json:
-    label = w.visible(field.name) + (" (JSON)" if field.kind == "json" else "")
+    label = unmistakable(field.name) + (" (JSON)" if field.kind == "json" else "")
     return _input(field.block, label, _element(field), hint=field.hint, optional=not _must(field))
 
 
@@ -249,7 +252,7 @@ def _form(callback: str, title: str, submit: str, blocks: Sequence[Json], card: 
 
 
 def _about(asked: ApprovalObject) -> Json:
-    sentence = [w.text(w.visible(asked.title), bold=True), w.text("  "), w.text(w.visible(asked.tool), code=True)]
+    sentence = [w.text(unmistakable(asked.title), bold=True), w.text("  "), w.text(unmistakable(asked.tool), code=True)]
     return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": sentence}]}
 
 

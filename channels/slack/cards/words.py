@@ -4,13 +4,13 @@ A sentence is a list of the inline elements of rich text, which holds no markup.
 """
 
 import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from agent_core import Actor, ApprovalObject
+from channels.legible import doubt, unmistakable
 from channels.slack.outbound.text import escape, neutral
 
 Json = dict[str, Any]
@@ -19,20 +19,24 @@ Sentence = list[Json]
 INLINE = 160
 """Characters of a value on the line of its name; a longer one has a box of its own."""
 _DATE = "{date_short_pretty} at {time}"
-_JOINERS = "\u200c\u200d"
-_SEEN = "\n\t"
-_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _ROLES = {"operators": "operators", "anyone": "anyone here", "not_asker": "not the person who asked"}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One argument: its *name*, and its *text* in a *box* of its own or after the name, as it is or as *code*."""
+    """One argument: its *name*, and its *text* in a *box* of its own or after the name, as it is or as *code*.
+
+    *doubt* is why it may pass for another one.
+    """
 
     name: str
     text: str
     box: bool = False
     code: bool = False
+    doubt: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}" + (f" ({self.doubt})" if self.doubt else "")
 
     @property
     def style(self) -> dict[str, bool]:
@@ -62,7 +66,7 @@ def person(actor: Actor, team: str) -> Json:
 
 def name(actor: Actor) -> Json:
     """Return a person's name; it is no mention, so it notifies no one."""
-    return text(visible(actor.name or actor.id), bold=True)
+    return text(unmistakable(actor.name or actor.id), bold=True)
 
 
 def responders(asked: ApprovalObject, team: str) -> Sentence:
@@ -142,45 +146,35 @@ def _marked(element: Json) -> str:
 def values(arguments: Mapping[str, Any]) -> Iterator[Value]:
     """Yield every argument in full: texts as they are, everything else as JSON, long values in a box."""
     for name, given in arguments.items():
-        label = visible(name) if name and name == name.strip() else _json(name)
+        label, why = _label(name), doubt(name) or doubt(given if isinstance(given, str) else str(given))
         if len(label) > INLINE:
             yield Value("an argument of the name", label, box=True)
             label = "its value"
-        if isinstance(given, str):
-            yield _text_value(label, given)
-        elif len(line := _json(given)) <= INLINE:
-            yield Value(label, line, code=True)
-        else:
-            yield Value(label, visible(json.dumps(given, ensure_ascii=False, indent=2)), box=True)
+        yield replace(_value(label, given), doubt=why)
+
+
+def _label(name: str) -> str:
+    return unmistakable(name) if name and name == name.strip() else _json(name)
+
+
+def _value(label: str, given: Any) -> Value:
+    if isinstance(given, str):
+        return _text_value(label, given)
+    if len(line := _json(given)) <= INLINE:
+        return Value(label, line, code=True)
+    return Value(label, unmistakable(json.dumps(given, ensure_ascii=False, indent=2)), box=True)
 
 
 def _text_value(label: str, given: str) -> Value:
     if "\n" in given or len(given) > INLINE:
-        return Value(label, visible(given), box=True)
+        return Value(label, unmistakable(given), box=True)
     if given and given == given.strip():
-        return Value(label, visible(given))
+        return Value(label, unmistakable(given))
     return Value(label, _json(given), code=True)  # so that its spaces are seen
 
 
 def _json(given: Any) -> str:
-    return visible(json.dumps(given, ensure_ascii=False))
-
-
-def visible(words: str) -> str:
-    """Return *words* with every invisible or direction-changing character written as its number.
-
-    The joiners of scripts and emoji stay where no plain letter is before them.
-    """
-    return "".join(
-        sign if _is_seen(sign, words[at - 1] if at else "") else f"\\u{{{ord(sign):x}}}"
-        for at, sign in enumerate(words)
-    )
-
-
-def _is_seen(sign: str, before: str) -> bool:
-    if sign in _JOINERS:
-        return bool(before) and not before.isascii()
-    return sign in _SEEN or unicodedata.category(sign) not in _HIDDEN
+    return unmistakable(json.dumps(given, ensure_ascii=False))
 
 
 def joined(sentences: Iterable[Sentence], gap: str) -> Sentence:

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
@@ -21,6 +21,7 @@ from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
+from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,6 +31,7 @@ from channels.slack.cards.forms import notice
 from channels.slack.inbound import intake
 from channels.slack.inbound.mentions import NotNow
 from channels.slack.inbound.receive import Receiver
+from channels.slack.inbound.signed import UNREADABLE, UNSIGNED, Malformed, check_body, is_signed, is_ssl_check, problem
 from channels.slack.web_api.client import BASE_URL, Json
 from channels.slack.web_api.workspaces import Installation, Workspaces
 
@@ -45,10 +47,11 @@ RESPONSE_TIMEOUT = 1.0
 IDENTIFY_TIMEOUT = 1.0
 """Seconds in which Slack must say who this app is where something came in: it waits for three."""
 AGAIN = "I cannot take that just now. Try again in a moment."
-_BAD_REQUEST, _FAILED, _UNAVAILABLE = 400, 500, 503
+_BAD_REQUEST, _UNAUTHORIZED, _FAILED, _UNAVAILABLE = 400, 401, 500, 503
 _log = structlog.get_logger("parley.slack")
 
 Respond = Callable[..., Awaitable[Any]]
+T = TypeVar("T")
 
 
 class Listener:
@@ -58,7 +61,7 @@ class Listener:
         self, receiver: Receiver, workspaces: Workspaces, *, signing_secret: str | None, api_url: str = BASE_URL
     ) -> None:
         self._receiver, self._workspaces, self._api_url = receiver, workspaces, api_url
-        self._signed = bool(signing_secret)
+        self._verifier = SignatureVerifier(signing_secret) if signing_secret else None
         self._taking: set[asyncio.Task[Any]] = set()
         self._identify_timeout = IDENTIFY_TIMEOUT
         self._app = AsyncApp(
@@ -78,16 +81,24 @@ class Listener:
     def router(self) -> APIRouter:
         """Return the routes for Slack's requests; without a signing secret there are none."""
         router = APIRouter(include_in_schema=False)
-        for path in PATHS if self._signed else ():
+        for path in PATHS if self._verifier else ():
             router.add_api_route(path, self.http, methods=["POST"])
         return router
 
     async def http(self, request: Request) -> Response:
         """Answer one request: 401 without Slack's signature, 503 when Slack is to send the same again."""
+        body, content_type = await request.body(), request.headers.get("content-type", "")
+        assert self._verifier is not None
         try:
-            return await self._requests.handle(request)
-        except (ValueError, TypeError, AttributeError):  # Bolt reading what is not of Slack's form, so not signed
-            return Response(status_code=_BAD_REQUEST)
+            if not is_signed(self._verifier, request.headers, body):
+                is_check = is_ssl_check(content_type, body)
+                return Response() if is_check else problem(_UNAUTHORIZED, UNSIGNED)
+            check_body(content_type, body)
+            answer = await self._requests.handle(request)
+        except (Malformed, ValueError, TypeError, AttributeError, KeyError) as error:  # Bolt's reading of odd bodies
+            self._receiver.note("slack.malformed", error=type(error).__name__)
+            return problem(_BAD_REQUEST, UNREADABLE)
+        return answer if answer.status_code < _BAD_REQUEST else problem(answer.status_code)
 
     @asynccontextmanager
     async def socket(self, app_token: str, *, ping: float = PING) -> AsyncGenerator[None]:
@@ -117,6 +128,9 @@ class Listener:
         except NotFound as error:
             self._receiver.note("slack.not_ours", error=str(error))
             return BoltResponse(status=200, body="")
+        except Malformed:
+            self._receiver.note("slack.malformed", kind=str(body.get("type"))[:40])
+            return BoltResponse(status=_BAD_REQUEST, body="")
         except ParleyError as error:
             _log.warning("slack.not_taken", error=str(error))
             if body.get("type") == "event_callback":  # Slack sends it again
@@ -132,9 +146,11 @@ class Listener:
         return await _respond(posted, body, respond) if isinstance(posted, str) else _answered(posted)
 
     async def _asked(self, body: Json) -> str | Json | None:
-        installation = await self._home(intake.team_of(body))
-        asked = intake.read(body, installation.me)
-        return None if asked is None else await self._receiver.take(installation, asked)
+        installation = await self._home(_read(intake.team_of, body))
+        asked = _read(intake.read, body, installation.me)
+        if asked is None or not await self._receiver.is_new(body):
+            return None
+        return await self._receiver.take(installation, asked)
 
     async def _home(self, team: str) -> Installation:
         """Return who we are in *team*; raises `NotNow` when Slack does not say so in time: the same may come again."""
@@ -143,6 +159,14 @@ class Listener:
                 return await self._workspaces.find(team)
         except TimeoutError:
             raise NotNow("Slack does not say in time who this app is.") from None
+
+
+def _read(how: Callable[..., T], *given: Any) -> T:
+    """Return what *how* reads in a payload; raises `Malformed` where that is not of Slack's form."""
+    try:
+        return how(*given)
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+        raise Malformed(type(error).__name__) from error
 
 
 async def _authorize(team_id: str | None, enterprise_id: str | None) -> AuthorizeResult:

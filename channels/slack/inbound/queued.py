@@ -1,6 +1,7 @@
 """queued: the sentence in a thread which says that a message is queued while its conversation waits, and for what."""
 
 from agent_core import Core, NotFound, PendingCall, Receipt, RunObject
+from channels.legible import unmistakable
 from channels.slack.cards import words as w
 from channels.slack.cards.words import Sentence, text
 from channels.slack.outbound.finding import mark
@@ -41,7 +42,7 @@ async def _sentence(core: Core, run: RunObject, team: str) -> Sentence:
 
 
 async def _awaited(core: Core, call: PendingCall, team: str) -> Sentence:
-    tool = text(w.visible(call.tool))
+    tool = text(unmistakable(call.tool))
     if call.on == "client":
         return [text("the result of "), tool, text(", which a client executes")]
     if call.approval is None:

@@ -1,6 +1,8 @@
 """receive: does what a payload of Slack's asks for, by asking the core; when it returns, nothing of it can be lost."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
@@ -99,6 +101,16 @@ class Receiver:
             case _:
                 return await self._answered(installation, asked)
         return None
+
+    async def is_new(self, payload: Json) -> bool:
+        """Return whether *payload* is to be taken: what people do in Slack counts once, however often it is sent.
+
+        Events may come again; each is known by what it is about.
+        """
+        if payload.get("type") == "event_callback":
+            return True
+        whole = json.dumps(payload, sort_keys=True).encode()
+        return await self._core.is_first(f"slack:{hashlib.sha256(whole).hexdigest()[:32]}")
 
     async def _answered(
         self, installation: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled

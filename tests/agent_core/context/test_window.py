@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from agent_core import Fact, Message, Reasoning, Text, ToolResult, text_of
-from agent_core.context.window import STOPPED_NOTE, Window
+from agent_core.context.frames import STOPPED_NOTE
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from agent_core import File, Message, Reasoning, Text, ToolCall
-from agent_core.context.window import STOPPED_NOTE, Window
+from agent_core.context.frames import STOPPED_NOTE
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import Native

@@ -203,7 +203,7 @@ async def test_one_address_is_one_session_however_many_open_it(core: Core, other
         catalog.keep_snapshot(connection, snapshot)
         opening = sessions.NewSession(
             agent=agent.key, agent_id=agent.object.id, agent_version=1, snapshot=snapshot.hash, actor=ANN, metadata={},
-            address="test:1", now=1,
+            address="test:1", marker="", now=1,
         )  # fmt: skip
         again.append(sessions.open_session(connection, opening, Bounds())[0].id)
 
@@ -284,7 +284,7 @@ async def test_an_agent_with_a_session_that_just_opened_is_not_deleted(core: Cor
     def open_there(connection: Connection) -> None:
         opening = sessions.NewSession(
             agent=catalog.find(connection, "brief").key, agent_id=agent.id, agent_version=1, snapshot="h", actor=ANN,
-            metadata={}, address=None, now=1,
+            metadata={}, address=None, marker="", now=1,
         )  # fmt: skip
         sessions.open_session(connection, opening, sessions.share_agent(connection, opening))
 

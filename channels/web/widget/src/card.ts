@@ -4,7 +4,8 @@ import type { Deciding } from "./deciding.js";
 import type { Person } from "./events.js";
 import { h, setAttribute, setChildren } from "./dom.js";
 import { doubtIn } from "./json.js";
-import { argumentsNode, editor, type Editor } from "./fields.js";
+import { argumentsNode, doubtNodes, editor, type Editor } from "./fields.js";
+import { unmistakable } from "./legible.js";
 import type { Approval, Call } from "./state.js";
 import { explain, type Strings } from "./strings.js";
 
@@ -25,7 +26,7 @@ type Mode = "look" | "edit" | "deny";
 /** Return the card of *first*; *decide* takes what the person says. */
 export function cardNode(first: Approval, decide: Decide, strings: Strings): Card {
   const words = strings.approval;
-  const title = h("p", { class: "card-title", id: `t-${first.id}` }, first.title);
+  const title = h("p", { class: "card-title", id: `t-${first.id}` }, unmistakable(first.title));
   const place = h("div", { class: "card-body" });
   const status = h("p", { class: "card-status", role: "status" });
   const node = h("section", { class: "card", "aria-labelledby": title.id }, title, place, status);
@@ -94,9 +95,10 @@ interface Does {
 }
 
 function bodyOf(approval: Approval, mode: Mode, { fields, reason }: Draft, does: Does, strings: Strings): readonly Node[] {
-  const detail = approval.detail ? [h("p", { class: "detail" }, approval.detail)] : [];
-  const tool = h("p", { class: "card-tool" }, h("code", {}, approval.tool));
-  const note = doubtIn(approval.arguments) ? [h("p", { class: "note" }, strings.approval.rounded)] : [];
+  const detail = approval.detail ? [h("p", { class: "detail" }, unmistakable(approval.detail))] : [];
+  const tool = h("p", { class: "card-tool" }, h("code", {}, unmistakable(approval.tool)));
+  const rounded = doubtIn(approval.arguments) ? [h("p", { class: "note" }, strings.approval.rounded)] : [];
+  const note = [...doubtNodes(approval.arguments ?? {}, strings), ...rounded];
   if (mode === "edit" && fields) return [...detail, tool, ...note, editForm(fields, does, strings)];
   const given = approval.arguments ? [argumentsNode(approval.arguments), ...note] : [];
   if (approval.status !== "open") return [...detail, tool, ...given];
@@ -126,7 +128,7 @@ function buttons(approval: Approval, { go, say, busy }: Does, strings: Strings):
 }
 
 function waitsFor({ responders }: Approval, strings: Strings): HTMLElement {
-  const who = responders.map((each) => strings.approval.who[each] ?? each).join(", ");
+  const who = responders.map((each) => strings.approval.who[each] ?? unmistakable(each)).join(", ");
   return h("p", { class: "note" }, `${strings.approval.waits} ${who}.`);
 }
 
@@ -161,7 +163,7 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, strings: S
     const who = approval.by ? ` ${words.by} ${nameOf(approval.by, words.you)}` : "";
     const when = approval.at ? `, ${clock(approval.at)}` : "";
     const edited = approval.edited && approval.status === "approved" ? ` ${words.edited}` : "";
-    const why = approval.reason ? ` ${approval.reason}` : "";
+    const why = approval.reason ? ` ${unmistakable(approval.reason)}` : "";
     return [`${words.status[approval.status]}${who}${when}.${edited}${why}`];
   }
   const placed = deciding?.problem?.errors.length && deciding.problem.errors.every(({ path }) => path.startsWith("arguments."));
@@ -173,7 +175,7 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, strings: S
 
 /** Return the name to show for a person; a visitor without a name is the person at this page. */
 function nameOf({ id, kind, name }: Person, you: string): string {
-  return name || (kind === "visitor" ? you : id);
+  return unmistakable(name || (kind === "visitor" ? you : id));
 }
 
 /** Return *time* as the page's language writes it, with the day when that is another one. */

@@ -3,7 +3,8 @@
 import { h, setAttribute, setText } from "./dom.js";
 import type { Fault } from "./events.js";
 import { parseExact } from "./json.js";
-import type { Strings } from "./strings.js";
+import { doubt, unmistakable } from "./legible.js";
+import { doubtful, type Strings } from "./strings.js";
 
 type Json = Readonly<Record<string, unknown>>;
 export interface Editor {
@@ -14,13 +15,25 @@ export interface Editor {
   mark(faults: readonly Fault[]): void;
 }
 
-/** Return *given* as a list of names and values, every value whole. */
+/** Return *given* as a list of names and values, every value whole, and all of it to be seen. */
 export function argumentsNode(given: Json): HTMLElement {
   const rows = Object.entries(given).flatMap(([name, value]) => [
-    h("dt", {}, name),
-    h("dd", {}, h("pre", { tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2))),
+    h("dt", {}, unmistakable(name)),
+    h("dd", {}, h("pre", { tabindex: "0" }, unmistakable(textOf(value)))),
   ]);
   return h("dl", { class: "arguments" }, ...rows);
+}
+
+/** Return a note for each of *given* that may pass for something else. */
+export function doubtNodes(given: Json, strings: Strings): readonly HTMLElement[] {
+  return Object.entries(given).flatMap(([name, value]) => {
+    const found = doubt(name) ?? doubt(textOf(value));
+    return found ? [h("p", { class: "note" }, `${strings.approval.closely} ${unmistakable(name)} ${doubtful(found, strings)}.`)] : [];
+  });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
 interface Field {
@@ -73,12 +86,12 @@ function explainAt({ error, input }: Field, text: string): void {
 function fieldOf(id: string, name: string, value: unknown): Field {
   const error = h("span", { class: "wrong", id: `e-${id}`, role: "alert" });
   const attributes = { id: `f-${id}`, "aria-describedby": error.id };
-  const label = h("label", { for: attributes.id }, name);
+  const label = h("label", { for: attributes.id }, unmistakable(name));
   if (typeof value === "boolean") {
     const input = h("input", { ...attributes, type: "checkbox", checked: value });
     return { name, error, input, node: h("div", { class: "field" }, label, input, error), read: () => input.checked };
   }
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  const text = textOf(value);
   const input = h("textarea", { ...attributes, rows: String(Math.min(8, text.split("\n").length + (text.length > 30 ? 1 : 0))), spellcheck: "false" });
   input.value = text;
   const shown = input.value; // a text area changes the ends of lines

@@ -49,6 +49,10 @@ export const STRINGS = {
     by: "by",
     you: "you",
     edited: "The input was changed.",
+    closely: "Look closely:",
+    mixes: "mixes {scripts} letters",
+    and: "and",
+    alike: "has no Latin letters, but looks as if it had",
     rounded: "This browser may show long numbers rounded.",
     unreadable: "This is not valid here. Use JSON: a number, true, false, a list or an object.",
     who: { asker: "the person who asked", operators: "an operator", anyone: "anyone here", not_asker: "someone other than the person who asked" } as Readonly<Record<string, string>>,
@@ -98,6 +102,13 @@ export const STRINGS = {
 };
 
 export type Strings = typeof STRINGS;
+
+/** Return why a text may pass for another that mixes *scripts*; one without any only looks Latin. */
+export function doubtful(scripts: readonly string[], { approval: words }: Strings): string {
+  if (!scripts.length) return words.alike;
+  const named = `${scripts.slice(0, -1).join(", ")} ${words.and} ${scripts[scripts.length - 1] ?? ""}`;
+  return words.mixes.replace("{scripts}", named);
+}
 
 /** Return *problem* as a sentence for a person. */
 export function explain(problem: Problem, strings: Strings): string {

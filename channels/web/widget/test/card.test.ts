@@ -53,6 +53,15 @@ test("a card shows the exact call, whole and as text, and what can be said", () 
   assert.match(card.node.querySelector("[role=status]")?.textContent ?? "", /^Open until /);
 });
 
+test("what hides, turns or passes for something else is written by number, and mixed scripts are noted", () => {
+  const { card } = shown({ title: "pay\u202eme", tool: "p\u200bay", arguments: { to: "p\u0430ypal.com", "x\u2066": "fine" } });
+  const text = card.node.textContent ?? "";
+  for (const wanted of ["pay\\u{202e}me", "p\\u{200b}ay", "p\\u{430}ypal.com", "x\\u{2066}"]) assert.ok(text.includes(wanted), wanted);
+  assert.doesNotMatch(text, /[\p{C}\u0430]/u);
+  const notes = [...card.node.querySelectorAll(".note")].map((each) => each.textContent);
+  assert.deepEqual(notes, ["Look closely: to mixes Latin and Cyrillic letters."]);
+});
+
 test("yes, yes for the conversation, and no with a reason are said once each", () => {
   const { card, votes } = shown();
   press(card, "Approve");

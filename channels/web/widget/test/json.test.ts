@@ -49,7 +49,7 @@ test("a card shows each digit, and a correction sends back unchanged what was no
   window.document.body.replaceChildren(card.node);
   assert.equal(approval.until, Date.parse("2026-01-05T09:05:00.000Z"));
   const shown = [...card.node.querySelectorAll("dd")].map((each) => each.textContent);
-  assert.deepEqual(shown, ["12345678901234567890", "1.0", "a\r\nb", '{\n  "arguments": [\n    1e400,\n    2\n  ]\n}', "2"]);
+  assert.deepEqual(shown, ["12345678901234567890", "1.0", "a\\u{d}\nb", '{\n  "arguments": [\n    1e400,\n    2\n  ]\n}', "2"]);
   assert.equal(card.node.querySelector(".note"), null);
   const press = (label: string): void => [...card.node.querySelectorAll("button")].find((each) => each.textContent === label)?.click();
   press("Edit");

@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_
 
 from agent_core import Actor, ApprovalObject, Vote
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT, CardContext, pages
-from channels.slack.cards.words import mrkdwn, outcome, visible
+from channels.slack.cards.words import mrkdwn, outcome
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import drawn, pings
 from channels.slack.web_api import limits
@@ -159,10 +159,27 @@ def test_a_text_differs_from_a_number_and_spaces_are_visible():
 
 
 def test_signs_that_mislead_are_written_out():
-    """What turns the direction of reading, or cannot be seen, is shown by its number; joined emoji stay as they are."""
-    assert visible("pay\u202egnp\u200b.exe\x00") == "pay\\u{202e}gnp\\u{200b}.exe\\u{0}"
-    assert visible("👩\u200d👩 می\u200cخواهم") == "👩\u200d👩 می\u200cخواهم"
-    assert visible("a\u200db\nc\td") == "a\\u{200d}b\nc\td"
+    """What turns the direction of reading, cannot be seen or passes for another letter is shown by its number."""
+    hostile = {"to": "p\u0430ypal", "x\u200b": "a\u202eb", "note": "fine", "list": ["\u0440\u0430\u0443 me"]}
+    [page] = pages(asked(hostile, title="pay\u202egnp", detail="a\u200bb"), HERE)
+    said = json.dumps(page.blocks) + page.text
+    assert "p\\\\u{430}ypal" in said
+    assert "to mixes Latin and Cyrillic letters" in said
+    assert "list mixes Latin and Cyrillic letters" in said
+    assert "note mixes" not in said
+    seen = "".join(map(_said, [*page.blocks, *page.plain.blocks])) + page.text
+    assert all(sign.isprintable() or sign == "\n" for sign in seen)
+
+
+def _said(part: Any) -> str:
+    """Return all words of a part of a payload."""
+    if isinstance(part, str):
+        return part
+    return (
+        "".join(map(_said, part.values() if isinstance(part, dict) else part))
+        if part and not isinstance(part, (bool, int))
+        else ""
+    )
 
 
 def test_only_responders_are_notified():

@@ -71,6 +71,19 @@ async def test_what_is_no_payload_is_refused(rig: Rig, body):
     assert 400 <= (await sent(rig, body, kind=JSON if body[:1] != b"p" else FORM))[0] < 500
 
 
+async def test_a_command_that_is_replayed_does_nothing(rig: Rig):
+    """A signed slash command asks once; the same request again is acknowledged, and nothing is posted or asked."""
+    form = {"command": "/parley", "text": "How are sales?", "team_id": "T0001", "channel_id": "CGENERAL"}
+    body = urlencode({**form, "user_id": "UANN", "trigger_id": "1.2.abc", "response_url": "https://x.example"}).encode()
+    now = time.time()
+    assert await sent(rig, body, path=PATHS[2], kind=FORM, at=now) == (200, "")
+    for _ in range(2):
+        assert await sent(rig, body, path=PATHS[2], kind=FORM, at=now) == (200, "")
+    assert len((await rig.core.sessions()).items) == 1
+    page = await (await rig.workspaces.space("T0001")).api.history("CGENERAL")
+    assert len([each for each in page.messages if "How are sales?" in str(each.get("text"))]) == 1
+
+
 async def test_slack_is_answered_its_challenge(rig: Rig):
     """The address that a manifest names is confirmed as Slack wants it."""
     status, text = await sent(rig, json.dumps({"type": "url_verification", "challenge": "abc"}).encode())

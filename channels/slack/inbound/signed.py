@@ -1,0 +1,66 @@
+"""signed: whether a request is of Slack's, and can be read; pure but for the clock of the signature's age."""
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+from slack_sdk.signature import SignatureVerifier
+from starlette.responses import Response
+
+from channels.slack.web_api.client import Json
+
+# Bolt and the SDK read these with `int` and compare them as they are: an odd one would be an error of theirs.
+_TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
+_FORM, _SHORT = "application/x-www-form-urlencoded", 1_000
+_CODES = {400: "invalid_request", 401: "unauthorized", 500: "internal_error", 503: "unavailable"}
+UNSIGNED = "The request has no valid signature of Slack's that is at most five minutes old."
+UNREADABLE = "The body is no payload of Slack's."
+_LATER = "That cannot be taken in just now; send the same again."
+
+
+class Malformed(Exception):
+    """A payload is not of Slack's form."""
+
+
+def is_signed(verifier: SignatureVerifier, headers: Mapping[str, str], body: bytes) -> bool:
+    """Return whether *body* is signed by Slack, not long ago; an odd header is no signature."""
+    timestamp, signature = headers.get("x-slack-request-timestamp", ""), headers.get("x-slack-signature", "")
+    if not (_TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signature)):
+        return False
+    try:
+        return verifier.is_valid(body, timestamp, signature)
+    except UnicodeDecodeError:  # Slack signs text
+        return False
+
+
+def is_ssl_check(content_type: str, body: bytes) -> bool:
+    """Return whether *body* is Slack's look at our certificate, which asks for nothing and is not signed."""
+    if not content_type.startswith(_FORM) or len(body) > _SHORT:
+        return False
+    return parse_qs(body.decode(errors="replace"), max_num_fields=20).get("ssl_check") == ["1"]
+
+
+def check_body(content_type: str, body: bytes) -> None:
+    """Raise `Malformed` unless Bolt can read *body*: one object of JSON, or a form, whose payload is one."""
+    try:
+        text = body.decode()
+        if content_type.startswith(_FORM):
+            form = parse_qs(text, keep_blank_values=True, max_num_fields=200)
+            text = form["payload"][0] if "payload" in form else "{}"
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Malformed(UNREADABLE) from None
+    if not isinstance(found, dict):
+        raise Malformed(UNREADABLE)
+
+
+def problem(status: int, detail: str = "") -> Response:
+    """Return an error as every other surface of Parley does."""
+    code, title = _CODES.get(status, "error"), HTTPStatus(status).phrase
+    posted = detail or (_LATER if status == HTTPStatus.SERVICE_UNAVAILABLE else f"{title}; the log says more.")
+    body: Json = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": posted, "errors": []}
+    return Response(json.dumps(body), status, media_type="application/problem+json")

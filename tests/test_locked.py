@@ -1,0 +1,49 @@
+"""What is delivered: the lock of what runs, and its bill of materials."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "scripts/locked.py"
+
+
+def written(what: str) -> str:
+    return subprocess.run([sys.executable, SCRIPT, what], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def runtime() -> str:
+    return (ROOT / "requirements.lock").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def bill() -> dict[str, Any]:
+    return json.loads(written("sbom"))
+
+
+def test_the_runtime_lock_is_what_the_project_needs_as_the_workshop_pins_it(runtime: str):
+    """requirements.lock has the pins and hashes of requirements-dev.lock for what runs, and nothing else."""
+    assert runtime == written("runtime"), "run `make lock`"
+    workshop = {"pytest", "hypothesis", "ruff", "pyright", "hatchling"}
+    assert not workshop & {line.split("==")[0] for line in names(runtime)}
+
+
+def test_the_bill_of_materials_lists_what_the_lock_pins(runtime: str, bill: dict[str, Any]):
+    """The bill has what CycloneDX 1.6 requires, and one component with name, version and purl for each pin."""
+    assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.6", 1)
+    assert bill["serialNumber"].startswith("urn:uuid:")
+    assert bill["metadata"]["component"]["name"] == "parley"
+    found = [f"{part['name']}=={part['version']}" for part in bill["components"]]
+    assert found == [line.split(" ")[0] for line in names(runtime)]
+    assert all({"type", "name", "version", "purl", "bom-ref"} <= part.keys() for part in bill["components"])
+    assert len({part["bom-ref"] for part in bill["components"]}) == len(found)
+
+
+def names(lock: str) -> list[str]:
+    """Return the lines of a lock that name a package."""
+    return [line for line in lock.splitlines() if "==" in line and not line.startswith(" ")]
