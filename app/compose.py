@@ -255,8 +255,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     followed by the caller.
     """
     readers = Readers() if readers is None else readers
-    if credentials is None:
-        credentials = Credentials(core.access, tokens, api_key, readers=readers)
+    credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
     app.state.services = Services(core, tokens, readers, credentials)
     app.state.ready = Ready(core, readers, look)

@@ -52,7 +52,7 @@ def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] |
     """
     if web_only:
         check_shared(settings, "serve --web-only")
-    with _place(settings) as known_here:
+    with private_files(), _place(settings) as known_here:
         _run(_serve(settings, "web" if web_only else "both", BUILTIN if tools is None else tools, known_here))
 
 
@@ -69,7 +69,7 @@ def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = N
         raise ConfigError(missing)
     if settings.postgres is None:
         prepare_data(settings)
-    with owned(settings) if settings.postgres is None else nullcontext():
+    with private_files(), owned(settings) if settings.postgres is None else nullcontext():
         _run(_listen(settings, BUILTIN if tools is None else tools, found))
 
 
@@ -83,7 +83,7 @@ def check_shared(settings: Settings, command: str) -> None:
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
     ends = (KeyboardInterrupt, asyncio.CancelledError)
-    with suppress(*ends), private_files(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with suppress(*ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
 
 

@@ -121,7 +121,7 @@ def visible_approval(approval: Fields, show: ShowTools, *, decides: bool, own: s
     seen = without(approval, (*APPROVAL_OPERATORS, *contents))
     seen |= {name: _someone(seen[name], own) for name in PEOPLE if seen.get(name) is not None}
     for name in ("speakers", "votes"):
-        if isinstance(seen.get(name), list):  # in an event `votes` is how many
+        if isinstance(seen.get(name), list | tuple):  # in an event `votes` is how many
             seen[name] = [_someone_in(each, own) for each in seen[name]]
     if "responders" not in seen:
         return seen

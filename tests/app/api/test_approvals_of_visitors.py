@@ -96,7 +96,7 @@ async def test_a_visitor_who_may_not_decide_is_refused(shop: Open, responders, s
         found = (await ada.get(path)).json()
         assert (found["decided_by"]["id"], found["asker"]["id"]) == ("someone", "ada")
         late = await ada.post(path, json={"approved": True})
-        assert (late.status_code, "bob" in late.text) == (409, False)
+        assert (late.status_code, "bob" in late.text) == (409, False), late.text
     later = await ada.get(f"{session}/events?until=idle&after={stream[-2].id}")
     assert show == "full" or '"amount"' not in later.text
     assert here.till.paid == []

@@ -140,6 +140,13 @@ async def test_a_person_who_left_nothing_is_deleted_too(client: httpx.AsyncClien
         assert (done["sessions"], done["messages"], done["facts"]) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("id", ["operator", "operator:key_1"])
+async def test_a_key_is_no_person(client: httpx.AsyncClient, id: str):
+    """What operators did is not deleted with a person: that is refused."""
+    answer = await client.delete(f"/v1/actors/{id}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
 async def test_a_deleted_persons_tokens_end(app: FastAPI, client: httpx.AsyncClient):
     """A token from before the deletion is refused afterwards."""
     token = (await client.post("/v1/web/visitor-tokens", json={"actor": "ada", "agent": "assistant"})).json()["token"]

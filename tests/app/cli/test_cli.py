@@ -139,6 +139,8 @@ async def test_a_start_that_cannot_work_ends_in_one_line(shell: Shell, tmp_path)
     """No database yet, no database at all, a wrong setting: the setting and the remedy, no trace."""
     (tmp_path / "odd.db").write_text("this is no database" * 100)
     (tmp_path / "empty.db").touch()
+    for name in ("odd.db", "empty.db"):  # what is open to others is closed, with a line of its own
+        (tmp_path / name).chmod(0o600)
     assert "parley migrate" in await shell.refused("serve")
     lines = await asyncio.gather(
         shell.refused("migrate", DATABASE_URL="sqlite:///odd.db", PARLEY_DATA="a"),
