@@ -43,20 +43,20 @@ from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
+from agent_core.runtime.health import CoreHealth
 from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.secrets import Secrets
-from agent_core.store.bus import Bus, Flushing
-from agent_core.store.database import Database, Pooled
+from agent_core.store.bus import Bus
+from agent_core.store.database import Database
 from agent_core.store.hub import Hub
 from agent_core.store.reading import readings
 from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions, shared
-from agent_core.store.work.figures import Figures, figures
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
@@ -96,7 +96,7 @@ class Core:
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        has, self._resolvers = bool(context_sources), resolvers
+        self.health, has = CoreHealth(store, bus, resolvers), bool(context_sources)
         self.agents = Roster(store, toolset, providers, default_model, secrets, channels, resolvers, has_sources=has)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
@@ -140,34 +140,9 @@ class Core:
             await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
 
     @property
-    def hook_errors(self) -> Mapping[tuple[str, str], int]:
-        """Return how often hooks failed in this process, by type and event."""
-        return self._resolvers.errors if isinstance(self._resolvers, HookResolvers) else {}
-
-    @property
     def is_working(self) -> bool:
         """Return whether the engine is working."""
         return self._work is not None and not self._work.done()
-
-    async def ping(self) -> None:
-        """Return when the database answers."""
-        await self._store.read(catalog.ping)
-
-    async def figures(self) -> Figures:
-        """Return the open runs and live workers of all processes."""
-        now = self._store.clock.now()
-        return await self._store.read(lambda connection: figures(connection, now))
-
-    @property
-    def pool(self) -> Pooled | None:
-        """Return how busy the database's connections are; None where it counts none."""
-        database = self._store.database
-        return database if isinstance(database, Pooled) else None
-
-    @property
-    def flushing(self) -> Flushing | None:
-        """Return what was flushed to other processes; None where there are none."""
-        return self._bus if isinstance(self._bus, Flushing) else None
 
     async def open_session(
         self,
@@ -355,16 +330,8 @@ class Core:
         A message that no step consumed never reaches the model, and a run that has nothing else to answer is cancelled;
         if the model has seen the message, a note informs it.
         """
-        finish, owner, dispatcher = self._finish, self._dispatcher.owner, self._dispatcher
-        done = await self._store.retract(
-            session,
-            message,
-            by=by,
-            key=key,
-            finish=finish,
-            owner=owner,
-            then=lambda done: dispatcher.follow_up(done.cancelled),
-        )
+        owner, then = self._dispatcher.owner, self._dispatcher.follow_change
+        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner, then=then)
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:

@@ -250,9 +250,8 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the demo page; *look* reports what is wrong with the database; *channels* are the routes
-    that `serving_channels` gave; *readers* and *connections* are those of the server around it; *credentials* are
-    followed by the caller.
+    *demo_agent* answers on the demo page; *look* reports what is wrong with the database; *channels* are routes that
+    `serving_channels` gave; *readers* and *connections* are the server's; *credentials* are followed by the caller.
     """
     readers = Readers() if readers is None else readers
     credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
@@ -261,14 +260,13 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
         app.include_router(routes.router)
-    described = _described()
-    app.include_router(token_router(core, tokens, operator=operator, described=described))
+    app.include_router(token_router(core, tokens, operator=operator, described=_described()))
     app.include_router(script_router())
     for routes in channels:
         app.include_router(routes)
     if settings.demo:
         demo = _demo(settings, demo_agent)
-        app.include_router(demo_router(core, tokens, demo, holds=credentials.holds, described=described))
+        app.include_router(demo_router(core, tokens, demo, holds=credentials.holds, described=_described()))
     problems.install(app)
     openapi.install(app)
     app.add_middleware(Recording, access=core.access, pseudonym=tokens.pseudonym)

@@ -19,11 +19,11 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from app.api.peers import behind
+from app.api.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
 from app.printer import say
-from app.serving.connections import Bounds, Connections
+from app.serving.connections import ConnectionBounds, Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
@@ -132,7 +132,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                     greet(settings, url, api_key)
                     up.set()
 
-                served = config(behind(app, proxies=settings.proxies) if settings.proxies else app, connections)
+                served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
                 server = Server(served, readers=readers, connections=connections, started=started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
@@ -180,7 +180,7 @@ async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpe
 
 def _connections(settings: Settings) -> Connections:
     most = room_for(settings.connections)
-    return Connections(Bounds(most, settings.connections_per_address), trusted=settings.proxies)
+    return Connections(ConnectionBounds(most, settings.connections_per_address), trusted=settings.proxies)
 
 
 def _grace(settings: Settings) -> float:

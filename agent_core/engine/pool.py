@@ -77,7 +77,7 @@ class Pool:
 
     def hurry(self) -> None:
         """Notify the sweep if there is room for which runs wait."""
-        if self.room:
+        if self.capacity:
             self._notify_freed()
 
     async def freed(self) -> None:

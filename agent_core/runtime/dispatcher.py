@@ -9,6 +9,7 @@ from agent_core.engine.base import Engine, Runs, Segment
 from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
 from agent_core.store.log import RunRef
+from agent_core.store.work.changes import Changed
 from agent_core.store.work.runs import Cancelled
 from agent_core.store.work.stopping import StopResult
 
@@ -67,10 +68,13 @@ class Dispatcher:
             self._bus.interrupt(run)
         return here
 
-    def follow_up(self, done: Cancelled | None) -> None:
+    def follow_change(self, done: Changed) -> None:
+        """Follow up the cancel that a deleted message led to, if it led to one."""
+        if done.cancelled is not None:
+            self.follow_up(done.cancelled)
+
+    def follow_up(self, done: Cancelled) -> None:
         """Interrupt a cancelled run's driver, and begin or dispatch the runs that its end made room for."""
-        if done is None:
-            return
         self.dispatch(done.freed)
         if done.started is not None:
             self._engine.begin(done.started, self._runs.segment(done.started))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from agent_core.errors import NotFound, SessionBusy
 from agent_core.store.access import erasing
-from agent_core.store.access.redaction import Person
+from agent_core.store.access.redaction import ForgottenPerson
 from agent_core.store.database import Scrubbing
 from agent_core.store.store import Store
 from agent_core.store.work import sessions
@@ -61,7 +61,7 @@ class Forgetting:
 
         *stop* ends all runs of a session, *cancel* one run; *also* deletes what others keep in the same database.
         """
-        who = Person(actor, pseudonym)
+        who = ForgottenPerson(actor, pseudonym)
         places = await self._store.read(lambda connection: erasing.find(connection, actor))
         # First the records: once the sessions are gone, what belongs to them could not be found.
         feedback = await self._store.write(lambda connection: erasing.forget(connection, who, places.opened))
@@ -103,8 +103,8 @@ class Forgetting:
         await self._retried(attempt)
         self._forget_session(session)
 
-    async def _redact(self, session: str, who: Person, cancel: Cancel) -> erasing.Redacted:
-        async def attempt() -> erasing.Redacted:
+    async def _redact(self, session: str, who: ForgottenPerson, cancel: Cancel) -> erasing.RedactedSession:
+        async def attempt() -> erasing.RedactedSession:
             for run in await self._store.read(lambda connection: erasing.own_runs(connection, session, who.id)):
                 with suppress(NotFound):
                     await cancel(run)

@@ -39,7 +39,7 @@ class Refused(Exception):
         self.answer = answer
 
 
-class Held:
+class UnreadBodies:
     """The bytes of bodies that have not arrived whole."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class RequestGuard:
         refuse: Callable[[Scope], Response] = lambda _: unauthorized(),
     ) -> None:
         self._app, self._identify, self._refuse, self._routes = app, identify, refuse, routes
-        self._held = Held()
+        self._held = UnreadBodies()
 
     @cached_property
     def _entrances(self) -> Entrances:

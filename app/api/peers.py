@@ -14,8 +14,8 @@ HEALTH = frozenset({"/healthz", "/readyz"})
 """Asked by load balancers under whatever address they have."""
 
 
-def behind(app: ASGIApp, *, proxies: Collection[Network]) -> ASGIApp:
-    """Return *app* for a server behind *proxies*: their word counts for who asks (`X-Forwarded-For` and `-Proto`)."""
+def trust_proxies(app: ASGIApp, *, proxies: Collection[Network]) -> ASGIApp:
+    """Return *app* for requests from *proxies*, whose `X-Forwarded-For` and `-Proto` are believed."""
     return ProxyHeadersMiddleware(app, [str(each) for each in proxies])  # pyright: ignore[reportArgumentType, reportReturnType]
 
 

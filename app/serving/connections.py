@@ -19,7 +19,7 @@ _log = structlog.get_logger("parley.connections")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionBounds:
     """What connections may take: numbers of them, bytes, and seconds."""
 
     connections: int = 4096
@@ -63,12 +63,12 @@ class Connections:
 
     def __init__(
         self,
-        bounds: Bounds | None = None,
+        bounds: ConnectionBounds | None = None,
         *,
         trusted: Collection[Network] = (),
         clock: Callable[[], float] | None = None,
     ) -> None:
-        self.bounds = bounds or Bounds()
+        self.bounds = bounds or ConnectionBounds()
         self._trusted, self._clock = tuple(trusted), clock
         self._open: dict[Bounded, str] = {}
         self._by_address: Counts[str] = Counts()

@@ -17,7 +17,7 @@ _log = structlog.get_logger("parley.login")
 
 
 @dataclass(slots=True)
-class _Window:
+class _Failures:
     ends: float
     failures: int = 0
 
@@ -27,14 +27,14 @@ class Logins:
 
     def __init__(self, now: Callable[[], float], *, most: int = MOST, size: int = SIZE) -> None:
         self._now, self._most, self._size = now, most, size
-        self._windows: OrderedDict[str, _Window] = OrderedDict()
+        self._windows: OrderedDict[str, _Failures] = OrderedDict()
 
     def fail(self, address: str) -> int | None:
         """Count a failure from *address*; return after how many seconds to come back when there are too many."""
         network, now = _network(address), self._now()
         window = self._windows.pop(network, None)
         if window is None or now >= window.ends:
-            window = _Window(now + WINDOW)
+            window = _Failures(now + WINDOW)
         self._windows[network] = window
         if len(self._windows) > self._size:
             self._windows.popitem(last=False)

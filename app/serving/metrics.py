@@ -53,7 +53,7 @@ class Metrics:
         """Return everything in Prometheus's text format; while the database is away, what this process knows."""
         try:
             async with asyncio.timeout(TIMEOUT):
-                figures = await self._core.figures()
+                figures = await self._core.health.figures()
         except (Unavailable, TimeoutError):
             figures = None
         registry = CollectorRegistry(auto_describe=False)
@@ -66,16 +66,16 @@ class Metrics:
         yield from _work(counters)
         yield from _models(counters)
         text = "Hooks that could not be asked, or whose answer made no sense."
-        yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.hook_errors)
+        yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.health.hook_errors)
         yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
         yield _gauge("parley_connections", "Open connections.", self._connections.count)
         yield from collected(self._connections.refused)
-        if (pool := self._core.pool) is not None:
+        if (pool := self._core.health.pool) is not None:
             yield _gauge("parley_database_in_use", "Transactions that run in this process.", pool.in_use)
             yield _gauge("parley_database_waiting", "Transactions that wait for their turn.", pool.waiting)
-        if (bus := self._core.flushing) is not None:
+        if (bus := self._core.health.flushing) is not None:
             yield from collected(bus.flushes)
             yield _counter("parley_bus_rows", "Rows of live text written for the other processes.", (), {(): bus.rows})
 

@@ -72,7 +72,7 @@ class Readers:
     def check_one(self, principal: Principal) -> None:
         """Raise `RateLimited` if *principal* is a visitor who has as many streams as one may have."""
         if principal.visitor and self._counts[_name(principal)] >= self._most:
-            raise RateLimited(f"You have {self._most} open streams; close one first.", RETRY_AFTER)
+            raise RateLimited(f"You have {self._most} open streams; close one first.", RETRY_AFTER, limit="streams")
 
     @contextmanager
     def holding(self, task: asyncio.Task[Any], reader: Reader | None = None) -> Iterator[None]:

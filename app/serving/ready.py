@@ -42,7 +42,7 @@ class Ready:
             return str(error)
 
     async def _ping(self) -> None:
-        await self._core.ping()
+        await self._core.health.ping()
 
 
 class Starting:

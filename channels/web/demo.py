@@ -76,7 +76,9 @@ class Door:
         count, last = self._failed.get(client, (0, 0.0))
         rest = last + WAIT - self._now()
         if count >= FREE and rest > 0:
-            raise RateLimited("Too many wrong passwords; try again in a moment.", max(1, int(rest)))
+            raise RateLimited(
+                "Too many wrong passwords; try again in a moment.", max(1, int(rest)), limit="demo_password"
+            )
         given = _password_of(header)
         if given is not None and hmac.compare_digest(given, password.encode()):
             self._failed.pop(client, None)

@@ -11,9 +11,9 @@ from agent_core import Core, DeclaredTool, Inbound, RunResumed, Text, ToolOutput
 from agent_core.testing import FakeClock, by_step, call, pause, say
 from tests.agent_core.asking import Till, asks, open_approvals, yes
 from tests.agent_core.databases import Wrapped
-from tests.agent_core.scenes import until
 from tests.agent_core.stage import ANN, PATIENCE, Stage, set_stage
 from tests.conftest import MakeCore
+from tests.polling import until
 
 T = TypeVar("T")
 SCHEMA = {"type": "object", "properties": {}}

@@ -11,8 +11,8 @@ from agent_core.clock import Clock
 from agent_core.engine.base import Runs
 from agent_core.engine.local import LocalEngine
 from agent_core.runtime.completion import CompletionNotifier
-from tests.agent_core.scenes import until
 from tests.conftest import MakeCore
+from tests.polling import until
 
 GRACE = 0.2
 
@@ -94,5 +94,5 @@ async def test_the_database_is_closed_although_a_part_fails_to_stop(
         with pytest.raises(ZeroDivisionError):
             await core.stop(grace=0.1)
     with pytest.raises(RuntimeError, match="closed"):
-        await core.ping()
+        await core.health.ping()
     assert not core.is_working

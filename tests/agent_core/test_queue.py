@@ -19,8 +19,9 @@ from agent_core.store.log import RUN, SESSION
 from agent_core.store.work import catalog, due, limits, queue, runs
 from agent_core.store.work.queue import SERVED
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
-from tests.agent_core.scenes import SAFETY, idle, inbound, local, open_session, until
+from tests.agent_core.scenes import SAFETY, idle, inbound, local, open_session
 from tests.conftest import Fresh, MakeCore
+from tests.polling import until
 
 CAP = 2
 """How many runs of the second agent may run at once."""
@@ -97,7 +98,7 @@ def arrive(connection: Connection, model: Model, actor: int, agent: int, room: i
 
 def choose(connection: Connection, model: Model) -> None:
     """Start the run that the sweep finds first; it must be there whenever one can start."""
-    found = [each.key for each in due.due(connection, model.now, most=1) if each.status == "queued"]
+    found = [each.key for each in due.due(connection, model.now, limit=1) if each.status == "queued"]
     able = model.startable()
     assert bool(found) == bool(able)
     if not found:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from agent_core import Core, RateLimited
 from app.addresses import network
-from app.api.peers import behind
+from app.api.peers import trust_proxies
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
@@ -198,7 +198,7 @@ async def test_only_proxies_of_the_list_are_believed(proxies, address, seen):
         await Response()(scope, receive, send)
 
     given = [network(each) for each in proxies.split()]
-    async with peer(behind(app, proxies=given), address) as client:  # type: ignore[arg-type]
+    async with peer(trust_proxies(app, proxies=given), address) as client:  # type: ignore[arg-type]
         headers = {"X-Forwarded-For": "198.51.100.1, 203.0.113.9, 10.0.0.8", "X-Forwarded-Proto": "https"}
         await client.get("/", headers=headers)
     assert found == [(seen, "https" if seen == "203.0.113.9" else "http")]

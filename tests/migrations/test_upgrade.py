@@ -30,7 +30,7 @@ def settings_of(data: Path) -> Settings:
 
 def core_of(settings: Settings) -> Core:
     """Return a core on the database of *settings*; call it inside a running event loop."""
-    provider = ScriptedProvider([say("Hello.")])
+    provider = ScriptedProvider([[say("Hello.")]])
     database = SqliteDatabase(settings.database)
     return Core(database, providers={provider.name: provider}, tools={}, default_model=provider.name)
 

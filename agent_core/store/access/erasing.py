@@ -10,7 +10,7 @@ from sqlalchemy.sql import ColumnElement
 from agent_core.store.access.operations import OPERATION
 from agent_core.store.access.redaction import (
     DELETED,
-    Person,
+    ForgottenPerson,
     is_distinct,
     is_of,
     quoted_of,
@@ -31,14 +31,14 @@ _AUDIT, _FEEDBACK, _RECEIPT = table_of(AuditRow), table_of(FeedbackRow), table_o
 _SAID = ("message.received", "message.corrected")
 
 
-class Places(msgspec.Struct, frozen=True):
+class PersonSessions(msgspec.Struct, frozen=True):
     """The sessions that a person *opened*, and others that name them, by their ids."""
 
     opened: tuple[str, ...]
     named: tuple[str, ...]
 
 
-class Redacted(msgspec.Struct, frozen=True):
+class RedactedSession(msgspec.Struct, frozen=True):
     """What was changed in a session: *messages* of the person, *facts* in all, *approvals*."""
 
     messages: int = 0
@@ -46,13 +46,13 @@ class Redacted(msgspec.Struct, frozen=True):
     approvals: int = 0
 
 
-def find(connection: Connection, actor: str) -> Places:
+def find(connection: Connection, actor: str) -> PersonSessions:
     """Return where *actor* is; every fact is looked at."""
     mine = connection.execute(select(SESSION.c.id).where(SESSION.c.actor == actor).order_by(SESSION.c.key))
     opened = tuple(mine.scalars())
     has = select(EVENT.c.session).where(_holds(connection, EVENT.c.data, actor)).distinct()
     others = select(SESSION.c.id).where(SESSION.c.key.in_(has), SESSION.c.actor != actor).order_by(SESSION.c.key)
-    return Places(opened, tuple(connection.execute(others).scalars()))
+    return PersonSessions(opened, tuple(connection.execute(others).scalars()))
 
 
 def own_runs(connection: Connection, session: str, actor: str) -> list[str]:
@@ -65,7 +65,7 @@ def own_runs(connection: Connection, session: str, actor: str) -> list[str]:
     return [row.id for row in connection.execute(going) if row.key in theirs]
 
 
-def redact(connection: Connection, session: str, who: Person) -> Redacted:
+def redact(connection: Connection, session: str, who: ForgottenPerson) -> RedactedSession:
     """Take *who* out of a session that someone else opened; raises `NotFound`, `SessionBusy` while a run is open."""
     held = sessions.hold(connection, session)
     sessions.refuse_busy(connection, held, "redact")
@@ -75,7 +75,9 @@ def redact(connection: Connection, session: str, who: Person) -> Redacted:
     quoted = [
         line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], found.names)
     ]
-    who = Person(who.id, who.pseudonym, found.names, sought([*found.texts, *quoted], found.names), bool(found.said))
+    who = ForgottenPerson(
+        who.id, who.pseudonym, found.names, sought([*found.texts, *quoted], found.names), bool(found.said)
+    )
     changed, dropped = 0, set[str]()
     for seq, kind, run, body in facts:
         after = redacted(kind, body, who, theirs=run in runs, said=seq in found.said)
@@ -90,10 +92,10 @@ def redact(connection: Connection, session: str, who: Person) -> Redacted:
     connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
     _redact_session(connection, held.key, who, found.texts)
     approvals = _redact_approvals(connection, held.session_key, runs, who)
-    return Redacted(len(found.messages), changed, approvals)
+    return RedactedSession(len(found.messages), changed, approvals)
 
 
-def forget(connection: Connection, who: Person, opened: Collection[str]) -> int:
+def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]) -> int:
     """Take *who* out of the records, and out of those of the sessions *opened*; return how many ratings were deleted.
 
     The records keep their lines: the person has a pseudonym in them, and what a call was about is left out.
@@ -109,7 +111,7 @@ def forget(connection: Connection, who: Person, opened: Collection[str]) -> int:
     return connection.execute(delete(_FEEDBACK).where(_FEEDBACK.c.actor == who.id)).rowcount
 
 
-class _Found(msgspec.Struct):
+class _Traces(msgspec.Struct):
     """What a session has of a person: seqs of messages and corrections, runs that answer them, message ids."""
 
     said: set[int] = msgspec.field(default_factory=set[int])
@@ -128,8 +130,8 @@ def _facts(connection: Connection, session: int) -> list[_Row]:
     return [(row.seq, TYPES[row.type], row.run, msgspec.json.decode(row.data)) for row in rows if row.type in TYPES]
 
 
-def _theirs(facts: list[_Row], actor: str) -> _Found:
-    found = _Found()
+def _theirs(facts: list[_Row], actor: str) -> _Traces:
+    found = _Traces()
     for seq, kind, run, body in facts:
         if kind == "message.received" and is_of(body["actor"], actor):
             found.said.add(seq)
@@ -155,7 +157,7 @@ def _with_children(connection: Connection, session: int, runs: Collection[int | 
     return found
 
 
-def _redact_session(connection: Connection, session: int, who: Person, texts: Collection[str]) -> None:
+def _redact_session(connection: Connection, session: int, who: ForgottenPerson, texts: Collection[str]) -> None:
     row = connection.execute(select(SESSION.c.about, SESSION.c.title).where(SESSION.c.key == session)).one()
     title = row.title
     if title is not None:
@@ -164,7 +166,7 @@ def _redact_session(connection: Connection, session: int, who: Person, texts: Co
     connection.execute(update(SESSION).where(SESSION.c.key == session).values(values))
 
 
-def _redact_approvals(connection: Connection, place: SessionKey, runs: Collection[int], who: Person) -> int:
+def _redact_approvals(connection: Connection, place: SessionKey, runs: Collection[int], who: ForgottenPerson) -> int:
     """Redact the approvals of a session, and return how many were of a person's runs."""
     names = ("request", "votes", "decided_by", "asked", "arguments")
     count = 0
@@ -185,7 +187,7 @@ def _redact_approvals(connection: Connection, place: SessionKey, runs: Collectio
 
 
 def _redact_audit(
-    connection: Connection, who: Person, where: ColumnElement[bool], is_theirs: Callable[[str], bool]
+    connection: Connection, who: ForgottenPerson, where: ColumnElement[bool], is_theirs: Callable[[str], bool]
 ) -> None:
     """Redact lines of the record of approvals: who and where, and what the calls of runs were about that are theirs."""
     for row in connection.execute(select(_AUDIT).where(where)).all():

@@ -38,7 +38,7 @@ _DROPPED: dict[str, tuple[str, ...]] = {"tool.completed": ("ref",), "step.starte
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class ForgottenPerson:
     """Who is forgotten: by the *id*, called *pseudonym* from now on.
 
     Their *names*, and *texts* to be looked for, are those of one session, in which they *wrote* or not.
@@ -61,7 +61,7 @@ def texts_of(body: Json) -> list[str]:
     return [part["text"] for part in body["parts"] if part.get("type") == "text" and part["text"].strip()]
 
 
-def redacted(kind: str, body: Json, who: Person, *, theirs: bool = False, said: bool = False) -> Json:
+def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = False, said: bool = False) -> Json:
     """Return the *body* of a fact of *kind* without the person.
 
     *theirs*: it is of a run that answered them; *said*: it is a message of theirs, or a correction of one. Where they
@@ -82,7 +82,7 @@ def redacted(kind: str, body: Json, who: Person, *, theirs: bool = False, said: 
     return scrubbed(body, who)
 
 
-def scrubbed(value: Any, who: Person) -> Any:
+def scrubbed(value: Any, who: ForgottenPerson) -> Any:
     """Return JSON without the person's id, name as an actor, and texts, wherever they are in it."""
     match value:
         case str():
@@ -124,7 +124,7 @@ def is_distinct(id: str) -> bool:
     return len(id) >= ENOUGH or ":" in id
 
 
-def _plain(text: str, who: Person) -> str:
+def _plain(text: str, who: ForgottenPerson) -> str:
     if text in (who.id, f"{_ACTOR}{who.id}") or (is_distinct(who.id) and who.id in text):
         text = text.replace(who.id, who.pseudonym)
     for each in who.texts:

@@ -1,4 +1,4 @@
-"""Progress: how often a run was resumed without getting any further. Each function is one transaction's work."""
+"""Progress: how far a run got, and whether anything drives it. Each function is one transaction's work."""
 
 import msgspec
 from sqlalchemy import Connection, bindparam, select
@@ -6,8 +6,9 @@ from sqlalchemy import Connection, bindparam, select
 from agent_core.domain import events as e
 from agent_core.loop.state import BLAMELESS
 from agent_core.store.codes import CODES
-from agent_core.store.log import EVENT, RunRef
+from agent_core.store.log import EVENT, RUN, RunRef
 from agent_core.store.statements import literal, literals
+from agent_core.store.work import workers
 
 _PAUSES = (0, 1, 5, 30, 120)
 """Seconds before a resume, by the number of resumes without progress."""
@@ -39,3 +40,11 @@ def failed_resumes(connection: Connection, run: RunRef) -> int:
 def pause_after(failed: int) -> int:
     """Return how many seconds to wait before the next resume of a run, after *failed* ones without progress."""
     return _PAUSES[min(failed, len(_PAUSES) - 1)]
+
+
+_FREE = select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner))
+
+
+def is_free(connection: Connection, key: int, expire_after: int) -> bool:
+    """Return whether the run's owner has no heartbeat for *expire_after* milliseconds."""
+    return connection.execute(_FREE, {"b_key": key, "b_expire_after": expire_after}).first() is not None

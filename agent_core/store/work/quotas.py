@@ -103,7 +103,7 @@ _REAP = delete(QUOTA).where(tuple_(QUOTA.c.agent, QUOTA.c.subject).in_(_OLD))
 _REAP_SERVED = delete(SERVED).where(SERVED.c.at < bindparam("b_at"))
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class AgentBounds(msgspec.Struct, frozen=True):
     """What an agent's row says of its limits: its cap on runs and its quotas, as JSON."""
 
     max_runs: int | None = None

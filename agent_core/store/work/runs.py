@@ -19,7 +19,7 @@ from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas, workers
+from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas
 
 WOKEN = "rung"
 RESTARTED = "restarted"
@@ -294,7 +294,7 @@ def resume(
         return start_next(connection, session_key, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
-        if cause == WOKEN if row.owner == owner else not _is_free(connection, key, expire_after):
+        if cause == WOKEN if row.owner == owner else not progress.is_free(connection, key, expire_after):
             return Ended([])
         nobodys = HANDED_OVER if row.due_at is None else ANSWERED
         cause = nobodys if row.owner is None else RESTARTED if cause == WOKEN else cause
@@ -311,7 +311,6 @@ def resume(
     return Ended([*late, *begun], run)
 
 
-_FREE = select(RUN.c.key).where(RUN.c.key == bindparam("b_key"), workers.is_free(RUN.c.owner))
 _RELEASE = update(RUN).where(RUN.c.key == bindparam("b_key")).values(owner=None)
 _UNKNOWN = (
     select(EVENT.c.seq)
@@ -319,11 +318,6 @@ _UNKNOWN = (
     .where(EVENT.c.type.not_in(literals(*TYPES)))
     .limit(1)
 )
-
-
-def _is_free(connection: Connection, key: int, expire_after: int) -> bool:
-    """Return whether the run's owner has no heartbeat for *expire_after* milliseconds."""
-    return connection.execute(_FREE, {"b_key": key, "b_expire_after": expire_after}).first() is not None
 
 
 def _is_readable(connection: Connection, row: Any) -> bool:

@@ -22,7 +22,7 @@ from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import notes, quotas
 from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.catalog import AGENT, keep_snapshot
-from agent_core.store.work.quotas import Bounds
+from agent_core.store.work.quotas import AgentBounds
 
 FIRST_SEQS = 2
 """Facts of a session that was just opened: `session.opened` and `snapshot.frozen`."""
@@ -46,7 +46,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     closed: bool
     newest: int
     window_seq: int
-    bounds: Bounds
+    bounds: AgentBounds
     noted: bytes | None = None
 
     @property
@@ -139,7 +139,7 @@ def open_or_find(connection: Connection, opening: NewSession, snapshot: Snapshot
     return OpenedSession(*open_session(connection, opening, bounds))
 
 
-def share_agent(connection: Connection, opening: NewSession) -> Bounds:
+def share_agent(connection: Connection, opening: NewSession) -> AgentBounds:
     """Lock the agent of *opening* against changes until the commit and return its bounds; raises `StaleAgent`.
 
     The id is compared too: SQLite gives the key of a deleted agent to the next one.
@@ -147,10 +147,10 @@ def share_agent(connection: Connection, opening: NewSession) -> Bounds:
     agent = _SHARE_AGENT.run(connection, b_agent=opening.agent).first()
     if agent is None or (agent.id, agent.version) != (opening.agent_id, opening.agent_version):
         raise StaleAgent
-    return Bounds(agent.max_runs, agent.quotas)
+    return AgentBounds(agent.max_runs, agent.quotas)
 
 
-def open_session(connection: Connection, opening: NewSession, bounds: Bounds) -> tuple[SessionRef, list[Fact]]:
+def open_session(connection: Connection, opening: NewSession, bounds: AgentBounds) -> tuple[SessionRef, list[Fact]]:
     """Insert a session with its first two facts; *bounds* are from `share_agent`."""
     ref = SessionRef(
         key=0,
@@ -392,7 +392,7 @@ def _ref(row: Any) -> SessionRef:
         closed=bool(row.closed),
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
-        bounds=Bounds(row.max_runs, row.quotas),
+        bounds=AgentBounds(row.max_runs, row.quotas),
         noted=row.noted,
     )
 

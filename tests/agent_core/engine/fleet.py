@@ -111,7 +111,7 @@ async def soon(core: Core, condition: Callable[[], bool]) -> None:
     """Return once *condition* holds, which a thread brings about: it is looked at after each answer of the database."""
 
     async def holds() -> bool:
-        await core.ping()
+        await core.health.ping()
         return condition()
 
     await until_async(holds, timeout=PATIENCE)

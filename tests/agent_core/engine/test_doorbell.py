@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from agent_core.engine.doorbell import Doorbell
 from tests.agent_core.engine.fleet import PATIENCE
-from tests.agent_core.scenes import until
+from tests.polling import until
 
 SOCKET = ".s.PGSQL.5432"
 

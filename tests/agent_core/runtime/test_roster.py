@@ -330,7 +330,7 @@ async def test_agents_of_earlier_versions_keep_their_channels(core: Core) -> Non
 
 
 async def test_settings_that_this_version_cannot_read_are_shown_as_they_are(core: Core) -> None:
-    """Agents are listed although one has settings of another version, which the log names once; it can be mended."""
+    """Agents are listed although one has settings of another version, which the log names once; it can be repaired."""
     made = await core.agents.create(named("anna"))
     broken = {"channels": "C1", "follow_up": False}
     fields = {name: each for name, each in msgspec.to_builtins(made.definition).items() if name != "channels"}
@@ -346,8 +346,8 @@ async def test_settings_that_this_version_cannot_read_are_shown_as_they_are(core
     assert SETTINGS.of("slack", listed["anna"].channels) == Slack(follow_up=False)
     with pytest.raises(InvalidInput, match=r"slack\.channels"):
         await core.agents.update("anna", {"instructions": "Be long."})
-    mended = await core.agents.update("anna", {"channels": {"slack": {"channels": ["C1"]}}})
-    assert mended.definition.channels["slack"]["channels"] == ["C1"]
+    repaired = await core.agents.update("anna", {"channels": {"slack": {"channels": ["C1"]}}})
+    assert repaired.definition.channels["slack"]["channels"] == ["C1"]
 
 
 class Rebuilding:

@@ -18,13 +18,13 @@ async def test_what_is_open_is_counted(make_core: MakeCore, backend: str):
     await send(core, session, "Hello")
     await send(core, session, "Hello again")
     clock.advance(0.5)
-    found = await core.figures()
+    found = await core.health.figures()
     assert (found.runs, found.waits, found.workers) == ({"running": 1, "queued": 1}, 0.0, {})
     await send(core, await open_session(core), "Hello")
     clock.advance(0.4)
-    found = await core.figures()
+    found = await core.health.figures()
     assert (found.runs, found.waits) == ({"running": 1, "queued": 2}, 0.4)
     if backend == "postgres":
         named = workers.Worker(id="wrk_1", host="here", pid=1, kind="web")
         await core._store.write(lambda connection: workers.heartbeat(connection, named, room=1, running=0))
-        assert (await core.figures()).workers == {"web": 1}
+        assert (await core.health.figures()).workers == {"web": 1}

@@ -25,7 +25,7 @@ from agent_core.store.log import RUN, RunRef, SessionKey
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work import catalog, runs, sessions
 from agent_core.store.work.catalog import SNAPSHOT
-from agent_core.store.work.quotas import Bounds
+from agent_core.store.work.quotas import AgentBounds
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, SAFETY, idle, inbound, log_of, open_session, ref_of, say_and_wait, send, types
@@ -205,7 +205,7 @@ async def test_one_address_is_one_session_however_many_open_it(core: Core, other
             agent=agent.key, agent_id=agent.object.id, agent_version=1, snapshot=snapshot.hash, actor=ANN, metadata={},
             address="test:1", marker="", now=1,
         )  # fmt: skip
-        again.append(sessions.open_session(connection, opening, Bounds())[0].id)
+        again.append(sessions.open_session(connection, opening, AgentBounds())[0].id)
 
     async with held(other, open_there):
         opening = asyncio.ensure_future(core.open_session(agent="assistant", actor=ANN, address="test:1"))

@@ -18,7 +18,7 @@ ELSEWHERE = "unknown"
 def guarded(app: FastAPI) -> set[str]:
     """Return the guarded routes of *app*, as the table names them."""
     found = [route for route in flat(app.routes) if route.path.startswith(GUARDED)]
-    return {f"{method} {route.path}" for route in found for method in route.methods}
+    return {f"{method} {route.path}" for route in found for method in route.methods or ()}
 
 
 def flat(routes: Sequence[Any]) -> Iterator[APIRoute]:

@@ -21,9 +21,16 @@ from agent_core import (
 )
 from app.api.sse import EventStream, frame, open_stream
 from app.serving.readers import Readers, Seats
+from channels.web.identity import Principal
 
 NOW = 1_767_603_600_123
 OPENED = SessionOpened(agent="a", actor=Actor(id="ada", kind="visitor", name="Ada \n 🦊"))
+
+
+def seat(readers: Readers, visitor: str) -> Seats:
+    """Return where *readers* counts the streams of a visitor."""
+    principal = Principal("visitor", Actor(id=visitor, kind="visitor"), agent="agent_1")
+    return readers.of(principal, "ses_1")
 
 
 def fact(seq: int, body, run: str | None = "run_1") -> Fact:
@@ -244,7 +251,7 @@ async def test_an_unknown_cursor_is_raised_before_the_stream():
 async def test_streams_of_one_reader_are_counted():
     """Of one reader so many streams are open and one more is refused, until one ends; others are not affected."""
     readers = Readers(most_of_one=2)
-    ada, ben = readers.of("ada"), readers.of("ben")
+    ada, ben = seat(readers, "ada"), seat(readers, "ben")
 
     async def begin(seats: Seats) -> tuple[asyncio.Task[None], Source, Wire]:
         source, wire = Source(), Wire()
@@ -272,9 +279,9 @@ async def test_a_stream_that_is_refused_leaves_nothing_open():
     """When others of the same reader came first, the source of the late one is closed."""
     readers = Readers(most_of_one=1)
     source, late = Source(), asyncio.create_task(asyncio.Event().wait())
-    opening = asyncio.create_task(open_stream(source.follow(), show=None, readers=readers.of("ada")))
+    opening = asyncio.create_task(open_stream(source.follow(), show=None, readers=seat(readers, "ada")))
     await source.began.wait()
-    with readers.of("ada").holding(late):
+    with seat(readers, "ada").holding(late):
         source.queue.put_nowait([])
         with pytest.raises(RateLimited):
             await opening

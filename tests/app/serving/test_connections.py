@@ -13,20 +13,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from app.addresses import network
 from app.api.wire import Problem
-from app.serving.connections import Bounds, Connections
+from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import SLICE, Connection, refusal
 from app.serving.readers import Readers
 from app.serving.server import Server, config, listening
 
 LIMIT = 20
-SMALL = Bounds(connections=4, head_bytes=2_000, unread_bytes=100_000)
+SMALL = ConnectionBounds(connections=4, head_bytes=2_000, unread_bytes=100_000)
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 class Edge:
     """A server with bounds, and what its application saw."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ConnectionBounds) -> None:
         self.time = 1_000.0
         self.connections = Connections(bounds, clock=lambda: self.time)
         self.left = asyncio.Event()
@@ -109,7 +109,7 @@ async def _ready(receive) -> object:
 
 
 @asynccontextmanager
-async def edge(bounds: Bounds = SMALL) -> AsyncIterator[Edge]:
+async def edge(bounds: ConnectionBounds = SMALL) -> AsyncIterator[Edge]:
     """Give a served application."""
     made, up = Edge(bounds), asyncio.Event()
     async with asyncio.timeout(LIMIT):
@@ -178,7 +178,7 @@ async def test_a_head_has_a_bound(place: str, size: int):
 
 async def test_the_fields_of_a_head_are_counted():
     """More than 128 header fields answer 431, however short they are."""
-    async with edge(Bounds()) as made:
+    async with edge(ConnectionBounds()) as made:
         client = await made.open()
         await client.send(GET + b"a:b\r\n" * 127 + b"\r\n")
         assert await client.answer() == (200, b"0")
@@ -282,7 +282,7 @@ class Nothing:
 )
 def test_connections_of_one_address_are_counted(first: str, other: str, *, counted: bool):
     """An IPv4 address, or a /64 of IPv6, has its own bound; this machine and trusted proxies bring those of many."""
-    connections = Connections(Bounds(per_address=1), trusted=[network("10.0.0.0/8")], clock=lambda: 0.0)
+    connections = Connections(ConnectionBounds(per_address=1), trusted=[network("10.0.0.0/8")], clock=lambda: 0.0)
     held, late = Nothing(), Nothing()
     assert connections.enter(held, first) is None
     assert connections.enter(late, other) == ("address" if counted else None)

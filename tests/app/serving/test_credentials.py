@@ -40,7 +40,7 @@ async def until(core: Core, clock: FakeClock, condition: Callable[[], object]) -
     async with asyncio.timeout(20):
         while not condition():
             clock.advance(1)
-            await core.ping()
+            await core.health.ping()
 
 
 async def test_other_processes_changes_are_seen_within_a_second(core: Core, tokens: TokenSigner, clock: FakeClock):

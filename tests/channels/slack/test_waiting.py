@@ -146,6 +146,6 @@ async def test_what_only_waits_is_left_alone(make_stage: Callable):
         for _ in range(3):
             await stage.clock.slept()
             stage.clock.advance(SWEEP)
-        await stage.core.ping()
+        await stage.core.health.ping()
         assert threads._showing == {}
         assert len(stage.stand_in.calls) == before
