@@ -1,6 +1,5 @@
 """Build everything: the application from a core, and the core from the settings."""
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -54,7 +53,6 @@ from app.api.wire import TokenAnswer
 from app.models import Models, models_of, notice, warn_of_model
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
-from app.serving.logins import Logins
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
@@ -305,7 +303,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
 def _protect(app: FastAPI, settings: Settings, credentials: Credentials) -> None:
     """Add the middleware; the last added is the outermost."""
-    refuse = partial(_refusal, credentials, Logins(time.monotonic))
+    refuse = partial(_refusal, credentials)
     app.add_middleware(RequestGuard, identify=credentials.identify, routes=app.routes, refuse=refuse)
     if settings.origins:
         app.add_middleware(Cors, origins=settings.origins)
@@ -313,7 +311,7 @@ def _protect(app: FastAPI, settings: Settings, credentials: Credentials) -> None
         app.add_middleware(Hosts, hosts=settings.hosts)
 
 
-def _refusal(credentials: Credentials, logins: Logins, scope: Scope) -> Response:
+def _refusal(credentials: Credentials, scope: Scope) -> Response:
     """Return the answer to a caller who is not known; what was sent counts as a failed login unless it was good once.
 
     Without a credential nothing failed.
@@ -322,7 +320,7 @@ def _refusal(credentials: Credentials, logins: Logins, scope: Scope) -> Response
     if not text or credentials.tokens.is_genuine(text):
         return unauthorized()
     address = scope["client"][0] if scope.get("client") else "unknown"
-    again = logins.fail(address)
+    again = credentials.logins.fail(address)
     return unauthorized() if again is None else slowed(again)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import re
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -13,6 +14,7 @@ import structlog
 from agent_core import Actor, Clock, ParleyError, SystemClock
 from agent_core.domain.access import Revocation, RevocationKind, StoredKey
 from agent_core.runtime.access import Access
+from app.serving.logins import Logins
 from app.serving.readers import Reader, Readers
 from app.storage.keys import ApiKey
 from channels.web.identity import ACT_AS, COOKIE_SECONDS, FORGOTTEN, OPERATOR, SCOPES, Principal, TokenSigner
@@ -49,6 +51,8 @@ class Credentials:
     ) -> None:
         self.tokens, self._access, self._api_key, self._readers = tokens, access, api_key, readers
         self._shared, self._clock = shared, clock or SystemClock()
+        self.logins = Logins(time.monotonic)
+        """The failed ones, by address."""
         self._keys: dict[str, StoredKey] = {}
         self._revoked: dict[RevocationKind, dict[str, int]] = {"token": {}, "actor": {}, "session": {}}
         self._are_forgotten = False

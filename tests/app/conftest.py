@@ -14,6 +14,7 @@ from agent_core import Actor, Core, Definition, Inbound
 from agent_core.testing import Answer, ScriptedProvider, call, pause, say, step_of
 from agent_core.tools.builtin import calculate
 from app.compose import create_app
+from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
@@ -121,18 +122,49 @@ class Current:
         return getattr(self._of_the_test, name)
 
 
+class CurrentCore(Current):
+    """Forwards to the core of the test that runs, and to its keys and revocations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.access = Current()
+
+    def become(self, what: Any) -> None:
+        super().become(what)
+        self.access.become(what.access)
+
+
+class CurrentCredentials(Current):
+    """Forwards to the credentials of the test that runs, also what the application bound when it was made."""
+
+    def identify(self, text: str) -> Any:
+        return self._of_the_test.identify(text)
+
+    def holds(self, principal: Any) -> bool:
+        return self._of_the_test.holds(principal)
+
+
 class OneApp:
     """One application for all tests of a worker: FastAPI builds the routes of each again, which costs 40 ms."""
 
     def __init__(self, settings: Settings) -> None:
-        self._core, self._readers = Current(), Current()
-        key, core, readers = ApiKey(hashlib.sha256(KEY.encode()).digest()), self._core, self._readers
-        self._app = create_app(core, settings, tokens=TokenSigner(Keys(SECRET).derive), api_key=key, readers=readers)  # type: ignore[arg-type]
+        self._core, self._readers, self._credentials = CurrentCore(), Current(), CurrentCredentials()
+        self._tokens, self._key = TokenSigner(Keys(SECRET).derive), ApiKey(hashlib.sha256(KEY.encode()).digest())
+        core, readers, credentials = self._core, self._readers, self._credentials
+        self._app = create_app(
+            core,  # type: ignore[arg-type]
+            settings,
+            tokens=self._tokens,
+            api_key=self._key,
+            readers=readers,  # type: ignore[arg-type]
+            credentials=credentials,  # type: ignore[arg-type]
+        )
 
     def around(self, core: Core, readers: Readers) -> FastAPI:
         """Return the application, around *core* until it is asked for again."""
         self._core.become(core)
         self._readers.become(readers)
+        self._credentials.become(Credentials(core.access, self._tokens, self._key, readers=readers))
         return self._app
 
 
