@@ -39,7 +39,8 @@ def core_of(settings: Settings) -> Core:
 async def old(tmp_path: Path) -> tuple[Settings, str, str]:
     """A folder as the version before left it: its settings, an agent and a visitor's session there."""
     settings = settings_of(tmp_path)
-    command.upgrade(alembic_config(f"sqlite:///{settings.database}"), BEFORE)
+    config = alembic_config(f"sqlite:///{settings.database}")
+    command.upgrade(config, "head")
     (tmp_path / SECRET_FILE).write_text(SECRET + "\n")
     (tmp_path / API_KEY_FILE).write_text(hashlib.sha256(KEY.encode()).hexdigest() + "\n")
     core = core_of(settings)
@@ -47,6 +48,7 @@ async def old(tmp_path: Path) -> tuple[Settings, str, str]:
     agent = (await core.agents.create(Definition(name="old", instructions="Be."))).id
     session = (await core.open_session(agent=agent, actor=Actor("ada", "visitor"))).id
     await core.stop(grace=0)
+    command.downgrade(config, BEFORE)  # what is in later columns and tables is gone
     return settings, agent, session
 
 

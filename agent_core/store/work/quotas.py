@@ -21,6 +21,7 @@ from agent_core.domain.quotas import (
     Spending,
     Subject,
     Used,
+    key_of,
     nano_of,
     refusal,
     subjects,
@@ -152,6 +153,14 @@ def give_back(connection: Connection, session: int) -> None:
     for agent, charged, stored in connection.execute(_KEPT, {"b_session": session}).all():
         values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
         connection.execute(_GIVE_BACK, values)
+
+
+def forget(connection: Connection, actor: str) -> None:
+    """Delete what is counted of the person *actor*, and the numbers that stand for them in their runs."""
+    keys = [key_of(kind, actor) for kind in ("visitor", "user")]
+    connection.execute(delete(QUOTA).where(QUOTA.c.subject.in_(keys)))
+    connection.execute(delete(SERVED).where(SERVED.c.actor.in_(keys)))
+    connection.execute(update(RUN).where(RUN.c.actor.in_(keys)).values(actor=0, charged=None))
 
 
 def reap(connection: Connection, now: int) -> int:

@@ -12,6 +12,9 @@ from sqlalchemy import Connection, MetaData, Table, inspect, select
 
 from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
 from agent_core.domain.events import FACTS
+from agent_core.domain.quotas import key_of
+from agent_core.store.log import RUN
+from agent_core.store.work.quotas import QUOTA
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of, think
 from app.compose import create_app
 from app.settings import Settings
@@ -131,6 +134,30 @@ async def test_nothing_of_a_person_is_left(
     assert "DELETE /v1/actors/{id}" in record
     assert ANN.id not in record
     await said(core, shared, BOB, "And it goes on")
+
+
+async def test_nothing_is_counted_of_a_deleted_person(core: Core, client: httpx.AsyncClient):
+    """The counts of a deleted visitor, and the numbers that name them in runs, are gone; those of others stay."""
+    ada, ben = (Actor(id, "visitor") for id in ("ada", "ben"))
+    shared = (await core.open_session(agent="assistant", actor=ben)).id
+    for each in (ada, ben):
+        await said(core, shared, each, f"I am {each.id}")
+    assert await counted(core) == {key_of("visitor", "ada"), key_of("visitor", "ben")}
+    assert (await client.delete("/v1/actors/ada")).status_code == 200
+    assert await counted(core) == {key_of("visitor", "ben")}
+
+
+async def counted(core: Core) -> set[int]:
+    """Return the numbers of people that the database has."""
+
+    def work(connection: Connection) -> set[int]:
+        found = {
+            *connection.execute(select(QUOTA.c.subject)).scalars(),
+            *connection.execute(select(RUN.c.actor)).scalars(),
+        }
+        return found - {0}
+
+    return await core._store.read(work)
 
 
 async def test_a_person_who_left_nothing_is_deleted_too(client: httpx.AsyncClient):
