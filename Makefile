@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
-# pytest rewrites the asserts of 400 files; it does so once, and not in each worker at each start, where it may keep them.
+# What is compiled is kept: else each process of the tests compiles all, and rewrites the asserts of 400 files, again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -29,8 +29,6 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 
 # The tests wait more than they compute: one more of them at once than there are cores, four at most.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
-# What is compiled is kept: each process of the tests would compile all of it again.
-export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: install browser ## Run every gate: the checks, and beside them the tests
