@@ -26,7 +26,7 @@ class Refusals:
     """Which actors a quota has just refused: while they go on sending, nothing is written for them, nor locked."""
 
     def __init__(self, clock: Clock, counters: Counters) -> None:
-        self._clock, self._tally = clock, counters
+        self._clock, self._counters = clock, counters
         self._known: OrderedDict[Key, tuple[int, RateLimited]] = OrderedDict()
         self._logged: dict[str, int] = {}
 
@@ -51,7 +51,7 @@ class Refusals:
 
     def _note(self, what: What, agent: str, actor: Actor, origin: Origin, error: RateLimited) -> None:
         now = self._clock.now()
-        self._tally.limited[error.limit] += 1
+        self._counters.limited[error.limit] += 1
         if now - self._logged.get(error.limit, -LOGGED_EVERY) >= LOGGED_EVERY:
             self._logged[error.limit] = now
             remedy = "raise it in the agent's `limits`" if error.is_quota else "add processes, or raise the bound"

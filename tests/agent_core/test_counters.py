@@ -1,4 +1,4 @@
-"""The tally: what is counted of the facts that a process commits."""
+"""Counters: what is counted of the facts that a process commits."""
 
 import msgspec
 import pytest
