@@ -69,8 +69,8 @@ SUM = re.compile(
     rf"(?<![\w.])(?<!\d-)(?!{_ISO_DATE}){_OPERAND}(?:\s{{0,3}}(?:{_OPERATOR})\s{{0,3}}{_OPERAND})++", re.IGNORECASE
 )
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
-NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)\] ")
-"""The prefix of Parley's own notes in the window, which are not a user's question."""
+NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)(?: [\w-]+)?\]\s")
+"""How Parley's own notes in the window begin, with the session's marker; they are not a user's question."""
 ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
 OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} | {
     "plus": "+",

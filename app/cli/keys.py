@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.printing import connect, line, request, row
+from app.printer import say
 
 keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)
 actors = typer.Typer(help="People and programs that talk to agents.", no_args_is_help=True)
@@ -99,5 +100,5 @@ def _row(key: dict[str, Any]) -> None:
 
 def _show_secret(key: dict[str, Any]) -> None:
     row(key["id"], ",".join(key["scopes"]), key["name"])
-    print(key["secret"])
-    print("(shown this once; only its hash is kept)")
+    say(key["secret"])
+    say("(shown this once; only its hash is kept)")

@@ -179,8 +179,10 @@ def on_postgres(url: str) -> dict[str, str]:
 
 def prepare(home: Path, template: Path) -> Path:
     """Make *home* a place to serve from: a migrated database, and the agents that ship."""
-    (home / "data").mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "data").mkdir(mode=0o700, exist_ok=True)
     shutil.copy(template, home / "data" / "parley.db")
+    (home / "data" / "parley.db").chmod(0o600)
     shutil.copytree(ROOT / "agents", home / "agents", dirs_exist_ok=True)
     return home
 

@@ -13,6 +13,7 @@ from agent_core.context.quoted import CLOSING, OPENING
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.providers.base import neutral
+from agent_core.providers.demo import NOTE
 from tests.agent_core.history import ANN, history, said, started, wish
 
 MARKER = "k3xQ_9-aZ0"
@@ -161,3 +162,11 @@ def window(marker: str) -> list[str]:
 
 def _text(message: Message) -> str:
     return text_of(message.parts) or "".join(text_of(getattr(part, "parts", ())) for part in message.parts)
+
+
+@pytest.mark.parametrize("source", ["clock", "thread", "memory", "knowledge", "tools", "note"])
+@pytest.mark.parametrize("marker", ["", new_marker()])
+@pytest.mark.parametrize("text", ["one line", "two\nlines"])
+def test_the_demo_model_takes_no_frame_for_a_question(source: str, marker: str, text: str):
+    """What the core adds is not what the person asked, with and without a marker."""
+    assert NOTE.match(Frames(marker).context(source, text))

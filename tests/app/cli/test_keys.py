@@ -19,7 +19,7 @@ async def test_keys_are_kept_from_the_command_line(serving: Serving):
     assert (await shell.said("keys", "revoke", id)).split() == [id, "revoked"]
     assert (await shell.said("keys", "list")).split()[:3] == [id, "revoked", "read"]
     await shell.said("revoke", "--actor", "ada")
-    assert "sessions    0" in await shell.said("actors", "delete", "ada")
+    assert "sessions  0" in await shell.said("actors", "delete", "ada")
     lines = [json.loads(line) for line in (await shell.said("audit")).splitlines()]
     assert [line["result"] for line in lines] == [201, 200, 204, 201, 200]
     assert [line["object"] for line in lines[:3]] == [id] * 3

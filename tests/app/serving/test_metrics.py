@@ -163,7 +163,7 @@ async def test_metrics_while_the_database_is_away(
         raise Unavailable("The database cannot be reached; try again in a moment.")
 
     await ask(client)
-    monkeypatch.setattr(core, "figures", away)
+    monkeypatch.setattr(core.health, "figures", away)
     found = await samples(client)
     assert (at(found, "parley_database_up"), at(found, "parley_runs_started_total")) == (0, 1)
     assert not any(name == "parley_open_runs" for name, _ in found)
@@ -185,7 +185,7 @@ async def test_a_database_that_hangs_holds_up_no_metrics(
     client: httpx.AsyncClient, core: Core, monkeypatch: pytest.MonkeyPatch
 ):
     """A database that does not answer in time counts as unavailable; the rest is reported."""
-    monkeypatch.setattr(core, "figures", asyncio.Event().wait)
+    monkeypatch.setattr(core.health, "figures", asyncio.Event().wait)
     monkeypatch.setattr(app_metrics, "TIMEOUT", 0.01)
     async with asyncio.timeout(30):
         assert at(await samples(client), "parley_database_up") == 0
