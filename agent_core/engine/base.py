@@ -79,8 +79,8 @@ class Engine(Protocol):
         """Drive a run that this worker owns already."""
         ...
 
-    async def wake(self, run: int) -> None:
-        """Look at a run that was woken, here or elsewhere, and drive it if there is capacity here; idempotent."""
+    async def wake(self, run: int) -> bool:
+        """Look at a run that was woken, here or elsewhere, and drive it; idempotent. False: there is no capacity."""
         ...
 
     def interrupt(self, run: int) -> bool:

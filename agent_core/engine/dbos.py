@@ -92,14 +92,15 @@ class DbosEngine:
     def begin(self, run: RunRef, segment: Segment) -> None:
         self.pool.begin(run, segment)
 
-    async def wake(self, run: int) -> None:
+    async def wake(self, run: int) -> bool:
         """Take the run if there is capacity, the later the more there is to do: every other process is notified too."""
-        if run not in self.pool.driven:
-            if not self.has_capacity():
-                return
+        if run not in self.pool.driven and self.has_capacity():
             await asyncio.sleep(_HERD * (self.pool.load + random.random() / 10))  # noqa: S311 - no secret
-        if self.has_capacity() or run in self.pool.driven:
-            await self.pool.wake(run)
+        if run not in self.pool.driven and not self.has_capacity():
+            self.pool.hurry()
+            return False
+        await self.pool.wake(run)
+        return True
 
     def interrupt(self, run: int) -> bool:
         return self.pool.interrupt(run)

@@ -35,8 +35,12 @@ class LocalEngine:
     def begin(self, run: RunRef, segment: Segment) -> None:
         self.pool.begin(run, segment)
 
-    async def wake(self, run: int) -> None:
+    async def wake(self, run: int) -> bool:
+        if run not in self.pool.driven and not self.has_capacity():
+            self.pool.hurry()
+            return False
         await self.pool.wake(run)
+        return True
 
     def interrupt(self, run: int) -> bool:
         return self.pool.interrupt(run)

@@ -74,10 +74,16 @@ class Pool:
             yield kept
         finally:
             self._reserved -= kept
+            self._offer()
 
     def hurry(self) -> None:
+        """Have the sweep choose among the runs that wait: soon if there is room, else once there is."""
+        self.is_crowded = True
+        self._offer()
+
+    def _offer(self) -> None:
         """Notify the sweep if there is room for which runs wait."""
-        if self.capacity:
+        if self.is_crowded and self.capacity:
             self._notify_freed()
 
     async def freed(self) -> None:
@@ -95,8 +101,8 @@ class Pool:
 
     async def wake(self, key: int) -> None:
         """Drive a run, or look at it again once its driver has ended."""
-        if key in self.driven:
-            self._again.add(key)  # it may be on its way into a wait
+        if key in self.driven or key in self._taking:
+            self._again.add(key)  # it may be on its way into a wait, or found before it could go on
         else:
             await self.take(key, self.losses.cause_of(key) or WOKEN)
 
@@ -119,9 +125,13 @@ class Pool:
         finally:
             del self._taking[key]
             taken.set_result(None)
+            self._offer()
         self.losses.cut.discard(key)
         if run is not None and run.key not in self.driven:
             self.begin(run, self._runs.segment(run))
+        elif run is None and key in self._again:
+            self._again.discard(key)
+            return await self.take(key, WOKEN)
         return None
 
     def interrupt(self, key: int) -> bool:

@@ -89,7 +89,7 @@ class Sweep:
         """
         if not self._membership.is_well:
             return  # the database is away: nothing can be taken, and all that was here is given up
-        pool, before = self._pool, self._pool.losses.seen()
+        pool, before, looked_for = self._pool, self._pool.losses.seen(), self._pool.capacity
         found = await self._runs.due(expire_after=self._membership.expire_after, limit=self._limit)
         for run in found:
             driven = pool.driven.get(run.key)
@@ -99,9 +99,9 @@ class Sweep:
         free = [run for run in found if run.key not in pool.driven and run.key not in self._newer]
         own = {run.key for run in free if run.owner == self._worker}
         known = pool.losses.update(before, found={run.key for run in found}, own=own)
-        wanted = [run for run in free if run.owner != self._worker or run.key in known]
-        room = pool.capacity
-        if room:  # of a full pool nothing is known: the runs that wait were not looked at
+        wanted = [run for run in free if (run.owner != self._worker or run.key in known) and not self._is_paused(run)]
+        room = min(looked_for, pool.capacity)  # of what was beyond the room at the query nothing is known
+        if room:
             pool.is_crowded = len(wanted) > room
         await self._take(wanted[:room])
         if self._overflow is not None:
@@ -109,6 +109,11 @@ class Sweep:
         if (now := self._clock.now()) - self._tidied >= _TIDY_EVERY:
             self._tidied = now
             await self._runs.tidy()
+
+    def _is_paused(self, run: Due) -> bool:
+        """Return whether a run that crashed here is to wait before it is resumed; it takes no room meanwhile."""
+        crashed_here = run.status == "running" and run.owner == self._worker and run.key not in self._pool.losses.cut
+        return crashed_here and run.due_at is not None and run.due_at > self._clock.now()
 
     @property
     def _limit(self) -> int:

@@ -1,7 +1,9 @@
 """The dispatcher: what has a run driven, here or at another process."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import structlog
 
@@ -27,7 +29,7 @@ class Dispatcher:
 
     def __init__(self, bus: Bus | None) -> None:
         self._bus = bus
-        self.pending: set[asyncio.Future[None]] = set()
+        self.pending: set[asyncio.Future[object]] = set()
         """Wake-ups that are under way."""
 
     def connect(self, engine: Engine, runs: Runs) -> None:
@@ -96,26 +98,39 @@ class Dispatcher:
         if run is None:
             return
         if self._engine.has_capacity():
-            self.wake(run)
+            self._spawn(self._wake_somewhere(run))
             return
         self._engine.hurry()
-        if self._bus is not None:
-            self._bus.wake(run)
+        self._wake_elsewhere(run)
 
     def wake(self, run: int) -> None:
         """Have this worker look at a run, and drive it if it can go on; another process may ask for that."""
-        waking = asyncio.ensure_future(self._wake(run))
+        self._spawn(self._wake(run))
+
+    def _spawn(self, wake_up: Coroutine[Any, Any, object]) -> None:
+        waking = asyncio.ensure_future(wake_up)
         self.pending.add(waking)
         waking.add_done_callback(self.pending.discard)
+
+    async def _wake_somewhere(self, run: int) -> None:
+        """Wake a run here, or elsewhere if the capacity that was here is gone."""
+        if not await self._wake(run):
+            self._wake_elsewhere(run)
+
+    def _wake_elsewhere(self, run: int) -> None:
+        if self._bus is not None:
+            self._bus.wake(run)
 
     def _interrupt_or_dispatch(self, run: int) -> None:
         """Interrupt a cancelled run's driver; the run is looked at too when that is not here, and may be dead."""
         if not self.interrupt(run):
             self.dispatch(run)
 
-    async def _wake(self, run: int) -> None:
+    async def _wake(self, run: int) -> bool:
+        """Return False if this worker has no capacity for the run."""
         try:
             with suppress(Unavailable):  # the sweep finds the run once the database is back
-                await self._engine.wake(run)
+                return await self._engine.wake(run)
         except Exception:  # noqa: BLE001 - the boundary: a bug of ours must be logged; the sweep finds the run
             _log.exception("wake.failed", run=run)
+        return True

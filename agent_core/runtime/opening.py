@@ -75,10 +75,10 @@ class Openings:
         for _ in range(MAX_TRIES):
             found = await self._roster.prototype(agent)
             opening = self._opening(found, actor, metadata, address, origin)
-            if address is None and (refused := self._refusals.of("session", found.agent.id, actor, origin)):
-                raise refused
             try:
                 with self._refusals.noted("session", found.agent.id, actor, origin):
+                    if address is None and (refused := self._refusals.of("session", found.agent.id, actor, origin)):
+                        raise refused
                     opened = await self._store.open_session(opening, found.agent.snapshot)
             except StaleAgent:
                 self._roster.forget(agent)

@@ -23,7 +23,7 @@ Key = tuple[What, str, str, str, Origin]
 
 
 class Refusals:
-    """Which actors a quota has just refused: while they go on sending, nothing is written for them, nor locked."""
+    """Which actors a quota has just refused: while they go on sending, nothing is counted for them in the database."""
 
     def __init__(self, clock: Clock, counters: Counters) -> None:
         self._clock, self._counters = clock, counters

@@ -242,9 +242,11 @@ class Store:
         """Run *work*, and publish its facts at the commit: readers get them in the order of their commits."""
 
         def committed(done: C) -> None:
-            self.publish(done.facts)
-            if then is not None:
-                then(done)
+            try:
+                self.publish(done.facts)
+            finally:  # a reader that fails keeps no run from being dispatched
+                if then is not None:
+                    then(done)
 
         return await self.database.write(work, committed)
 

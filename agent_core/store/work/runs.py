@@ -370,7 +370,7 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
     session_key = SessionKey(ended.session, ended.session_id)
     first = log.take_seqs(connection, ended.session, 1)
     row = connection.execute(_SESSION_OF_RUN, {"b_key": ended.session}).one()
-    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=row.snapshot, options=None)
+    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=row.snapshot, options=None, queued_at=now)
     run = create(connection, run, owner=None, input_seq=min(orphans), project=row.project)
     return log.write(connection, session_key, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
 
