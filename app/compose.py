@@ -304,7 +304,9 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 def _protect(app: FastAPI, settings: Settings, credentials: Credentials) -> None:
     """Add the middleware; the last added is the outermost."""
     refuse = partial(_refusal, credentials)
-    app.add_middleware(RequestGuard, identify=credentials.identify, routes=app.routes, refuse=refuse)
+    app.add_middleware(
+        RequestGuard, identify=credentials.identify, routes=app.routes, refuse=refuse, holds=credentials.holds
+    )
     if settings.origins:
         app.add_middleware(Cors, origins=settings.origins)
     if settings.hosts:

@@ -9,6 +9,9 @@ _BLANK = re.compile(
 )
 _UNSEEN = frozenset({"Cc", "Cf"})
 _MARKS = frozenset({"Mn", "Me"})
+MOST_MARKS = 30
+"""Marks on one letter that count: as many as a text may have in Unicode's stream-safe form (UAX 15); sorting more of
+them takes time that grows with the square of their number."""
 _SPACES = str.maketrans("", "", "\t\n\r\f\v")
 
 
@@ -16,8 +19,9 @@ def spellings(text: str) -> tuple[str, ...]:
     """Return *text* as written, in compatibility form (NFKC), without what cannot be seen, and without marks."""
     if text.isascii() and text.translate(_SPACES).isprintable():
         return (text,)
-    seen = _seen(text)
-    return tuple(dict.fromkeys((text, normalize("NFKC", text), seen, _bare(seen))))
+    safe = _stream_safe(text)
+    seen = _seen(safe)
+    return tuple(dict.fromkeys((text, normalize("NFKC", safe), seen, _bare(seen))))
 
 
 def readings(text: str) -> tuple[str, ...]:
@@ -28,7 +32,18 @@ def readings(text: str) -> tuple[str, ...]:
 
 def wishes(text: str) -> tuple[str, ...]:
     """Return what to look for among the `readings` of another text; marks are kept, as an author chose them."""
-    return tuple(dict.fromkeys((text, normalize("NFKC", text), _seen(text).casefold())))
+    safe = _stream_safe(text)
+    return tuple(dict.fromkeys((text, normalize("NFKC", safe), _seen(safe).casefold())))
+
+
+def _stream_safe(text: str) -> str:
+    """Return *text* without the marks of a letter beyond the `MOST_MARKS` first."""
+    kept, marks = list[str](), 0
+    for sign in text:
+        marks = marks + 1 if combining(sign) else 0
+        if marks <= MOST_MARKS:
+            kept.append(sign)
+    return "".join(kept)
 
 
 def _seen(text: str) -> str:

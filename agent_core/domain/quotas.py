@@ -130,7 +130,7 @@ def lane_of(actor: Actor, origin: Origin) -> int:
 
 
 def key_of(scope: str, name: str) -> int:
-    """Return the number under which *name* is counted: it fits 64 bits and cannot be turned back into the name."""
+    """Return the number, of 64 bits, under which *name* is counted: not the name, though a guess can be confirmed."""
     return int.from_bytes(blake2b(f"{scope}\0{name}".encode(), digest_size=8).digest(), signed=True)
 
 

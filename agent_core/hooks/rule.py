@@ -50,8 +50,9 @@ async def rule(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
 
     A condition on a field that is not there, or is null, does not hold, unless it asks for null.
     """
-    if any(condition.operator == "MATCHES" for condition in config.conditions):
-        return await asyncio.to_thread(_decide, config, occasion)  # RE2 lets go of the interpreter while it searches
+    # RE2 lets go of the interpreter while it searches; what denies reads a text in several ways, and texts may be long.
+    if config.decision == "deny" or any(condition.operator == "MATCHES" for condition in config.conditions):
+        return await asyncio.to_thread(_decide, config, occasion)
     return _decide(config, occasion)
 
 

@@ -59,8 +59,8 @@ async def operator(request: Request) -> Principal:
 def address_of(request: Request) -> str | None:
     """Return the network address that *request* came from; of IPv6 the network of 64 bits that one customer has.
 
-    This is the one place that says so: it is the connection's peer, whatever the headers say. None for a peer of this
-    machine or of a private network: that is a proxy, which all visitors come through.
+    This is the one place that says so: it is the connection's peer, or what a proxy of PARLEY_TRUSTED_PROXIES names.
+    None for this machine and private networks: without that setting it is a proxy, which all visitors come through.
     """
     if request.client is None:
         return None

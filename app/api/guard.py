@@ -70,7 +70,7 @@ class RequestGuard:
     In this order: the credential, the route, the right to it, and then the body, which is scanned as it arrives and
     left in the scope's place for the route. A request that no route takes goes on unread: the router answers it.
     *identify* returns the principal of a bearer token, *routes* are those of the application, *refuse* returns the
-    answer to an unidentified caller.
+    answer to an unidentified caller, *holds* whether a principal is still good once the body is there.
     """
 
     def __init__(
@@ -80,9 +80,10 @@ class RequestGuard:
         identify: Callable[[str], Principal | None],
         routes: Sequence[BaseRoute],
         refuse: Callable[[Scope], Response] = lambda _: unauthorized(),
+        holds: Callable[[Principal], bool] = lambda _: True,
     ) -> None:
         self._app, self._identify, self._refuse, self._routes = app, identify, refuse, routes
-        self._held = UnreadBodies()
+        self._holds, self._held = holds, UnreadBodies()
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -112,6 +113,9 @@ class RequestGuard:
                     return
                 except Refused as refused:
                     await refused.answer(scope, receive, send)
+                    return
+                if principal is not None and not self._holds(principal):  # a body may take minutes
+                    await unauthorized()(scope, receive, send)
                     return
         await self._app(scope, receive, send)
 

@@ -23,15 +23,15 @@ from app.api.deps import (
     Name,
     Operator,
     OwnRun,
-    Services,
     Show,
     Wired,
     sender,
 )
-from app.api.problems import answers
+from app.api.problems import answers, unauthorized
 from app.api.replies import OutputsBody
 from app.api.sse import SSE, disconnected, open_stream
 from app.api.wire import Feedback, Run, RunTree, answer, feedback_wire, page, run_wire
+from app.serving.readers import Seat
 
 router = APIRouter(tags=["runs"])
 AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
@@ -63,7 +63,10 @@ async def run_agent(request: Request, wired: Wired, principal: Operator, id: Age
                 gone=stopping,
             )
         case "wait":
-            run = await _settled(wired, receipt.run, body.timeout, request, stopping)
+            seat = wired.readers.of(principal, receipt.session)
+            run = await _settled(core, seat, receipt.run, body.timeout, request, stopping)
+            if not wired.credentials.holds(principal):
+                return unauthorized()
             return answer(run_wire(run), 200 if run.status in SETTLED else 202)
 
 
@@ -184,16 +187,18 @@ def _stopping(core: Core, run: str, actor: Actor) -> Stopping:
     return partial(core.cancel, run, by=actor, reason=LEFT)
 
 
-async def _settled(wired: Services, run: str, timeout: float, request: Request, stopping: Stopping | None) -> RunObject:
+async def _settled(
+    core: Core, seat: Seat, run: str, timeout: float, request: Request, stopping: Stopping | None
+) -> RunObject:
     """Return the run when it ends or waits, after *timeout* seconds, or as it is when the server stops."""
-    work = asyncio.create_task(wired.core.settled(run, timeout=timeout))
+    work = asyncio.create_task(core.settled(run, timeout=timeout))
     left = asyncio.create_task(disconnected(request.receive)) if stopping else None
     try:
-        with wired.readers.holding(work):
+        with seat.holding(work):
             await asyncio.wait({work, left} if left else {work}, return_when=asyncio.FIRST_COMPLETED)
             if stopping and not work.done():
                 return await stopping()
     finally:
         if left:
             left.cancel()
-    return await wired.core.run(run) if work.cancelled() else work.result()
+    return await core.run(run) if work.cancelled() else work.result()

@@ -59,6 +59,7 @@ class Credentials:
         self._dropped: set[str] = set()
         self._used: dict[str, int] = {}
         self._flushed = self._looked = 0
+        readers.refuse(self._is_refused)
 
     def identify(self, text: str) -> Principal | None:
         """Return whom *text* names; None when it is no key or token, or one that holds no more."""
@@ -178,7 +179,7 @@ class Credentials:
             self._are_forgotten |= each.kind == "actor" and each.subject.startswith(FORGOTTEN)
 
     def _end_refused(self) -> None:
-        self._readers.end(self._is_refused)
+        self._readers.end_refused()
 
     def _is_refused(self, reader: Reader) -> bool:
         barred = reader.principal.visitor and reader.session in self._revoked["session"]

@@ -43,6 +43,7 @@ class Readers:
     def __init__(self, *, most_of_one: int = MOST_OF_ONE) -> None:
         self._open: dict[asyncio.Task[Any], Reader | None] = {}
         self._most, self._counts = most_of_one, Counter[tuple[str | None, str] | None]()
+        self._is_refused: Callable[[Reader], bool] = lambda _: False
         self.closed = False
 
     @property
@@ -56,10 +57,14 @@ class Readers:
         for task in tuple(self._open):
             task.cancel()
 
-    def end(self, is_refused: Callable[[Reader], bool]) -> None:
+    def refuse(self, is_refused: Callable[[Reader], bool]) -> None:
+        """Ask *is_refused* about every reader that begins, and at each `end_refused`."""
+        self._is_refused = is_refused
+
+    def end_refused(self) -> None:
         """End the open tasks of the readers that are refused from now on."""
         for task, reader in tuple(self._open.items()):
-            if reader is not None and is_refused(reader):
+            if reader is not None and self._is_refused(reader):
                 task.cancel()
 
     def of(self, principal: Principal, session: str) -> "Seat":
@@ -80,7 +85,7 @@ class Readers:
         self._open[task] = reader
         counted = None if reader is None else _name(reader.principal)
         self._counts[counted] += 1
-        if self.closed:
+        if self.closed or (reader is not None and self._is_refused(reader)):
             task.cancel()
         try:
             yield

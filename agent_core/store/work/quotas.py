@@ -131,7 +131,7 @@ def take(
     rows = _spend(connection, agent, [each.key for each in charged], spent, now)
     for subject in charged:
         _refuse(subject, rows[subject.key], spent, now)
-    return struct.pack(f"<{len(charged)}q", *(each.key for each in charged))
+    return _packed([each.key for each in charged])
 
 
 def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, ended: bool, now: int) -> None:
@@ -160,7 +160,11 @@ def forget(connection: Connection, actor: str) -> None:
     keys = [key_of(kind, actor) for kind in ("visitor", "user")]
     connection.execute(delete(QUOTA).where(QUOTA.c.subject.in_(keys)))
     connection.execute(delete(SERVED).where(SERVED.c.actor.in_(keys)))
-    connection.execute(update(RUN).where(RUN.c.actor.in_(keys)).values(actor=0, charged=None))
+    for run in connection.execute(select(RUN.c.key, RUN.c.charged).where(RUN.c.actor.in_(keys))).all():
+        # Others whom the run counts towards keep it, so that its deletion gives them back what it takes.
+        others = [each for each in _keys(run.charged or b"") if each not in keys]
+        values = {"actor": 0, "charged": _packed(others) if others else None}
+        connection.execute(update(RUN).where(RUN.c.key == run.key).values(values))
 
 
 def reap(connection: Connection, now: int) -> int:
@@ -189,6 +193,10 @@ def _refuse(subject: Subject, used: Used, spent: Spending, now: int) -> None:
 
 def _size_of(connection: Connection, run: RunRef) -> int:
     return int(_SIZE.run(connection, b_session=run.session, b_first=run.first_seq, b_run=run.key).scalar() or 0)
+
+
+def _packed(keys: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(keys)}q", *keys)
 
 
 def _keys(charged: bytes) -> list[int]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, MetaData, Table, inspect, select
 
 from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
 from agent_core.domain.events import FACTS
-from agent_core.domain.quotas import key_of
+from agent_core.domain.quotas import Origin, key_of
 from agent_core.store.log import RUN
 from agent_core.store.work.quotas import QUOTA
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of, think
@@ -145,6 +145,24 @@ async def test_nothing_is_counted_of_a_deleted_person(core: Core, client: httpx.
     assert await counted(core) == {key_of("visitor", "ada"), key_of("visitor", "ben")}
     assert (await client.delete("/v1/actors/ada")).status_code == 200
     assert await counted(core) == {key_of("visitor", "ben")}
+
+
+async def test_a_deleted_persons_bytes_are_given_back(core: Core, client: httpx.AsyncClient):
+    """What a deleted visitor's conversation took of the network address's quota is free again."""
+    ada, origin = Actor("ada", "visitor"), Origin(address="203.0.113.7")
+    own = (await core.open_session(agent="assistant", actor=ada, origin=origin)).id
+    await said(core, own, ada, "Hello", origin=origin)
+    (run,) = (await core.runs(session=own)).items
+    await core.cancel(run.id, by=ada)
+    assert await stored(core, key_of("address", "203.0.113.7")) > 0
+    assert (await client.delete("/v1/actors/ada")).status_code == 200
+    assert await stored(core, key_of("address", "203.0.113.7")) == 0
+
+
+async def stored(core: Core, subject: int) -> int:
+    """Return the bytes that count towards a quota."""
+    query = select(QUOTA.c.stored).where(QUOTA.c.subject == subject)
+    return await core._store.read(lambda connection: connection.execute(query).scalar_one())
 
 
 async def counted(core: Core) -> set[int]:

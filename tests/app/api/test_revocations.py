@@ -1,13 +1,15 @@
 """Revocations over HTTP: of a token, an actor and a session; open streams end."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from agent_core import Core
+from agent_core import Actor, Core
+from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from channels.web.identity import TokenSigner
 from tests.app.conftest import Model, caller
@@ -34,6 +36,33 @@ async def test_a_revoked_token_is_refused(app: FastAPI, client: httpx.AsyncClien
             assert (await visitor.get("/v1/sessions")).status_code == status
     (line,) = (await client.get("/v1/web/revocations")).json()["items"]
     assert (line["kind"], line["subject"]) == ("token", id)
+
+
+async def test_a_token_revoked_while_its_request_arrives_does_nothing(app: FastAPI, client: httpx.AsyncClient):
+    """Who asks is checked again once a body is there: it may have taken minutes."""
+    token, id = await minted(client)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await revoked(client, token=id)
+        yield b"}"
+
+    async with caller(app, token) as visitor:
+        headers = {"Content-Type": "application/json"}
+        assert (await visitor.post("/v1/sessions", content=body(), headers=headers)).status_code == 401
+    assert (await client.get("/v1/sessions")).json()["items"] == []
+
+
+async def test_a_stream_that_begins_after_the_revocation_ends(core: Core, tokens: TokenSigner, readers: Readers):
+    """A reader who is refused by the time of the first event does not stay."""
+    credentials = Credentials(core.access, tokens, None, readers=readers)
+    visitor = credentials.identify(tokens.visitor(Actor("ada", "visitor"), agent="agent_1").text)
+    assert visitor is not None
+    await credentials.revoke("session", "ses_1")
+    task = asyncio.ensure_future(asyncio.Event().wait())
+    with readers.of(visitor, "ses_1").holding(task):
+        await asyncio.wait((task,))
+    assert task.cancelled()
 
 
 async def test_a_revoked_actor_needs_a_new_token(app: FastAPI, client: httpx.AsyncClient):
@@ -95,8 +124,6 @@ async def test_open_streams_end(app: FastAPI, client: httpx.AsyncClient, readers
 
 async def test_revocations_survive_a_restart(core: Core, client: httpx.AsyncClient, tokens: TokenSigner):
     """What was revoked is read again at the next start, and by every other process."""
-    from app.serving.credentials import Credentials  # noqa: PLC0415 - as another process
-
     token, id = await minted(client)
     assert tokens.read(token)
     await revoked(client, token=id)
