@@ -24,7 +24,7 @@ class RunOpening:
 
 @dataclass(frozen=True, slots=True)
 class ContextText:
-    """One entry for the model, which reads `[source] text`.
+    """One entry for the model, which reads the text in a frame that names its *source*, see `context.frames`.
 
     The text is shown as it is: what people or web pages wrote is to be quoted, see `context.quoted`.
     """

@@ -147,6 +147,7 @@ class Credentials:
         return key.object.expires_at is not None and self._clock.now() >= key.object.expires_at
 
     async def _follow(self) -> None:
+        is_away = False
         while True:
             await self._clock.sleep(EVERY)
             now = self._clock.now()
@@ -156,8 +157,11 @@ class Credentials:
                     changed |= await self._look(since=self._looked - OVERLAP)
                 if now - self._flushed >= FLUSH:
                     await self._flush()
+                is_away = False
             except ParleyError as error:  # the database is away: what is in memory holds until it is back
-                _log.warning("access.not_read", reason=str(error))
+                if not is_away:  # once per outage
+                    _log.warning("access.not_read", reason=str(error))
+                is_away = True
             if changed:  # else there is nothing to look for in thousands of streams
                 self._end_refused()
 

@@ -92,7 +92,7 @@ _INSERT = Statement(
 class Ended(msgspec.Struct, frozen=True):
     """*facts* that were written; *started* is the next run of the session, now to be driven.
 
-    *freed* is the key of a run that may have waited for this end: the oldest of a capped agent, or the session's next
+    *freed* is the key of a run that may have waited for this end: the next of a capped agent, or the session's next
     where this worker has no room.
     """
 
