@@ -11,7 +11,18 @@ from prometheus_client import Counter
 
 from app.addresses import Network, is_loopback, place_of, within
 
-Reason = Literal["full", "address", "head_size", "head_time", "body_time", "not_http", "pipeline", "unread", "reader"]
+Reason = Literal[
+    "full",
+    "address",
+    "head_size",
+    "head_time",
+    "body_time",
+    "trailers",
+    "not_http",
+    "pipeline",
+    "unread",
+    "reader",
+]
 """Why a connection was refused or closed, as the log and `parley_connections_refused_total` name it."""
 EVERY = 1.0
 """Seconds between two looks at all connections."""
@@ -25,8 +36,9 @@ class ConnectionBounds:
     connections: int = 4096
     per_address: int = 256
     head_bytes: int = 32_768
-    """Of the request line and the headers."""
+    """Of the request line and the headers; and of what is between and after the chunks of a body."""
     head_fields: int = 128
+    """Of headers; and of trailers."""
     head_seconds: float = 10.0
     body_grace: float = 10.0
     """Seconds after which a body must have come at `body_rate`, averaged."""
@@ -44,6 +56,8 @@ class ConnectionBounds:
     And for how long: a connection that was closed at once would be reset, and the answer lost.
     """
     unread_seconds: float = 10.0
+    refused_bytes: int = 1_000_000
+    """That are read and passed over after a refusal, for as long."""
 
 
 class Bounded(Protocol):

@@ -32,6 +32,7 @@ class Edge:
         self.left = asyncio.Event()
         self.port = 0
         self.clients: list[Client] = []
+        self.headers: list[tuple[bytes, bytes]] = []
 
     async def __call__(self, scope, receive, send) -> None:
         match scope["path"]:
@@ -50,6 +51,7 @@ class Edge:
                         self.left.set()
                         return
                     size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+                self.headers = scope["headers"]
                 await _answer(send, b"%d" % size)
 
     async def open(self) -> "Client":
@@ -184,6 +186,46 @@ async def test_the_fields_of_a_head_are_counted():
         assert await client.answer() == (200, b"0")
         await client.send(GET + b"a:b\r\n" * 128 + b"\r\n")
         assert problem_of((await client.end())[0]).status == 431
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "endless"),
+    [(b"0\r\n", b"a:b\r\n" * 8), (b"0\r\na:", b"b" * 40), (b"0\r\n", b"a" * 40), (b"1;", b"x" * 40)],
+    ids=["fields", "value", "name", "extension"],
+)
+async def test_what_is_around_chunks_has_a_bound(before: bytes, endless: bytes):
+    """Trailers or a chunk's extension of more bytes or fields answer 431, though they never end; small ones do not."""
+    async with edge() as made:
+        client = await made.open()
+        await client.send(CHUNKED + b"0\r\n" + b"a:b\r\n" * 128 + b"\r\n")
+        assert await client.answer() == (200, b"3")
+        await client.send(CHUNKED + b"1;x\r\nd\r\n" * 2_000 + before + endless * 1_250)
+        found = problem_of((await client.end(5))[0])
+        assert (found.status, found.code) == (431, "headers_too_large")
+        assert made.refused("trailers") == 1
+        await made.left.wait()
+
+
+async def test_trailers_are_no_headers():
+    """A field after a body is not among the headers that the application sees, also while it reads the body."""
+    async with edge() as made:
+        client = await made.open()
+        await client.send(CHUNKED + b"0\r\nX-Late: 1\r\n\r\n")
+        assert await client.answer() == (200, b"3")
+        assert [name for name, _ in made.headers] == [b"host", b"transfer-encoding"]
+
+
+async def test_what_comes_after_a_refusal_has_a_bound():
+    """A refused client that sends on for more than a megabyte is cut off, before the time for it is over."""
+    async with edge(ConnectionBounds()) as made:
+        client = await made.open()
+        await client.send(b"garbage\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            await flood(client)
+        assert made.refused("not_http") == 1
 
 
 async def test_a_head_that_drips_is_ended():
@@ -361,6 +403,8 @@ def test_the_names_of_uvicorn_that_the_protocol_uses():
     for name in ("on_message_begin", "on_headers_complete", "on_message_complete", "on_response_complete"):
         assert callable(getattr(HttpToolsProtocol, name))
         assert f"def {name}(self)" in inspect.getsource(Connection)
+    for name in ("on_header", "on_body"):
+        assert inspect.signature(getattr(HttpToolsProtocol, name)) == inspect.signature(getattr(Connection, name))
     made = inspect.getsource(HttpToolsProtocol)
     for name in ("parser", "transport", "flow", "cycle", "pipeline", "headers", "url", "client"):
         assert f"self.{name}" in made
