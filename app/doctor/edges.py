@@ -4,6 +4,7 @@ import resource
 from collections.abc import Iterator
 
 from app.doctor.findings import Finding
+from app.serving.server import SPARE_FILES
 from app.settings import Settings
 
 
@@ -40,6 +41,6 @@ def _proxies(settings: Settings) -> Finding:
 def _clients(settings: Settings) -> Finding:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     text = f"at most {settings.connections} at once, {settings.connections_per_address} of one address"
-    if hard != resource.RLIM_INFINITY and hard < settings.connections + 512:
+    if hard != resource.RLIM_INFINITY and hard < settings.connections + SPARE_FILES:
         return Finding("warn", "clients", f"{text}, but this system allows {hard} open files", "raise `ulimit -Hn`")
     return Finding("ok", "clients", text)

@@ -24,6 +24,8 @@ Reason = Literal[
     "reader",
 ]
 """Why a connection was refused or closed, as the log and `parley_connections_refused_total` name it."""
+REFUSED = 256
+"""Refused connections that are kept open at once, for their clients to read why; more are closed unanswered."""
 EVERY = 1.0
 """Seconds between two looks at all connections."""
 _log = structlog.get_logger("parley.connections")
@@ -85,6 +87,7 @@ class Connections:
         self.bounds = bounds or ConnectionBounds()
         self._trusted, self._clock = tuple(trusted), clock
         self._open: dict[Bounded, str] = {}
+        self._refused: set[Bounded] = set()
         self._by_address: Counts[str] = Counts()
         self.refused = Counter(
             "parley_connections_refused", "Connections that were refused or closed.", ("reason",), registry=None
@@ -95,7 +98,7 @@ class Connections:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """How many are open, without the refused ones."""
         return len(self._open)
 
     def now(self) -> float:
@@ -103,16 +106,26 @@ class Connections:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
 
     def enter(self, connection: Bounded, address: str) -> Reason | None:
-        """Count *connection*, from *address*, in; return why it must be refused, which counts it too."""
+        """Count *connection*, from *address*, in; return why it must be refused, which leaves it uncounted."""
         place = place_of(address)
-        full = len(self._open) >= self.bounds.connections
-        many = self._by_address[place] >= self.bounds.per_address and not self._exempt(place)
+        if len(self._open) >= self.bounds.connections:
+            return "full"
+        if self._by_address[place] >= self.bounds.per_address and not self._exempt(place):
+            return "address"
         self._open[connection] = place
         self._by_address[place] += 1
-        return "full" if full else "address" if many else None
+        return None
+
+    def keep(self, connection: Bounded) -> bool:
+        """Look at a refused *connection* too; return whether there is room for it, else it must be closed at once."""
+        if len(self._refused) >= REFUSED:
+            return False
+        self._refused.add(connection)
+        return True
 
     def leave(self, connection: Bounded) -> None:
         """Count *connection* out."""
+        self._refused.discard(connection)
         place = self._open.pop(connection, None)
         if place is None:
             return
@@ -138,7 +151,7 @@ class Connections:
     def look(self) -> None:
         """Close what is too slow, and write the log's lines."""
         now = self.now()
-        for connection in tuple(self._open):
+        for connection in (*self._open, *self._refused):
             connection.look(now)
         for reason, count in self._since.items():
             _log.warning("connections.refused", reason=reason, count=count, latest=self._latest[reason])

@@ -58,9 +58,12 @@ class Connection(HttpToolsProtocol):
         refused = self._all.enter(self, self._address)
         if refused is None:
             return
-        self._refuse(refused)
-        if self._all.count > 2 * self._bounds.connections:
-            transport.abort()  # even refused ones take room, for a moment
+        if self._all.keep(self):
+            self._refuse(refused)
+            return
+        self._all.note(refused, self._address)
+        self._end()
+        transport.abort()  # even refused ones take room, for a moment
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.leave(self)

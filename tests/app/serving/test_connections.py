@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from app.addresses import network
 from app.api.wire import Problem
+from app.serving import connections as edges
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import SLICE, Connection, refusal
 from app.serving.readers import Readers
@@ -223,9 +224,12 @@ async def test_what_comes_after_a_refusal_has_a_bound():
     async with edge(ConnectionBounds()) as made:
         client = await made.open()
         await client.send(b"garbage\r\n\r\n")
+        assert problem_of(await client.reader.read()).code == "invalid_http"
+        sent = 0
         with pytest.raises(ConnectionError):
-            await flood(client)
-        assert made.refused("not_http") == 1
+            for sent in range(1_000):
+                await client.send(b"x" * SLICE)
+        assert 1_000_000 < sent * SLICE < 20_000_000
 
 
 async def test_a_head_that_drips_is_ended():
@@ -302,6 +306,33 @@ async def test_connections_are_counted():
         await again.send(GET + b"\r\n")
         assert (await again.answer())[0] == 200
         assert made.refused("full") == 1
+
+
+async def test_refused_connections_take_no_room(monkeypatch):
+    """Refused connections that stay open take no place of a served one; more of them than are kept are cut at once."""
+    monkeypatch.setattr(edges, "REFUSED", 2)
+    async with edge() as made:
+        clients = [await made.open() for _ in range(9)]
+        await until(lambda: made.refused("full") == 5)
+        assert made.connections.count == 4
+        for client in clients[4:6]:
+            assert problem_of(await client.reader.read()).code == "unavailable"
+        for client in clients[6:]:
+            with suppress(ConnectionError):
+                assert await client.reader.read() == b""
+        clients[0].writer.close()
+        await until(lambda: made.connections.count == 3)
+        again = await made.open()
+        await again.send(GET + b"\r\n")
+        assert (await again.answer())[0] == 200
+
+
+def test_the_refused_of_one_address_lock_no_one_out():
+    """An address that opens more connections than all may have takes its own share of them, and no more."""
+    connections = Connections(ConnectionBounds(connections=8, per_address=4), clock=lambda: 0.0)
+    held = [Nothing() for _ in range(20)]
+    assert [connections.enter(each, "203.0.113.7") for each in held] == [None] * 4 + ["address"] * 16
+    assert connections.enter(Nothing(), "203.0.113.8") is None
 
 
 class Nothing:
@@ -404,7 +435,8 @@ def test_the_names_of_uvicorn_that_the_protocol_uses():
         assert callable(getattr(HttpToolsProtocol, name))
         assert f"def {name}(self)" in inspect.getsource(Connection)
     for name in ("on_header", "on_body"):
-        assert inspect.signature(getattr(HttpToolsProtocol, name)) == inspect.signature(getattr(Connection, name))
+        named = [list(inspect.signature(getattr(each, name)).parameters) for each in (HttpToolsProtocol, Connection)]
+        assert named[0] == named[1]
     made = inspect.getsource(HttpToolsProtocol)
     for name in ("parser", "transport", "flow", "cycle", "pipeline", "headers", "url", "client"):
         assert f"self.{name}" in made
