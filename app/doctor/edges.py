@@ -35,7 +35,8 @@ def _proxies(settings: Settings) -> Finding:
     if settings.public_url is not None:
         remedy = "if one is in front, name it in PARLEY_TRUSTED_PROXIES: else all its callers are one address"
         return Finding("warn", "proxies", "PARLEY_PUBLIC_URL is set, and no proxy is believed", remedy)
-    return Finding("ok", "proxies", "none are believed: a caller's address is that of its connection")
+    remedy = "" if settings.loopback else "if one is in front, name it in PARLEY_TRUSTED_PROXIES"
+    return Finding("ok", "proxies", "none are believed: a caller's address is that of its connection", remedy)
 
 
 def _clients(settings: Settings) -> Finding:

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import structlog
 from prometheus_client import Counter
 
-from app.addresses import Network, is_loopback, place_of, within
+from app.addresses import Network, is_shared, place_of, within
 
 Reason = Literal[
     "full",
@@ -73,8 +73,8 @@ class Bounded(Protocol):
 class Connections:
     """Counts connections, in all and per address, and looks at each once a second.
 
-    *trusted* are the proxies of this server: they bring the connections of many, as does this machine itself, so the
-    bound per address is not for them. *clock* returns seconds.
+    *trusted* are the proxies of this server: they bring the connections of many, as do this machine itself and private
+    networks, so the bound per address is not for them. *clock* returns seconds.
     """
 
     def __init__(
@@ -165,4 +165,4 @@ class Connections:
             self.start()
 
     def _exempt(self, place: str) -> bool:
-        return is_loopback(place) or within(place, self._trusted)
+        return is_shared(place) or within(place, self._trusted)
