@@ -354,7 +354,7 @@ class Nothing:
     ],
 )
 def test_connections_of_one_address_are_counted(first: str, other: str, *, counted: bool):
-    """An IPv4 address, or a /64 of IPv6, has its own bound, unlike this machine, private networks and trusted proxies."""
+    """An IPv4 address, or a /64 of IPv6, has its own bound; this machine, private networks, trusted proxies do not."""
     connections = Connections(ConnectionBounds(per_address=1), trusted=[network("198.51.100.0/24")], clock=lambda: 0.0)
     held, late = Nothing(), Nothing()
     assert connections.enter(held, first) is None
