@@ -23,7 +23,7 @@ def _demo(settings: Settings) -> Finding:
         return Finding("ok", "demo", "open to those who know PARLEY_DEMO_PASSWORD")
     if settings.fronted is not None:
         return Finding("fail", "demo", f"open, and {settings.fronted} lets others in", "set PARLEY_DEMO_PASSWORD")
-    remedy = "behind a proxy that adds no forwarded header set PARLEY_TRUSTED_PROXIES, or PARLEY_DEMO=off"
+    remedy = "behind a proxy or tunnel set PARLEY_TRUSTED_PROXIES, PARLEY_HOSTS, or PARLEY_DEMO=off"
     return Finding("ok", "demo", "open to this machine alone", remedy)
 
 
