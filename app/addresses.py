@@ -11,6 +11,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAME = r"[a-z0-9_-]+(\.[a-z0-9_-]+)*"
 _HOST = re.compile(rf"{_NAME}|[0-9a-f:.]*:[0-9a-f:.]*")
 _PATTERN = re.compile(rf"(\*\.)?{_NAME}|[0-9a-f:]*:[0-9a-f:.]*")
+PRIVATE = tuple(
+    ipaddress.ip_network(each)
+    for each in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -71,6 +75,18 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_network(place_of(address)).is_loopback
     except ValueError:
         return True
+
+
+def is_shared(address: str) -> bool:
+    """Return whether *address*, of a connection, stands for many callers: this machine's own, or a private network's.
+
+    That is a proxy, named to us or not; what is no address is a local socket's.
+    """
+    try:
+        found = ipaddress.ip_network(place_of(address))
+    except ValueError:
+        return True
+    return found.is_loopback or found.is_link_local or within(address, PRIVATE)
 
 
 def within(address: str, networks: Collection[Network]) -> bool:

@@ -168,7 +168,11 @@ class Settings(BaseSettings):
         """The name of the setting that says that others than this machine reach the server; None without one."""
         if not self.loopback:
             return "HOST"
-        others = {"PARLEY_TRUSTED_PROXIES": self.proxies, "PARLEY_PUBLIC_URL": self.public_url}
+        others = {
+            "PARLEY_TRUSTED_PROXIES": self.proxies,
+            "PARLEY_PUBLIC_URL": self.public_url,
+            "PARLEY_HOSTS": self.hosts,
+        }
         return next((name for name, given in others.items() if given), None)
 
     @property

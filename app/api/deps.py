@@ -1,7 +1,6 @@
 """What routes ask for: the core, the caller, and what the caller may see."""
 
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
@@ -12,6 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
+from app.addresses import is_shared, place_of
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from channels.web.identity import ACT_AS, Principal, TokenSigner
@@ -22,9 +22,6 @@ from channels.web.visible import ShowTools
 MAX_SEQ = 2**63 - 1
 # Whose sessions a visitor's token opens: those that the embedding site opened for the person count too.
 PERSONS = frozenset({"visitor", "user"})
-PRIVATE = tuple(
-    ip_network(each) for each in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-)
 NAMED = "the token already names the caller and the agent; leave it out, or give the same."
 
 
@@ -62,17 +59,9 @@ def address_of(request: Request) -> str | None:
     This is the one place that says so: it is the connection's peer, or what a proxy of PARLEY_TRUSTED_PROXIES names.
     None for this machine and private networks: without that setting it is a proxy, which all visitors come through.
     """
-    if request.client is None:
+    if request.client is None or is_shared(request.client.host):
         return None
-    try:
-        found = ip_address(request.client.host.partition("%")[0])
-    except ValueError:
-        return None
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    if found.is_loopback or found.is_link_local or any(found in each for each in PRIVATE):
-        return None
-    return str(ip_network((found, 64), strict=False) if isinstance(found, IPv6Address) else found)
+    return place_of(request.client.host)
 
 
 async def origin(request: Request) -> Origin:

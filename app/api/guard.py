@@ -1,8 +1,10 @@
 """The gate before all routes: who asks is known before what they ask is read, and what is read is bounded JSON."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 
 from starlette.datastructures import Headers
@@ -10,11 +12,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.addresses import is_shared, place_of
 from app.api.body import fault_in, no_json, too_complex
 from app.api.entrances import Entrance, Entrances
 from app.api.plain import NUL
 from app.api.problems import problem, unauthorized
 from app.api.scan import Scan
+from channels.slack.inbound.headers import UNSIGNED, signature, unsigned_bytes
 from channels.web.identity import Principal
 
 GUARDED = ("/v1/", "/metrics")
@@ -23,8 +27,10 @@ SIGNED = "/slack/"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
 """A body of no more bytes and values is checked in under 1 ms; a larger one is checked outside of the event loop."""
-MOST_HELD, MOST_UNKNOWN = 128_000_000, 16_000_000
-"""Bytes of bodies that have not arrived whole, in this process: of all callers, and of those not yet identified."""
+MOST_HELD, MOST_VISITORS, MOST_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
+"""Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
+EACH_VISITOR = EACH_UNKNOWN = 2_000_000
+"""Bytes of them of one visitor, and of one address whose callers are not identified: one cannot use up those of all."""
 
 
 class ClientDisconnected(Exception):
@@ -39,22 +45,34 @@ class Refused(Exception):
         self.answer = answer
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Whose bytes a body's are: *most* of all callers of a kind, *each* of the caller *name*, if there is one."""
+
+    most: int
+    name: str | None = None
+    each: int = 0
+
+
 class UnreadBodies:
-    """The bytes of bodies that have not arrived whole."""
+    """The bytes of bodies of one kind of callers that have not arrived whole."""
 
     def __init__(self) -> None:
         self._all = 0
+        self._of: Counter[str] = Counter()
 
     @contextmanager
-    def counted(self, most: int) -> Iterator[Callable[[int], None]]:
-        """Give a function that counts more bytes until the end of the block; it raises `Refused` beyond *most*."""
-        own = 0
+    def counted(self, share: Share) -> Iterator[Callable[[int], None]]:
+        """Give a function that counts more bytes until the end of the block; it raises `Refused` beyond *share*."""
+        own, name = 0, share.name
 
         def add(size: int) -> None:
             nonlocal own
             own += size
             self._all += size
-            if self._all > most:
+            if name is not None:
+                self._of[name] += size
+            if self._all > share.most or (name is not None and self._of[name] > share.each):
                 detail = "Too many large requests arrive at once; send this one again in a moment."
                 raise Refused(problem(503, detail, headers={"Retry-After": "2"}))
 
@@ -62,6 +80,10 @@ class UnreadBodies:
             yield add
         finally:
             self._all -= own
+            if name is not None:
+                self._of[name] -= own
+                if not self._of[name]:
+                    del self._of[name]
 
 
 class RequestGuard:
@@ -83,7 +105,8 @@ class RequestGuard:
         holds: Callable[[Principal], bool] = lambda _: True,
     ) -> None:
         self._app, self._identify, self._refuse, self._routes = app, identify, refuse, routes
-        self._holds, self._held = holds, UnreadBodies()
+        self._operators, self._visitors, self._unknown = UnreadBodies(), UnreadBodies(), UnreadBodies()
+        self._holds = holds
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -108,7 +131,9 @@ class RequestGuard:
             entrance = self._entrances.find(scope["method"], scope["path"])
             if entrance is not None:
                 try:
-                    receive = replay(await self._body(entrance, principal, headers, receive), receive)
+                    check_entrance(entrance, principal, headers)
+                    with self._counted(principal, scope) as hold:
+                        receive = replay(await _body(entrance, headers, receive, hold), receive)
                 except ClientDisconnected:
                     return
                 except Refused as refused:
@@ -123,25 +148,44 @@ class RequestGuard:
         scheme, _, text = headers.get("authorization", "").partition(" ")
         return self._identify(text.strip()) if scheme.lower() == "bearer" else None
 
-    async def _body(self, entrance: Entrance, principal: Principal | None, headers: Headers, receive: Receive) -> bytes:
-        """Return the whole body, checked; raises `Refused`, and `ClientDisconnected` when it is cut off."""
-        if entrance.operators and principal is not None and principal.visitor:
-            raise Refused(problem(403, "A visitor's token does not open this; an operator's key does."))
-        length = headers.get("content-length", "")
-        if length.isdigit() and int(length[:20]) > entrance.most:
-            raise Refused(too_large(entrance.most))
-        scan = None if entrance.path.startswith(SIGNED) else Scan()
-        with self._held.counted(MOST_UNKNOWN if principal is None else MOST_HELD) as hold:
-            body = await _read(entrance, headers, receive, scan, hold)
-            if scan is None or not body:
-                return body
-            if len(body) <= QUICK_BYTES and scan.values <= QUICK_VALUES:
-                fault = fault_in(body, None)
-            else:
-                fault = await asyncio.to_thread(fault_in, body, entrance.model)
-        if fault is not None:
-            raise Refused(fault)
+    def _counted(self, principal: Principal | None, scope: Scope) -> AbstractContextManager[Callable[[int], None]]:
+        """Return what counts a body's bytes: each kind of callers has its own, so that none can use up another's."""
+        if principal is None:
+            address = (scope.get("client") or ("",))[0]
+            name = None if is_shared(address) else place_of(address)
+            return self._unknown.counted(Share(MOST_UNKNOWN, name, EACH_UNKNOWN))
+        if principal.visitor:
+            return self._visitors.counted(Share(MOST_VISITORS, principal.actor.id, EACH_VISITOR))
+        return self._operators.counted(Share(MOST_HELD))
+
+
+def check_entrance(entrance: Entrance, principal: Principal | None, headers: Headers) -> None:
+    """Raise `Refused` for a body that the headers alone refuse."""
+    if entrance.operators and principal is not None and principal.visitor:
+        raise Refused(problem(403, "A visitor's token does not open this; an operator's key does."))
+    length = headers.get("content-length", "")
+    size = int(length[:20]) if length.isdigit() else None
+    if entrance.path.startswith(SIGNED) and signature(headers) is None:
+        # Only a form whose size is given may be Slack's `ssl_check`.
+        if size is None or size > unsigned_bytes(headers):
+            raise Refused(problem(401, UNSIGNED))
+    elif size is not None and size > entrance.most:
+        raise Refused(too_large(entrance.most))
+
+
+async def _body(entrance: Entrance, headers: Headers, receive: Receive, hold: Callable[[int], None]) -> bytes:
+    """Return the whole body, checked; raises `Refused`, and `ClientDisconnected` when it is cut off."""
+    scan = None if entrance.path.startswith(SIGNED) else Scan()
+    body = await _read(entrance, headers, receive, scan, hold)
+    if scan is None or not body:
         return body
+    if len(body) <= QUICK_BYTES and scan.values <= QUICK_VALUES:
+        fault = fault_in(body, None)
+    else:
+        fault = await asyncio.to_thread(fault_in, body, entrance.model)
+    if fault is not None:
+        raise Refused(fault)
+    return body
 
 
 async def _read(

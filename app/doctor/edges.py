@@ -4,6 +4,7 @@ import resource
 from collections.abc import Iterator
 
 from app.doctor.findings import Finding
+from app.serving.server import SPARE_FILES
 from app.settings import Settings
 
 
@@ -22,7 +23,7 @@ def _demo(settings: Settings) -> Finding:
         return Finding("ok", "demo", "open to those who know PARLEY_DEMO_PASSWORD")
     if settings.fronted is not None:
         return Finding("fail", "demo", f"open, and {settings.fronted} lets others in", "set PARLEY_DEMO_PASSWORD")
-    remedy = "behind a proxy that adds no forwarded header set PARLEY_TRUSTED_PROXIES, or PARLEY_DEMO=off"
+    remedy = "behind a proxy or tunnel set PARLEY_TRUSTED_PROXIES, PARLEY_HOSTS, or PARLEY_DEMO=off"
     return Finding("ok", "demo", "open to this machine alone", remedy)
 
 
@@ -34,12 +35,13 @@ def _proxies(settings: Settings) -> Finding:
     if settings.public_url is not None:
         remedy = "if one is in front, name it in PARLEY_TRUSTED_PROXIES: else all its callers are one address"
         return Finding("warn", "proxies", "PARLEY_PUBLIC_URL is set, and no proxy is believed", remedy)
-    return Finding("ok", "proxies", "none are believed: a caller's address is that of its connection")
+    remedy = "" if settings.loopback else "if one is in front, name it in PARLEY_TRUSTED_PROXIES"
+    return Finding("ok", "proxies", "none are believed: a caller's address is that of its connection", remedy)
 
 
 def _clients(settings: Settings) -> Finding:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     text = f"at most {settings.connections} at once, {settings.connections_per_address} of one address"
-    if hard != resource.RLIM_INFINITY and hard < settings.connections + 512:
+    if hard != resource.RLIM_INFINITY and hard < settings.connections + SPARE_FILES:
         return Finding("warn", "clients", f"{text}, but this system allows {hard} open files", "raise `ulimit -Hn`")
     return Finding("ok", "clients", text)

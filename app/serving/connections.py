@@ -9,10 +9,23 @@ from typing import Literal, Protocol
 import structlog
 from prometheus_client import Counter
 
-from app.addresses import Network, is_loopback, place_of, within
+from app.addresses import Network, is_shared, place_of, within
 
-Reason = Literal["full", "address", "head_size", "head_time", "body_time", "not_http", "pipeline", "unread", "reader"]
+Reason = Literal[
+    "full",
+    "address",
+    "head_size",
+    "head_time",
+    "body_time",
+    "trailers",
+    "not_http",
+    "pipeline",
+    "unread",
+    "reader",
+]
 """Why a connection was refused or closed, as the log and `parley_connections_refused_total` name it."""
+REFUSED = 256
+"""Refused connections that are kept open at once, for their clients to read why; more are closed unanswered."""
 EVERY = 1.0
 """Seconds between two looks at all connections."""
 _log = structlog.get_logger("parley.connections")
@@ -25,8 +38,9 @@ class ConnectionBounds:
     connections: int = 4096
     per_address: int = 256
     head_bytes: int = 32_768
-    """Of the request line and the headers."""
+    """Of the request line and the headers; and of what is between and after the chunks of a body."""
     head_fields: int = 128
+    """Of headers; and of trailers."""
     head_seconds: float = 10.0
     body_grace: float = 10.0
     """Seconds after which a body must have come at `body_rate`, averaged."""
@@ -44,6 +58,8 @@ class ConnectionBounds:
     And for how long: a connection that was closed at once would be reset, and the answer lost.
     """
     unread_seconds: float = 10.0
+    refused_bytes: int = 1_000_000
+    """That are read and passed over after a refusal, for as long."""
 
 
 class Bounded(Protocol):
@@ -57,8 +73,8 @@ class Bounded(Protocol):
 class Connections:
     """Counts connections, in all and per address, and looks at each once a second.
 
-    *trusted* are the proxies of this server: they bring the connections of many, as does this machine itself, so the
-    bound per address is not for them. *clock* returns seconds.
+    *trusted* are the proxies of this server: they bring the connections of many, as do this machine itself and private
+    networks, so the bound per address is not for them. *clock* returns seconds.
     """
 
     def __init__(
@@ -71,6 +87,7 @@ class Connections:
         self.bounds = bounds or ConnectionBounds()
         self._trusted, self._clock = tuple(trusted), clock
         self._open: dict[Bounded, str] = {}
+        self._refused: set[Bounded] = set()
         self._by_address: Counts[str] = Counts()
         self.refused = Counter(
             "parley_connections_refused", "Connections that were refused or closed.", ("reason",), registry=None
@@ -81,7 +98,7 @@ class Connections:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """How many are open, without the refused ones."""
         return len(self._open)
 
     def now(self) -> float:
@@ -89,16 +106,26 @@ class Connections:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
 
     def enter(self, connection: Bounded, address: str) -> Reason | None:
-        """Count *connection*, from *address*, in; return why it must be refused, which counts it too."""
+        """Count *connection*, from *address*, in; return why it must be refused, which leaves it uncounted."""
         place = place_of(address)
-        full = len(self._open) >= self.bounds.connections
-        many = self._by_address[place] >= self.bounds.per_address and not self._exempt(place)
+        if len(self._open) >= self.bounds.connections:
+            return "full"
+        if self._by_address[place] >= self.bounds.per_address and not self._exempt(place):
+            return "address"
         self._open[connection] = place
         self._by_address[place] += 1
-        return "full" if full else "address" if many else None
+        return None
+
+    def keep(self, connection: Bounded) -> bool:
+        """Look at a refused *connection* too; return whether there is room for it, else it must be closed at once."""
+        if len(self._refused) >= REFUSED:
+            return False
+        self._refused.add(connection)
+        return True
 
     def leave(self, connection: Bounded) -> None:
         """Count *connection* out."""
+        self._refused.discard(connection)
         place = self._open.pop(connection, None)
         if place is None:
             return
@@ -124,7 +151,7 @@ class Connections:
     def look(self) -> None:
         """Close what is too slow, and write the log's lines."""
         now = self.now()
-        for connection in tuple(self._open):
+        for connection in (*self._open, *self._refused):
             connection.look(now)
         for reason, count in self._since.items():
             _log.warning("connections.refused", reason=reason, count=count, latest=self._latest[reason])
@@ -138,4 +165,4 @@ class Connections:
             self.start()
 
     def _exempt(self, place: str) -> bool:
-        return is_loopback(place) or within(place, self._trusted)
+        return is_shared(place) or within(place, self._trusted)

@@ -3,10 +3,10 @@
 uvicorn bounds none of this: a head may be of any size and take any time, as may a body; a client that does not read
 keeps its answer in memory, and requests may be pipelined without end. What it cannot parse it answers as plain text.
 
-The class is the smallest subclass that sees what it must: the parser's three callbacks, the end of an answer, and the
+The class is the smallest subclass that sees what it must: the parser's callbacks, the end of an answer, and the
 transport's. It relies on these names of `HttpToolsProtocol`, which a test holds against the installed version:
-`parser, transport, flow, cycle, pipeline, headers, url, client, on_message_begin, on_headers_complete,
-on_message_complete, on_response_complete, _unset_keepalive_if_required`.
+`parser, transport, flow, cycle, pipeline, headers, url, client, on_message_begin, on_header, on_headers_complete,
+on_body, on_message_complete, on_response_complete, _unset_keepalive_if_required`.
 """
 
 import asyncio
@@ -46,6 +46,8 @@ class Connection(HttpToolsProtocol):
         self._used = False
         # Bytes of the head or the body that is read, and since when; or since when nothing is.
         self._bytes, self._since = 0, 0.0
+        # Bytes since the last that were a body's own, and the fields after the last chunk of a body.
+        self._framing, self._trailers = 0, 0
         self._passed_over = 0
         self._answered: float | None = None
         self._paused: float | None = None
@@ -56,9 +58,12 @@ class Connection(HttpToolsProtocol):
         refused = self._all.enter(self, self._address)
         if refused is None:
             return
-        self._refuse(refused)
-        if self._all.count > 2 * self._bounds.connections:
-            transport.abort()  # even refused ones take room, for a moment
+        if self._all.keep(self):
+            self._refuse(refused)
+            return
+        self._all.note(refused, self._address)
+        self._end()
+        transport.abort()  # even refused ones take room, for a moment
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.leave(self)
@@ -79,9 +84,11 @@ class Connection(HttpToolsProtocol):
             room = self._bounds.head_bytes - self._bytes if self._reading == "head" else SLICE
             piece, rest = rest[:room], rest[room:]
             self._bytes += len(piece)
+            self._framing += len(piece)
             self._feed(bytes(piece))
-            if self._reading == "head" and self._bytes >= self._bounds.head_bytes:
-                self._refuse("head_size")
+            size = {"nothing": 0, "head": self._bytes, "body": self._framing}[self._reading]
+            if size >= self._bounds.head_bytes and not self._closing:
+                self._refuse("head_size" if self._reading == "head" else "trailers")
 
     def _feed(self, piece: bytes) -> None:
         parser: Any = self.parser
@@ -99,6 +106,19 @@ class Connection(HttpToolsProtocol):
         if self._reading != "head":
             self._begin("head")
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reading != "body":
+            super().on_header(name, value)
+            return
+        # A trailer: no route reads it, and among the headers, which are the scope's, it could pass for one of them.
+        self._trailers += 1
+        if self._trailers > self._bounds.head_fields:
+            self._stop_parser("trailers")
+
+    def on_body(self, body: bytes) -> None:
+        self._framing = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -164,6 +184,7 @@ class Connection(HttpToolsProtocol):
 
     def _begin(self, reading: Literal["nothing", "head", "body"]) -> None:
         self._reading, self._bytes, self._since = reading, 0, self._all.now()
+        self._framing, self._trailers = 0, 0
 
     def _stop_parser(self, reason: Reason) -> None:
         self._excess = reason
@@ -172,7 +193,8 @@ class Connection(HttpToolsProtocol):
     def _pass_over(self, size: int) -> None:
         """Count bytes that no request is made of; more than a few are not waited for."""
         self._passed_over += size
-        if self._passed_over > self._bounds.unread_bytes:
+        bounds = self._bounds
+        if self._passed_over > (bounds.refused_bytes if self._closing else bounds.unread_bytes):
             self._end()
             self.transport.abort()
 
@@ -215,6 +237,9 @@ def refusal(reason: Reason) -> bytes:
             return _answer(429, "rate_limited", detail)
         case "head_size":
             detail = "The request line and the headers are too large: at most 32 kB and 128 fields."
+            return _answer(431, "headers_too_large", detail)
+        case "trailers":
+            detail = "What is between the chunks of the body and after them is too large: at most 32 kB and 128 fields."
             return _answer(431, "headers_too_large", detail)
         case "head_time" | "body_time":
             return _answer(408, "timeout", "The request did not arrive in time; send it again, faster.")

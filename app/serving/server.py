@@ -13,7 +13,7 @@ from uvicorn import Config
 from uvicorn import Server as Uvicorn
 
 from agent_core import ConfigError
-from app.serving.connections import Connections
+from app.serving.connections import REFUSED, Connections
 from app.serving.protocol import Connection
 from app.serving.readers import Readers
 
@@ -22,8 +22,8 @@ GRACE = 2
 # Seconds of it after which connections are cut whose client neither reads its answer nor ends its request.
 CUT_AFTER = 1.5
 BACKLOG = 2048
-# File descriptors beside those of connections: the database's, the models', those of refused connections for a moment.
-SPARE_FILES = 512
+# File descriptors beside those of connections: of the database, of the models, and of refused connections for a moment.
+SPARE_FILES = REFUSED + 256
 
 
 class Server(Uvicorn):

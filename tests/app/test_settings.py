@@ -51,6 +51,7 @@ def test_the_environment_beats_the_file(tmp_path, monkeypatch):
         ({"HOST": "::", "PARLEY_DEMO_PASSWORD": "open sesame"}, True),
         ({"PARLEY_TRUSTED_PROXIES": "127.0.0.1"}, False),
         ({"PARLEY_PUBLIC_URL": "https://parley.example.com"}, False),
+        ({"PARLEY_HOSTS": "parley.example.com"}, False),
         ({"PARLEY_PUBLIC_URL": "https://parley.example.com", "PARLEY_DEMO_PASSWORD": "open sesame"}, True),
     ],
 )
@@ -63,7 +64,12 @@ def test_the_demo_page_is_for_this_machine_unless_it_has_a_password(monkeypatch,
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("HOST", "::"), ("PARLEY_TRUSTED_PROXIES", "10.0.0.1"), ("PARLEY_PUBLIC_URL", "https://parley.example.com")],
+    [
+        ("HOST", "::"),
+        ("PARLEY_TRUSTED_PROXIES", "10.0.0.1"),
+        ("PARLEY_PUBLIC_URL", "https://parley.example.com"),
+        ("PARLEY_HOSTS", "parley.example.com"),
+    ],
 )
 def test_an_open_demo_page_that_others_reach_fails_the_start(monkeypatch, name, value):
     """PARLEY_DEMO=on without a password is refused where others than this machine reach the server."""

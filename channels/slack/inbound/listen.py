@@ -29,9 +29,10 @@ from starlette.responses import Response
 from agent_core import NotFound, ParleyError
 from channels.slack.cards.forms import notice
 from channels.slack.inbound import intake
+from channels.slack.inbound.headers import UNSIGNED
 from channels.slack.inbound.mentions import NotNow
 from channels.slack.inbound.receive import Receiver
-from channels.slack.inbound.signed import UNREADABLE, UNSIGNED, Malformed, check_body, is_signed, is_ssl_check, problem
+from channels.slack.inbound.signed import UNREADABLE, Malformed, check_body, is_signed, is_ssl_check, problem
 from channels.slack.web_api.client import BASE_URL, Json
 from channels.slack.web_api.workspaces import Installation, Workspaces
 

@@ -1,7 +1,6 @@
 """signed: whether a request is of Slack's, and can be read; pure but for the clock of the signature's age."""
 
 import json
-import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -10,14 +9,10 @@ from urllib.parse import parse_qs
 from slack_sdk.signature import SignatureVerifier
 from starlette.responses import Response
 
+from channels.slack.inbound.headers import FORM, SHORT, signature
 from channels.slack.web_api.client import Json
 
-# Bolt and the SDK read these with `int` and compare them as they are: an odd one would be an error of theirs.
-_TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
-_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
-_FORM, _SHORT = "application/x-www-form-urlencoded", 1_000
 _CODES = {400: "invalid_request", 401: "unauthorized", 500: "internal_error", 503: "unavailable"}
-UNSIGNED = "The request has no valid signature of Slack's that is at most five minutes old."
 UNREADABLE = "The body is no payload of Slack's."
 _LATER = "That cannot be taken in just now; send the same again."
 
@@ -28,18 +23,18 @@ class Malformed(Exception):
 
 def is_signed(verifier: SignatureVerifier, headers: Mapping[str, str], body: bytes) -> bool:
     """Return whether *body* is signed by Slack, not long ago; an odd header is no signature."""
-    timestamp, signature = headers.get("x-slack-request-timestamp", ""), headers.get("x-slack-signature", "")
-    if not (_TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signature)):
+    found = signature(headers)
+    if found is None:
         return False
     try:
-        return verifier.is_valid(body, timestamp, signature)
+        return verifier.is_valid(body, *found)
     except UnicodeDecodeError:  # Slack signs text
         return False
 
 
 def is_ssl_check(content_type: str, body: bytes) -> bool:
     """Return whether *body* is Slack's look at our certificate, which asks for nothing and is not signed."""
-    if not content_type.startswith(_FORM) or len(body) > _SHORT:
+    if not content_type.startswith(FORM) or len(body) > SHORT:
         return False
     return parse_qs(body.decode(errors="replace"), max_num_fields=20).get("ssl_check") == ["1"]
 
@@ -48,7 +43,7 @@ def check_body(content_type: str, body: bytes) -> None:
     """Raise `Malformed` unless Bolt can read *body*: one object of JSON, or a form, whose payload is one."""
     try:
         text = body.decode()
-        if content_type.startswith(_FORM):
+        if content_type.startswith(FORM):
             form = parse_qs(text, keep_blank_values=True, max_num_fields=200)
             text = form["payload"][0] if "payload" in form else "{}"
         found: Any = json.loads(text)

@@ -8,10 +8,14 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
 
 from agent_core import Actor
 from app.api import guard
 from app.api.entrances import BODIES
+from app.api.guard import RequestGuard
 from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, SECRET, caller
@@ -176,6 +180,97 @@ async def test_large_bodies_at_once_are_bounded(app: FastAPI, monkeypatch):
         first.set()
         assert (await waiting).status_code == 404
         assert (await two.post("/v1/sessions/y/messages", json={"text": "y" * 20_000})).status_code == 404
+
+
+async def test_visitors_leave_room_for_operators(app: FastAPI, tokens, core, monkeypatch):
+    """What visitors have sent of unfinished bodies has bounds of its own, for each and for all of them."""
+    monkeypatch.setattr(guard, "MOST_VISITORS", 100_000)
+    monkeypatch.setattr(guard, "EACH_VISITOR", 60_000)
+    monkeypatch.setattr(guard, "MOST_HELD", 60_000)
+    agent = (await core.agents.get("assistant")).id
+    ada, ben = (tokens.visitor(Actor(id=name, kind="visitor"), agent=agent).text for name in ("ada", "ben"))
+    began, end = asyncio.Event(), asyncio.Event()
+
+    async def held():
+        yield b'{"text": "' + b"x" * 50_000
+        began.set()
+        await end.wait()
+        yield b'"}'
+
+    async with caller(app, ada) as first, caller(app, ben) as second, caller(app, KEY) as operator:
+        url, large = "/v1/sessions/x/messages", {"text": "y" * 20_000}
+        waiting = asyncio.create_task(first.post(url, content=held(), headers=JSON))
+        await began.wait()
+        assert (await first.post(url, json=large)).status_code == 503
+        assert (await second.post(url, json=large)).status_code == 404
+        assert (await second.post(url, json={"text": "y" * 55_000})).status_code == 503
+        assert (await operator.post(url, json=large)).status_code == 404
+        end.set()
+        assert (await waiting).status_code == 404
+        assert (await first.post(url, json=large)).status_code == 404
+
+
+SIGNATURE = {"X-Slack-Request-Timestamp": "1700000000", "X-Slack-Signature": "v0=" + "0" * 64}
+
+
+def slack_from(address: str) -> httpx.AsyncClient:
+    """Return a client at *address* of the one application that all tests of Slack's edge use."""
+    transport = httpx.ASGITransport(SLACK, client=(address, 1))
+    return httpx.AsyncClient(transport=transport, base_url="http://parley.test")
+
+
+async def _ok(request: Request) -> Response:
+    return Response(str(len(await request.body())))
+
+
+_routes = [Route("/slack/events", _ok, methods=["POST"])]
+SLACK = RequestGuard(Router(_routes), identify=lambda _: None, routes=_routes)
+
+
+async def test_one_address_does_not_silence_slack(monkeypatch):
+    """Unfinished bodies of one address are bounded, and those of other addresses are still read."""
+    monkeypatch.setattr(guard, "EACH_UNKNOWN", 100_000)
+    end = asyncio.Event()
+    began: asyncio.Queue[None] = asyncio.Queue()
+
+    async def held():
+        yield b"x" * 45_000
+        began.put_nowait(None)
+        await end.wait()
+
+    async with slack_from("203.0.113.7") as one, slack_from("203.0.113.8") as other:
+        waiting = [asyncio.create_task(one.post("/slack/events", content=held(), headers=SIGNATURE)) for _ in range(2)]
+        for _ in waiting:
+            await began.get()
+        assert (await one.post("/slack/events", content=b"x" * 45_000, headers=SIGNATURE)).status_code == 503
+        assert (await other.post("/slack/events", content=b"x" * 45_000, headers=SIGNATURE)).text == "45000"
+        end.set()
+        assert [answer.text for answer in await asyncio.gather(*waiting)] == ["45000"] * 2
+        assert (await one.post("/slack/events", content=b"x" * 45_000, headers=SIGNATURE)).text == "45000"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {**SIGNATURE, "X-Slack-Signature": "v0=short"},
+        {**SIGNATURE, "X-Slack-Request-Timestamp": "soon"},
+        {"Content-Type": "application/x-www-form-urlencoded", "Content-Length": "1001"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ],
+)
+async def test_what_is_not_signed_like_slack_is_not_read(headers: dict[str, str]):
+    """Without well-formed signature headers Slack's paths answer 401 and read no body, but for a short form."""
+
+    async def endless():
+        raise AssertionError("it was read")
+        yield b""
+
+    async with slack_from("203.0.113.7") as client:
+        answer = await client.post("/slack/events", content=endless(), headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (401, PROBLEM)
+        assert answer.json()["code"] == "unauthorized"
+        assert (await client.post("/slack/events", data={"ssl_check": "1"})).text == "11"
 
 
 NUL = "a\0b"

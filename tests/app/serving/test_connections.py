@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from app.addresses import network
 from app.api.wire import Problem
+from app.serving import connections as edges
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import SLICE, Connection, refusal
 from app.serving.readers import Readers
@@ -32,6 +33,7 @@ class Edge:
         self.left = asyncio.Event()
         self.port = 0
         self.clients: list[Client] = []
+        self.headers: list[tuple[bytes, bytes]] = []
 
     async def __call__(self, scope, receive, send) -> None:
         match scope["path"]:
@@ -50,6 +52,7 @@ class Edge:
                         self.left.set()
                         return
                     size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+                self.headers = scope["headers"]
                 await _answer(send, b"%d" % size)
 
     async def open(self) -> "Client":
@@ -138,9 +141,9 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it never holds")
 
 
-async def flood(client: Client) -> None:
-    """Send a hundred megabytes."""
-    for _ in range(3_000):
+async def flood(client: Client, times: int = 3_000) -> None:
+    """Send a hundred megabytes, or *times* 32 kB."""
+    for _ in range(times):
         await client.send(b"x" * SLICE)
 
 
@@ -184,6 +187,46 @@ async def test_the_fields_of_a_head_are_counted():
         assert await client.answer() == (200, b"0")
         await client.send(GET + b"a:b\r\n" * 128 + b"\r\n")
         assert problem_of((await client.end())[0]).status == 431
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "endless"),
+    [(b"0\r\n", b"a:b\r\n" * 8), (b"0\r\na:", b"b" * 40), (b"0\r\n", b"a" * 40), (b"1;", b"x" * 40)],
+    ids=["fields", "value", "name", "extension"],
+)
+async def test_what_is_around_chunks_has_a_bound(before: bytes, endless: bytes):
+    """Trailers or a chunk's extension of more bytes or fields answer 431, though they never end; small ones do not."""
+    async with edge() as made:
+        client = await made.open()
+        await client.send(CHUNKED + b"0\r\n" + b"a:b\r\n" * 128 + b"\r\n")
+        assert await client.answer() == (200, b"3")
+        await client.send(CHUNKED + b"1;x\r\nd\r\n" * 2_000 + before + endless * 1_250)
+        found = problem_of((await client.end(5))[0])
+        assert (found.status, found.code) == (431, "headers_too_large")
+        assert made.refused("trailers") == 1
+        await made.left.wait()
+
+
+async def test_trailers_are_no_headers():
+    """A field after a body is not among the headers that the application sees, also while it reads the body."""
+    async with edge() as made:
+        client = await made.open()
+        await client.send(CHUNKED + b"0\r\nX-Late: 1\r\n\r\n")
+        assert await client.answer() == (200, b"3")
+        assert [name for name, _ in made.headers] == [b"host", b"transfer-encoding"]
+
+
+async def test_what_comes_after_a_refusal_has_a_bound():
+    """A refused client that sends on for more than a megabyte is cut off, before the time for it is over."""
+    async with edge(ConnectionBounds()) as made:
+        client = await made.open()
+        await client.send(b"garbage\r\n\r\n")
+        assert problem_of(await client.reader.read()).code == "invalid_http"
+        with pytest.raises(ConnectionError):
+            await flood(client, 1_000)
 
 
 async def test_a_head_that_drips_is_ended():
@@ -262,6 +305,33 @@ async def test_connections_are_counted():
         assert made.refused("full") == 1
 
 
+async def test_refused_connections_take_no_room(monkeypatch):
+    """Refused connections that stay open take no place of a served one; more of them than are kept are cut at once."""
+    monkeypatch.setattr(edges, "REFUSED", 2)
+    async with edge() as made:
+        clients = [await made.open() for _ in range(9)]
+        await until(lambda: made.refused("full") == 5)
+        assert made.connections.count == 4
+        for client in clients[4:6]:
+            assert problem_of(await client.reader.read()).code == "unavailable"
+        for client in clients[6:]:
+            with suppress(ConnectionError):
+                assert await client.reader.read() == b""
+        clients[0].writer.close()
+        await until(lambda: made.connections.count == 3)
+        again = await made.open()
+        await again.send(GET + b"\r\n")
+        assert (await again.answer())[0] == 200
+
+
+def test_the_refused_of_one_address_lock_no_one_out():
+    """An address that opens more connections than all may have takes its own share of them, and no more."""
+    connections = Connections(ConnectionBounds(connections=8, per_address=4), clock=lambda: 0.0)
+    held = [Nothing() for _ in range(20)]
+    assert [connections.enter(each, "203.0.113.7") for each in held] == [None] * 4 + ["address"] * 16
+    assert connections.enter(Nothing(), "203.0.113.8") is None
+
+
 class Nothing:
     def look(self, now: float) -> None:
         pass
@@ -278,11 +348,14 @@ class Nothing:
         ("127.0.0.1", "127.0.0.1", False),
         ("::1", "::1", False),
         ("10.1.2.3", "10.1.2.3", False),
+        ("::ffff:172.18.0.1", "172.18.0.1", False),
+        ("fd00::1", "fd00::1", False),
+        ("198.51.100.7", "198.51.100.7", False),
     ],
 )
 def test_connections_of_one_address_are_counted(first: str, other: str, *, counted: bool):
-    """An IPv4 address, or a /64 of IPv6, has its own bound; this machine and trusted proxies bring those of many."""
-    connections = Connections(ConnectionBounds(per_address=1), trusted=[network("10.0.0.0/8")], clock=lambda: 0.0)
+    """An IPv4 address, or a /64 of IPv6, has its own bound; this machine, private networks, trusted proxies do not."""
+    connections = Connections(ConnectionBounds(per_address=1), trusted=[network("198.51.100.0/24")], clock=lambda: 0.0)
     held, late = Nothing(), Nothing()
     assert connections.enter(held, first) is None
     assert connections.enter(late, other) == ("address" if counted else None)
@@ -361,6 +434,9 @@ def test_the_names_of_uvicorn_that_the_protocol_uses():
     for name in ("on_message_begin", "on_headers_complete", "on_message_complete", "on_response_complete"):
         assert callable(getattr(HttpToolsProtocol, name))
         assert f"def {name}(self)" in inspect.getsource(Connection)
+    for name in ("on_header", "on_body"):
+        named = [list(inspect.signature(getattr(each, name)).parameters) for each in (HttpToolsProtocol, Connection)]
+        assert named[0] == named[1]
     made = inspect.getsource(HttpToolsProtocol)
     for name in ("parser", "transport", "flow", "cycle", "pipeline", "headers", "url", "client"):
         assert f"self.{name}" in made
