@@ -23,6 +23,7 @@ from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import PATIENCE, Stage, asleep, is_a, set_stage, texts
 from tests.conftest import MakeCore
+from tests.polling import until
 
 IDLE = 2
 """Sleepers of an idle core: its sweep and its heartbeat."""
@@ -264,6 +265,7 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
     run = await stage.send()
     with capture_logs() as logs:
         done = await swept(stage, clock, run)
+        await until(lambda: any(each["event"] == "run.failed" for each in logs))
     assert done.error
     assert done.error.code == "lost"
     logged = {(each["event"], each["run"]) for each in logs if each["log_level"] != "debug"}

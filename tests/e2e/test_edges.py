@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from tests import polling
 from tests.e2e.conftest import StartServer
 from tests.e2e.follower import Follower, ends
 from tests.e2e.problems import refused
@@ -206,7 +207,7 @@ async def test_slow_heads_end_with_a_reason(server: Server):
     writer.close()
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"application/problem+json" in answer
-    assert "head_time" in server.output
+    await polling.until(lambda: "head_time" in server.output)
 
 
 async def until(
