@@ -122,12 +122,14 @@ async def test_a_reader_of_a_deleted_session_ends_although_the_caller_left(make_
     """The stream of a session ends with its deletion, also when who deleted it has left by then."""
     stage = await set_stage(make_core, [(say("Hello."),)], clock=FakeClock())
 
+    begun = asyncio.Event()
+
     async def read() -> None:
         async for _ in stage.core.follow(stage.session):
-            pass
+            begun.set()
 
     reading = asyncio.create_task(read())
-    await until(lambda: bool(stage.core._store.hub._readers.get(stage.session)))
+    await begun.wait()
     await left(stage.core, stage.core.delete_session(stage.session))
     async with asyncio.timeout(PATIENCE):
         await reading
