@@ -34,7 +34,7 @@ def asked(question: Question) -> Iterator[str]:
             yield f"      ! this {why}"
     votes = f"; {question.yes} of {question.quorum} said yes" if question.quorum > 1 else ""
     until = datetime.fromtimestamp(question.until / 1000).astimezone()
-    yield f"  for {_responders(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
+    yield f"  for {responders_of(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
 
 
 def _certain(text: str) -> str:
@@ -56,10 +56,11 @@ def _awaited(call: CallView) -> str:
     question = call.question
     if question is None or question.status != "open":
         return f"the result of {one_line(call.name)}"
-    return f"an approval of {one_line(call.name)} by {_responders(question)}"
+    return f"an approval of {one_line(call.name)} by {responders_of(question)}"
 
 
-def _responders(question: Question) -> str:
+def responders_of(question: Question) -> str:
+    """Return who may answer *question*, in words."""
     return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
 
 

@@ -96,15 +96,18 @@ def doctor(*, offline: Annotated[bool, typer.Option("--offline", help="Ask no pr
 def chat(
     message: Annotated[str | None, typer.Argument(help="Ask this once; without it, talk until Ctrl-D.")] = None,
     *,
-    agent: Annotated[str, typer.Option(help="The agent to talk to, by name or id.")] = "assistant",
+    agent: Annotated[
+        str | None, typer.Option(help="The agent to talk to, by name or id; else `assistant`, or the only one.")
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Continue this session (`parley sessions list`).")] = None,
+    history: Annotated[bool, typer.Option("--history/--no-history", help="Keep what is typed, to recall it.")] = True,
 ) -> None:
     """Talk to an agent in the terminal; the exit code is 1 when an answer was not completed."""
     from app import logs
-    from app.cli.chat import chat as run
+    from app.cli.chat.command import chat as run
 
     logs.configure(level=logging.WARNING)  # no start and stop of a core in this process between the answers
-    raise typer.Exit(run(agent=agent, session=session, message=message))
+    raise typer.Exit(run(agent=agent, session=session, message=message, history=history))
 
 
 @agents.command("list")

@@ -23,7 +23,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200b\r\nrun_1  completed"
 # that is made visible there, and two constants.
 PRINTERS = {
     "app/printer.py",
-    "app/cli/chat.py",
+    "app/cli/chat/command.py",
     "app/__main__.py",
     "app/serving/signals.py",
     "app/api/schemas.py",
