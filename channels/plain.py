@@ -1,6 +1,6 @@
 """Plain text for places without markup: words in which everything can be seen, and approvals in full."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -61,7 +61,12 @@ def _awaited(call: CallView) -> str:
 
 def responders_of(question: Question) -> str:
     """Return who may answer *question*, in words."""
-    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
+    return people(question.responders)
+
+
+def people(responders: Sequence[str]) -> str:
+    """Return *responders* in words."""
+    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in responders)
 
 
 def keys(question: Question) -> Iterator[str]:

@@ -150,9 +150,11 @@ class Parsed(Markdown):
         self.parsed = list(tokens)
 
 
-def dim(text: str) -> str:
-    """Return *text* as a note is shown, each line by itself."""
-    return "\n".join(f"\x1b[2m{line}\x1b[22m" if line else line for line in text.split("\n"))
+def note(text: str, width: int) -> str:
+    """Return *text* as a note is shown, its lines divided at words."""
+    console = _console(width)
+    console.print(Text(text, "dim"), end="")
+    return _written(console)
 
 
 def _console(width: int) -> Console:

@@ -12,7 +12,7 @@ from agent_core import Actor, Clock, Decider, Decision, Inbound, Origin, ParleyE
 from app.cli.chat.area import Choice, InputArea, kept_history
 from app.cli.chat.conversation import converse
 from app.cli.chat.deciding import decided
-from app.cli.chat.drawing import Drawing, Drawn, Flow, Plain, dim
+from app.cli.chat.drawing import Drawing, Drawn, Flow, Plain, note
 from app.cli.chat.once import answer
 from app.cli.chat.ports import ApprovalsPort, Port
 from app.cli.chat.slash import BRIEF
@@ -109,7 +109,7 @@ class LiveTerminal:
     def tell(self, words: str) -> None:
         """Print a note."""
         if words:
-            self._print(_noted(f"{visible(words)}\n"))
+            self._print(self._noted(f"{visible(words)}\n"))
 
     async def post(self, address: str, body: ConversationView) -> Ref:
         self._ref = Ref(f"{address}:{new_id('msg')}")
@@ -126,7 +126,7 @@ class LiveTerminal:
         above = [self._note(span) if span.note else self._draw(span) for span in spans]
         working = [line for said in body.recent for call in said.calls if (line := _working(call))]
         if working and not body.closed:
-            self._live += "\n" + _noted("\n".join(working))
+            self._live += "\n" + self._noted("\n".join(working))
         self._area.show("".join(above), self._live)
         await self._ask(next((span.question for span in spans if span.question), None))
 
@@ -161,7 +161,10 @@ class LiveTerminal:
         if self._printed.get(key) == text:
             return ""
         self._printed[key] = text
-        return _noted(text) if key[1] != "drawn" else text
+        return self._noted(text) if key[1] != "drawn" else text
+
+    def _noted(self, text: str) -> str:
+        return note(text, self._area.width) if _has_colours() else text
 
     async def _ask(self, question: Question | None) -> None:
         """Have the person asked *question* as long as it is open."""
@@ -207,7 +210,3 @@ def _drawing() -> Drawing:
 
 def _has_colours() -> bool:
     return not os.environ.get("NO_COLOR")
-
-
-def _noted(text: str) -> str:
-    return dim(text) if _has_colours() else text
