@@ -199,6 +199,8 @@ class InputArea:
             if self.app.is_running:
                 self.app.exit()
             await asyncio.wait((drawing, printing, finished))
+            with suppress(EOFError):  # the terminal was closed
+                drawing.result()
 
     async def _print_all(self) -> None:
         with set_app(self.app):

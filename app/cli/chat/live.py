@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from prompt_toolkit.input import DummyInput
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_core import Actor, Clock, Decider, Decision, Inbound, Origin, ParleyError, Text, may_respond, new_id
 from app.cli.chat.area import Choice, InputArea, kept_history
@@ -33,10 +35,13 @@ async def talk_live(port: Port, actor: Actor, clock: Clock, *, agent: str, sessi
 
 async def ask_live(port: Port, actor: Actor, clock: Clock, session: str, message: str) -> bool:
     """Answer *message* once, drawn as it comes; return whether its run completed."""
-    area = InputArea(input=DummyInput(), reads=False)
-    async with area.running(catches_interrupt=False), showing_in(area, actor, None) as terminal:
-        area.work("answering …")
-        return await answer(port, terminal, clock, session, message)
+    with create_pipe_input() as nothing:  # keys stay in the terminal for what comes after this command
+        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # the terminal's answer would be read by what comes after this command
+        area = InputArea(input=nothing, output=output, reads=False)
+        async with area.running(catches_interrupt=False), showing_in(area, actor, None) as terminal:
+            area.work("answering … (Ctrl-C stops it)")
+            return await answer(port, terminal, clock, session, message)
 
 
 class AreaPanel:
