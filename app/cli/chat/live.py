@@ -14,7 +14,7 @@ from agent_core import Actor, Clock, Decider, Decision, Inbound, Origin, ParleyE
 from app.cli.chat.area import Choice, InputArea, kept_history
 from app.cli.chat.conversation import converse
 from app.cli.chat.deciding import decided
-from app.cli.chat.drawing import Drawing, Drawn, Flow, Plain, note
+from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
 from app.cli.chat.once import answer
 from app.cli.chat.ports import ApprovalsPort, Port
 from app.cli.chat.slash import BRIEF
@@ -82,7 +82,7 @@ class LiveTerminal:
 
     limits = MessageLimits(edit_every=0.05)
 
-    def __init__(self, area: InputArea, actor: Actor, approvals: ApprovalsPort | None, drawing: Drawing) -> None:
+    def __init__(self, area: InputArea, actor: Actor, approvals: ApprovalsPort | None, drawing: TextStyle) -> None:
         self.actor, self._origin = actor, Origin(is_operator=True)
         self._area, self._approvals, self._drawing = area, approvals, drawing
         self._typed: set[str] = set()
@@ -204,10 +204,10 @@ def _working(call: CallView) -> str:
     return f"· {one_line(call.name)} … {how}{one_line(call.progress or '')}"
 
 
-def _drawing() -> Drawing:
+def _drawing() -> TextStyle:
     """Return how text is shown here: NO_COLOR asks for it as it was written."""
     if not _has_colours():
-        return Plain()
+        return AsWritten()
     # Terminals that say so have the number of their background colour at the end; 7 and 15 are white.
     background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return Drawn(light=background in ("7", "15"))
