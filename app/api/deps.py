@@ -41,7 +41,7 @@ async def services(request: Request) -> Services:
 
 
 async def caller(request: Request) -> Principal:
-    """Return the caller, as `RequestGuard` identified it."""
+    """Return the caller, as `Callers` identified it."""
     return request.scope["parley.principal"]
 
 
