@@ -243,14 +243,15 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     readers: Readers | None = None,
     connections: Connections | None = None,
     look: Look | None = None,
-    demo_agent: str = "assistant",
+    broken: Callable[[], Sequence[str]] | None = None,
     channels: Sequence[APIRouter] = (),
     credentials: Credentials | None = None,
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the demo page; *look* reports what is wrong with the database; *channels* are routes that
-    `serving_channels` gave; *readers* and *connections* are the server's; *credentials* are followed by the caller.
+    *broken* returns what could not be loaded, for the demo page; *look* reports what is wrong with the database;
+    *channels* are routes that `serving_channels` gave; *readers* and *connections* are the server's; the caller follows
+    *credentials*.
     """
     readers = Readers() if readers is None else readers
     credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
@@ -260,12 +261,11 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    app.include_router(script_router())
-    for routes in channels:
+    for routes in (script_router(), *channels):
         app.include_router(routes)
     if settings.demo:
-        demo = _demo(settings, demo_agent)
-        app.include_router(demo_router(core, tokens, demo, holds=credentials.holds, described=_described()))
+        holds, described = credentials.holds, _described()
+        app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
     problems.install(app)
     openapi.install(app)
     _protect(app, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
@@ -282,9 +282,9 @@ def _described() -> Answers:
     )
 
 
-def _demo(settings: Settings, agent: str) -> Demo:
+def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
     password = settings.demo_password.get_secret_value() if settings.demo_password else None
-    return Demo(agent, partial(notice, settings), Door(password))
+    return Demo(partial(notice, settings), Door(password), broken)
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
