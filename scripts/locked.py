@@ -1,8 +1,8 @@
 """Write what follows from requirements-dev.lock: `runtime` prints requirements.lock, `build` requirements-build.lock.
 
 The runtime lock has the pins of the workshop's lock for what `[project.dependencies]` needs, directly or not, on any
-platform, the build lock those for what makes the wheel. `sbom` prints a bill of materials of what runs, CycloneDX 1.6 as
-JSON. Run it in the environment that the workshop's lock describes.
+platform, the build lock those for what makes the wheel. `sbom` prints a bill of materials of what runs (CycloneDX 1.6,
+JSON). Run it in the environment that the workshop's lock describes.
 """
 
 import json
