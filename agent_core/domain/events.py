@@ -76,7 +76,7 @@ class MessageCorrected(EventBody, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MessageCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as it is stored; `parts` replaces all that was shown of it, *native* is for the model that wrote it."""
+    """A stored message: `parts` replaces what was shown, *native* is its model's; or *actor* said it, for the agent."""
 
     type: ClassVar[str] = "message.completed"
     message: str
@@ -85,6 +85,7 @@ class MessageCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     stop: Stop
     partial: bool = False
     native: Native | None = None
+    actor: Actor | None = None
 
 
 class RunQueued(EventBody, frozen=True, kw_only=True, omit_defaults=True):
