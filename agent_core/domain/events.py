@@ -54,13 +54,17 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MessageReceived(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of *actor*; *via* is the API key that sent it in their name without the right to act for others."""
+    """A message of *actor*; *via* is the API key that sent it in their name without the right to act for others.
+
+    *named*: several people write here, so the model reads who wrote it.
+    """
 
     type: ClassVar[str] = "message.received"
     message: str
     actor: Actor
     parts: tuple[Part, ...]
     via: Actor | None = None
+    named: bool = False
 
 
 class MessageCorrected(EventBody, frozen=True, kw_only=True, omit_defaults=True):

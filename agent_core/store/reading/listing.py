@@ -16,7 +16,7 @@ from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
 from agent_core.errors import NotFound
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION
-from agent_core.store.statements import literals
+from agent_core.store.statements import Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.catalog import AGENT
 
@@ -52,7 +52,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 def get(connection: Connection, session: str) -> SessionObject:
     """Return the session as clients read it; raises `NotFound`."""
-    row = connection.execute(_OBJECT, {"b_id": session}).first()
+    row = _OBJECT.run(connection, b_id=session).first()
     if row is None:
         raise NotFound("session", session)
     return _object(row)
@@ -192,4 +192,4 @@ def _object(row: Any) -> SessionObject:
     )
 
 
-_OBJECT = _objects().where(SESSION.c.id == bindparam("b_id"))
+_OBJECT = Statement(_objects().where(SESSION.c.id == bindparam("b_id")))
