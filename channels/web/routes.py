@@ -107,14 +107,18 @@ def script_router() -> APIRouter:
     @router.get("/widget/parley-chat.js")
     async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Return the widget's bundle."""
-        content = (STATIC / "parley-chat.js").read_bytes()
-        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-        if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
-            return Response(status_code=304, headers=headers)
-        return Response(content, 200, headers, "text/javascript")
+        return script_answer((STATIC / "parley-chat.js").read_bytes(), if_none_match)
 
     return router
+
+
+def script_answer(content: bytes, seen: str | None) -> Response:
+    """Return a script, or that it is still the one that the caller has *seen*, by the header `If-None-Match`."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+    if seen and tag in {each.strip().removeprefix("W/") for each in seen.split(",")}:
+        return Response(status_code=304, headers=headers)
+    return Response(content, 200, headers, "text/javascript")
 
 
 def demo_router(
