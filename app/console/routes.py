@@ -77,7 +77,7 @@ async def show_page() -> Response:
 @router.get(f"/widget/{SCRIPT}")
 async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
     """Return the page's bundle."""
-    return script_answer((STATIC / SCRIPT).read_bytes(), if_none_match)
+    return script_answer(SCRIPT, if_none_match)
 
 
 @router.post(f"{PLACE}/login", dependencies=[SameSite])

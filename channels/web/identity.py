@@ -37,8 +37,9 @@ class Principal:
     *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
     (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
-    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing. *mark* is
-    set for an operator who logged in at the console: it holds while the key has that secret; *token* is the login's id.
+    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing. What was
+    sent is good until *expires* (milliseconds; None: for a key, whose end may be changed). *mark* is set for an operator
+    who logged in at the console, *token* is then the login's id: both hold while the key has that secret.
     """
 
     role: Literal["operator", "visitor"]
@@ -51,6 +52,7 @@ class Principal:
     via: Actor | None = field(default=None, compare=False)
     barred: AbstractSet[str] = field(default=frozenset(), compare=False)
     mark: str | None = field(default=None, compare=False)
+    expires: int | None = field(default=None, compare=False)
 
     @property
     def visitor(self) -> bool:
@@ -139,6 +141,7 @@ class TokenSigner:
                 key=claims.get("by"),
                 token=claims.get("jti"),
                 issued=_milliseconds(claims),
+                expires=1000 * claims["exp"],
             )
         if claims := self._current("operator", text):
             if (scopes := claims.get("scopes")) is None:  # of the version before, whose `scope` names what is beside
@@ -187,10 +190,15 @@ class TokenSigner:
 
 def _operator(claims: dict[str, Any], scopes: frozenset[str]) -> Principal:
     """Return the operator of a command on this machine, or who logged in at the console."""
+    expires = 1000 * claims["exp"]
     if (mark := claims.get("mark")) is None:
-        return Principal("operator", OPERATOR, scopes=scopes)
-    actor = Actor(id=claims["sub"], kind="service", name=claims.get("name"))
-    return Principal("operator", actor, scopes=scopes, key=claims.get("by"), token=claims["login"], mark=mark)
+        return Principal("operator", OPERATOR, scopes=scopes, expires=expires)
+    actor, key, login = (
+        Actor(id=claims["sub"], kind="service", name=claims.get("name")),
+        claims.get("by"),
+        claims["login"],
+    )
+    return Principal("operator", actor, scopes=scopes, key=key, token=login, expires=expires, mark=mark)
 
 
 def _milliseconds(claims: dict[str, Any]) -> int:
