@@ -38,8 +38,8 @@ class Principal:
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
     (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
     people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing. What was
-    sent is good until *expires* (milliseconds; None: for a key, whose end may be changed). *mark* is set for an operator
-    who logged in at the console, *token* is then the login's id: both hold while the key has that secret.
+    sent is good until *expires* (milliseconds; None: for a key, whose end may be changed). An operator who logged in at
+    the console has the login's id as *token*, and the *mark* of the key's secret, whose change ends the login.
     """
 
     role: Literal["operator", "visitor"]

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 import yaml
@@ -113,7 +112,7 @@ async def test_a_conversation_appears_live_and_is_stopped(desk: Desk, server: Se
     await desk.open("Explain at length")
     await expect(desk.list.first).to_contain_text("running")
     await expect(desk.list.first).to_contain_text(f"Ada {PAYLOAD}\\u{{202e}}")
-    await expect(desk.pane.locator(".text.open")).to_contain_text("loop")
+    await expect(desk.pane.locator(".text.open")).to_contain_text("One log")
     await expect(desk.pane.locator(".bubble")).to_have_text(f"Explain at length {PAYLOAD}")
     await desk.picture("40-operator-running")
     await desk.stop.click()
@@ -175,6 +174,24 @@ async def test_a_key_shows_what_its_scopes_allow_until_it_is_revoked(desk: Desk,
     await expect(desk.pane).to_contain_text("5 * 5 is 25.")
 
 
+async def test_a_person_replies_in_their_own_name(desk: Desk, server: Server):
+    """A reply is in the conversation under the name that its person gave, which the browser keeps; text is text."""
+    written = await ask(server, "Where is my parcel?")
+    await desk.enter(place=f"#/s/{written['session']}")
+    await desk.page.get_by_label("Your name").fill(f"Mara {PAYLOAD}")
+    await desk.page.get_by_label("Reply as a person").fill(f"I will **look** for it. {PAYLOAD}")
+    await desk.page.keyboard.press("Enter")
+    reply = desk.pane.locator(".answer[data-person]")
+    await expect(reply).to_contain_text(f"Mara {PAYLOAD}")
+    await expect(reply.locator("strong")).to_have_text("look")
+    await expect(desk.page.get_by_label("Reply as a person")).to_have_value("")
+    await desk.picture("43-operator-reply")
+    await desk.page.reload()
+    await expect(reply).to_contain_text(f"Mara {PAYLOAD}")
+    await expect(desk.page.get_by_label("Your name")).to_have_value(f"Mara {PAYLOAD}")
+    assert await desk.page.locator("img").count() == 0
+
+
 async def test_conversations_are_found_and_reached_by_keyboard(desk: Desk, server: Server):
     """The slash key leads to the search, arrows from one conversation to the next, and Enter opens it."""
     for text in ("a needle in the hay", "only hay"):
@@ -203,6 +220,7 @@ async def test_the_key_is_kept_nowhere_in_the_browser(desk: Desk, server: Server
     held = await desk.page.evaluate("() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
     assert held == '[{},{},""]'
     assert not [url for url in desk.requests if KEY in url]
-    async with httpx.AsyncClient(trust_env=False) as anyone:
-        cookies = {each["name"]: each["value"] for each in await desk.page.context.cookies()}
-        assert (await anyone.get(f"{server.url}/v1/sessions", cookies=cookies)).status_code == 401
+    cookies = {str(each.get("name")): str(each.get("value")) for each in await desk.page.context.cookies()}
+    assert cookies
+    async with server.client(None, cookies=cookies) as anyone:
+        assert (await anyone.get("/v1/sessions")).status_code == 401

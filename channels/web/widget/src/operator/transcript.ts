@@ -98,6 +98,7 @@ function rowOf(entry: Entry, actions: DeskActions): Row {
     update(next, ledger) {
       drawn.update(next);
       sayWho(who, next.key, ledger);
+      if (next.kind === "answer") setAttribute(drawn.node, "data-person", ledger.said.get(next.key)?.person != null);
       if (next.kind === "question") return;
       const spent = next.run && ledger.runs.get(next.run.id);
       setText(used, spent && !next.busy ? spentLine(spent) : "");
