@@ -106,6 +106,7 @@ class SlackMessage:
     bot_id: str | None = None
     blocks: list[Json] = field(default_factory=list[Json])
     attachments: list[Json] = field(default_factory=list[Json])
+    files: list[Json] = field(default_factory=list[Json])
     metadata: Json | None = None
     edited: Json | None = None
     subtype: str | None = None
@@ -176,6 +177,7 @@ class Channel:
         if message.root == message.ts and self.replies(message.ts):
             message.subtype, message.user, message.text = "tombstone", "USLACKBOT", "This message was deleted."
             message.blocks, message.stream, message.metadata = [], None, None
+            message.attachments, message.files = [], []
         else:
             del self.messages[message.ts]
 
