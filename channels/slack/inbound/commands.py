@@ -68,8 +68,10 @@ async def commanded(
     agent = await asking.agent(None, where)
     if agent is None:
         return NO_AGENT.format(channel=asked.channel)
-    person = await asking.who(installation, asked.user, settings_of(agent.definition), until)
-    if (notice := refusal(person, settings_of(agent.definition))) is not None:
+    settings = settings_of(agent.definition)
+    person = await asking.who(installation, asked.user, settings, until)
+    notice = refusal(person, settings) or await asking.place(installation, asked.channel, settings, until)
+    if notice is not None:
         return notice
     thread, by = asked_by(where, person, agent, question), actor(installation, person.id, person.name)
     put = _Question(asked, thread, question, by, clock.now())
@@ -108,8 +110,10 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
         return NO_AGENT.format(channel=thread.channel)
-    person = await asking.who(installation, thread.user, settings_of(agent.definition), until)
-    if (notice := refusal(person, settings_of(agent.definition))) is not None:
+    settings = settings_of(agent.definition)
+    person = await asking.who(installation, thread.user, settings, until)
+    notice = refusal(person, settings) or await asking.place(installation, thread.channel, settings, until)
+    if notice is not None:
         return notice
     async with asking.order(thread, until):
         session = await asking.core.find_session(thread.address)

@@ -24,6 +24,7 @@ from agent_core import (
     SessionObject,
 )
 from channels.slack.inbound.context import Look, Watermark, exists, look, mentioned_in
+from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.people import People, Person
 from channels.slack.settings import Slack, route, settings_of
 from channels.slack.thread import Thread
@@ -38,6 +39,11 @@ NAMING = 0.1
 MOST_NOTED = 1_000
 NO_AGENT = "No agent answers here. My operator can name this channel, {channel}, in the settings of one."
 OUTSIDE = "I answer only people of the workspace that runs me."
+SHARED = "People of other organisations are in this channel, and I answer where only my own can read it."
+UNSURE_PLACE = (
+    "I cannot see whether people of other organisations are in this channel, so I do not answer this here; my operator "
+    "finds the reason in my log. Mention me instead."
+)
 UNKNOWN = "I cannot see who you are, so I do not answer; my operator finds the reason in my log."
 CLOSED = "This conversation was closed. Begin a new one, and I am there."
 _log = structlog.get_logger("parley.slack")
@@ -88,8 +94,11 @@ class Notes:
 class Mentions:
     """Asks agents in the name of people in Slack."""
 
-    def __init__(self, core: Core, shows: Shows, people: People, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, core: Core, shows: Shows, people: People, conversations: Conversations, *, timeout: float = TIMEOUT
+    ) -> None:
         self.core, self.shows, self.people, self.notes = core, shows, people, Notes()
+        self.conversations = conversations
         self._timeout = timeout
         self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -115,6 +124,21 @@ class Mentions:
             if slack.external == "answer" or isinstance(error, f.Unauthorised):
                 return Person(user, user, installation.me.team, "unknown")
         raise NotNow(f"Slack does not say who `{user}` is.")
+
+    async def place(self, installation: Installation, channel: str, slack: Slack, until: float) -> str | None:
+        """Return why an agent with these settings answers no one in *channel*, if so; raises `NotNow` as `who` does."""
+        if slack.external == "answer" or channel.startswith("D"):
+            return None
+        try:
+            async with asyncio.timeout_at(until):
+                return SHARED if await self.conversations.is_shared(installation, channel) else None
+        except f.TargetMissing:
+            return None  # the app is not in it, so it can say nothing there
+        except (f.SlackFailure, TimeoutError) as error:
+            self.notes.failure(error)
+            if isinstance(error, f.Unauthorised):
+                return UNSURE_PLACE
+        raise NotNow(f"Slack does not say who is in `{channel}`.")
 
     async def names(self, installation: Installation, text: str, until: float) -> dict[str, str]:
         """Return the names of those whom the mrkdwn *text* mentions."""
@@ -173,11 +197,16 @@ class Mentions:
         return receipt
 
 
-def refusal(person: Person, slack: Slack) -> str | None:
-    """Return what an agent with these settings answers *person* instead of an answer, if it does not answer them."""
-    if slack.external == "answer" or not person.outside:
+def refusal(person: Person, slack: Slack, *, shared: bool = False) -> str | None:
+    """Return what an agent with these settings answers *person* instead of an answer, if it does not answer them.
+
+    In a channel that is *shared* with other organisations it answers no one.
+    """
+    if slack.external == "answer":
         return None
-    return UNKNOWN if person.kind == "unknown" else OUTSIDE
+    if person.outside:
+        return UNKNOWN if person.kind == "unknown" else OUTSIDE
+    return SHARED if shared else None
 
 
 def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> Thread:

@@ -28,6 +28,7 @@ from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import CardDisplay, Clicks
 from channels.slack.inbound.commands import commanded, pointed
 from channels.slack.inbound.context import Look, Watermark, after, as_context, at, carried
+from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
     CLOSED,
@@ -70,7 +71,7 @@ class Receiver:
         self, core: Core, shows: Shows, people: People, clock: Clock, cards: CardDisplay, *, timeout: float = TIMEOUT
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
-        self._mentions = Mentions(core, shows, people, timeout=timeout)
+        self._mentions = Mentions(core, shows, people, Conversations(clock), timeout=timeout)
         self._clicks = Clicks(self._mentions, Groups(clock, self._mentions.notes), cards, self._begin)
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
@@ -159,7 +160,8 @@ class Receiver:
         person = await self._mentions.who(installation, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
-        if (words := refusal(person, settings_of(agent.definition))) is not None:
+        self._mentions.conversations.note(thread.team, thread.channel, shared=posted.shared)
+        if (words := refusal(person, settings_of(agent.definition), shared=posted.shared)) is not None:
             self._reply_privately(installation, posted, words, scope="")
             return
         late = self._clock.now() - at(posted.ts)[0] * 1000 > IN_TIME
