@@ -5,7 +5,7 @@ goes ahead without it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
@@ -26,7 +26,7 @@ from agent_core import (
 from channels.slack.inbound.context import Look, Watermark, exists, look, mentioned_in
 from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.people import People, Person
-from channels.slack.settings import Slack, route, settings_of
+from channels.slack.settings import Prompt, Slack, route, settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -60,8 +60,8 @@ class Shows(Protocol):
         """Show *session* from now on."""
         ...
 
-    async def home(self, team: str, user: str, channel: str) -> None:
-        """Suggest something to *user*, who has opened the app's Messages tab."""
+    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
+        """Suggest *prompts* to the person who has opened the app's Messages tab, which is *channel*."""
         ...
 
 
@@ -114,6 +114,13 @@ class Mentions:
         found = {agent.definition.name: agent for agent in await self.core.agents.all()}
         return found.get(route((each.definition for each in found.values()), thread.team, thread.channel) or "")
 
+    async def home(self, installation: Installation, user: str, channel: str) -> None:
+        """Suggest to *user* what the agent suggests that answers in their Messages tab; raises a `SlackFailure`."""
+        me = installation.me
+        agent = await self.agent(None, Thread(me.team, channel, "", user, me.team, me.enterprise, is_dm=True))
+        prompts = settings_of(agent.definition).prompts if agent is not None else ()
+        await self.shows.home(me.team, channel, prompts)
+
     async def who(self, installation: Installation, user: str, slack: Slack, until: float) -> Person:
         """Return who *user* is; raises `NotNow` when that decides whether they are answered, and may be known soon."""
         try:
@@ -141,8 +148,9 @@ class Mentions:
         raise NotNow(f"Slack does not say who is in `{channel}`.")
 
     async def names(self, installation: Installation, text: str, until: float) -> dict[str, str]:
-        """Return the names of those whom the mrkdwn *text* mentions."""
-        return await self.people.names(installation, mentioned_in(text), until=until)
+        """Return the names of those whom the mrkdwn *text* mentions; what we are called ourselves is no question."""
+        others = [user for user in mentioned_in(text) if user != installation.me.user]
+        return await self.people.names(installation, others, until=until)
 
     async def look(
         self, installation: Installation, thread: Thread, mark: Watermark, *, before: str | None, until: float
@@ -221,6 +229,19 @@ def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> 
 def actor(installation: Installation, user: str, name: str | None = None) -> Actor:
     """Return *user* as the core knows them: no two workspaces share one."""
     return Actor(f"slack:{installation.me.team}:{user}", "user", name)
+
+
+def tool_context(thread: Thread, person: Person) -> dict[str, str]:
+    """Return what tools are given of *person*, who asks in *thread*: what Slack has signed or says, never the model."""
+    known = {
+        "slack_user": person.id,
+        "slack_user_team": thread.user_team if person.kind == "unknown" else person.team,
+        "slack_user_kind": person.kind,
+        "slack_team": thread.team,
+        "slack_channel": thread.channel,
+        "slack_thread": thread.root,
+    }
+    return {**known, "email": person.email} if person.email else known
 
 
 def own_name(installation: Installation, agent: AgentObject | None) -> Mapping[str, str]:

@@ -22,6 +22,8 @@ AGE = 3_600_000
 SIZE = 10_000
 MOST_NAME = 80
 """Characters of a name."""
+MOST_EMAIL = 320
+"""Characters of an address, as RFC 3696 counts them."""
 MOST = 25
 """People who are looked up for one message; those beyond are called by their ids."""
 Key = tuple[str, str]
@@ -30,12 +32,16 @@ _COLON = re.compile(r":(?=\s|$)")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person: *team* is the workspace that they belong to. Of those who are *unknown* Slack says nothing."""
+    """A person: *team* is the workspace that they belong to. Of those who are *unknown* Slack says nothing.
+
+    *email* is known of the workspace's own people and guests, and only with the scope `users:read.email`.
+    """
 
     id: str
     name: str
     team: str
     kind: Kind = "member"
+    email: str | None = None
 
     @property
     def outside(self) -> bool:
@@ -118,7 +124,15 @@ def person_of(user: Json, me: Identity) -> Person:
     profile = part(user, "profile")
     name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
     team = str(user.get("team_id") or me.team)
-    return Person(str(user["id"]), called(name or user["id"]), team, _kind(user, team, me))
+    kind = _kind(user, team, me)
+    return Person(str(user["id"]), called(name or user["id"]), team, kind, _email(user, kind))
+
+
+def _email(user: Json, kind: Kind) -> str | None:
+    """Return the address that the workspace vouches for: a stranger's is what their own organisation says of them."""
+    email = part(user, "profile").get("email")
+    is_sure = kind in ("member", "guest") and user.get("is_email_confirmed") is not False
+    return email if is_sure and isinstance(email, str) and len(email) <= MOST_EMAIL else None
 
 
 def called(name: object) -> str:

@@ -40,6 +40,7 @@ from channels.slack.inbound.mentions import (
     asked_by,
     own_name,
     refusal,
+    tool_context,
 )
 from channels.slack.inbound.people import People, Person
 from channels.slack.inbound.queued import WAITS, say_queued
@@ -99,7 +100,7 @@ class Receiver:
                     by = self._actor(installation, asked.user)
                     await self._core.feedback(asked.run, by=by, rating="up" if asked.good else "down")
             case i.Opened():
-                self._begin(self._shows.home(installation.me.team, asked.user, asked.channel))
+                self._begin(self._mentions.home(installation, asked.user, asked.channel))
             case i.Unknown():
                 self.note("slack.unknown", kind=asked.kind)
             case _:
@@ -223,6 +224,7 @@ class Receiver:
             key=_key(posted.ts),
             context=(*(found.context if found else ()), *beside, *as_note(posted.viewing, known)),
             metadata={**mark.metadata, **viewing},
+            tool_context=tool_context(posted.thread, person),
         )
         receipt = await self._mentions.ask(asked_by(posted.thread, person, agent, words), session, inbound)
         if session is not None and session.status in WAITS and not receipt.repeated:
