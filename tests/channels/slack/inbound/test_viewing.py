@@ -26,7 +26,7 @@ async def test_the_model_knows_what_the_person_has_open(make_core):
 
 
 async def test_the_event_that_says_so_between_messages_asks_for_nothing(make_core):
-    """An app of an older manifest still gets `app_context_changed`: it is acknowledged, and no message is made of it."""
+    """An app of an older manifest still gets `app_context_changed`: it is acknowledged, and nothing is asked by it."""
     async with rigged(make_core) as rig:
         assert (await rig.team.looks_at("UANN", DATA)).acked
         assert (await rig.core.sessions()).items == ()
