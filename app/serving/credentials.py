@@ -128,14 +128,14 @@ class Credentials:
         """Return the holder of the key *id* if *text* is its secret; an unknown id takes as long."""
         key, digest = self._keys.get(id), hashlib.sha256(text.encode()).digest()
         fits = hmac.compare_digest(digest, _NO_DIGEST if key is None else key.digest)
-        now = self._clock.now()
+        now, expires = self._clock.now(), None
         if key is not None and not fits and key.previous is not None and now < (key.previous_until or 0):
             fits = hmac.compare_digest(digest, key.previous)
+            expires = key.previous_until
         if key is None or not fits or self._is_over(key):
             return None
         self._used[id] = now
-        made = key.object
-        return Principal("operator", _holder(key), scopes=frozenset(made.scopes), key=id)
+        return Principal("operator", _holder(key), scopes=frozenset(key.object.scopes), key=id, expires=expires)
 
     def _marked(self, visitor: Principal) -> Principal:
         """Return *visitor* with the sessions that are closed to it, and with the key that its words count as too."""

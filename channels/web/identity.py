@@ -35,7 +35,8 @@ class Principal:
     *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
     (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
-    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing.
+    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing. What was
+    sent is good until *expires* (milliseconds; None: for a key, whose end may be changed).
     """
 
     role: Literal["operator", "visitor"]
@@ -47,6 +48,7 @@ class Principal:
     issued: int = field(default=0, compare=False)
     via: Actor | None = field(default=None, compare=False)
     barred: AbstractSet[str] = field(default=frozenset(), compare=False)
+    expires: int | None = field(default=None, compare=False)
 
     @property
     def visitor(self) -> bool:
@@ -101,11 +103,13 @@ class TokenSigner:
                 key=claims.get("by"),
                 token=claims.get("jti"),
                 issued=_milliseconds(claims),
+                expires=1000 * claims["exp"],
             )
         if claims := self._current("operator", text):
             if (scopes := claims.get("scopes")) is None:  # of the version before, whose `scope` names what is beside
                 scopes = f"read run approve admin {claims.get('scope', '')}"
-            return Principal("operator", OPERATOR, scopes=SCOPES & frozenset(scopes.split()))
+            granted = SCOPES & frozenset(scopes.split())
+            return Principal("operator", OPERATOR, scopes=granted, expires=1000 * claims["exp"])
         return None
 
     def read_cookie(self, text: str) -> Principal | None:

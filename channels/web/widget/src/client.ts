@@ -135,7 +135,8 @@ async function follow(options: ClientOptions, request: Request, session: string,
     }
     if (signal.aborted) return;
     failures = follower.cursor() > before || !problem ? 1 : failures + 1;
-    follower.link("reconnecting");
+    // A stream that ends well ends with its token or its process: what comes next is there before a person could read of it.
+    if (problem) follower.link("reconnecting");
     await options.pause(delay(failures, problem, options.random), signal);
   }
 }
