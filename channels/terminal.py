@@ -129,7 +129,7 @@ def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
                 gap = "\n"
             continue
         if text := visible(said.text.rstrip(HELD) if said.open else said.text):
-            yield Span(gap + text)
+            yield Span(f"{gap}{one_line(said.speaker)}:\n{text}" if said.speaker else gap + text)
             gap = "" if said.continued else "\n"
         if said.open:
             return
