@@ -11,7 +11,7 @@ from typing import Any
 from agent_core.clock import Clock
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.controls import ABLE, Abilities, permitted
-from agent_core.domain.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
+from agent_core.domain.messages import UNKNOWN_USAGE, Text, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
     Encode,
     Finished,
@@ -77,6 +77,8 @@ SUM = re.compile(
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
 NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)(?: [\w-]+)?\]\s")
 """How Parley's own notes in the window begin, with the session's marker; they are not a user's question."""
+SPEAKER = re.compile(r"\[speaker(?: ([\w-]+))?\] [^\n]*?(?:\[/speaker \1\])?\n+")
+"""Who wrote the message that follows, where several people write."""
 ZONE = re.compile(r"\b(?:UTC|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")
 OPERATORS = {"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-", "x": "*"} | {
     "plus": "+",
@@ -170,7 +172,7 @@ def read(messages: Sequence[RequestEntry], tools: Sequence[ToolSpec]) -> Situati
     results: list[tuple[ToolCall, ToolResult]] = []
     for message in (entry.message for entry in messages):
         if message.role == "user" and not NOTE.match(said := text_of(message.parts)):
-            text, called = said, set[str]()
+            text, called = SPEAKER.sub("", said, count=1) if SPEAKER.match(said) else said, set[str]()
         asked = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "assistant" and not asked:
             results.clear()
@@ -270,7 +272,7 @@ def _text_deltas(text: str) -> Iterator[tuple[ModelDelta, ...]]:
 
 
 def _result(call: ToolCall, result: ToolResult) -> str:
-    text = text_of(result.parts)
+    text = text_of(tuple(part for part in result.parts if not (isinstance(part, Text) and NOTE.match(part.text))))
     if result.outcome != "done":
         return f"The tool `{call.name}` gave no result ({result.outcome}). {text}".rstrip()
     match call.name:
