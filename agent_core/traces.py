@@ -18,7 +18,6 @@ CITES = frozenset(
         "openai",
         "pydantic",
         "pydantic_core",
-        "slack_sdk",
     }
 )
 """Packages whose errors cite what was sent or answered: of theirs only the type is shown."""
