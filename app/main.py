@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
+from app import logs
 from app.api.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
@@ -27,7 +28,7 @@ from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
-from app.serving.server import Server, config, listening, room_for, url_of
+from app.serving.server import EVERY, Server, config, listening, place_of, room_for, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage.at_rest import private_files, secure
@@ -49,6 +50,7 @@ def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] |
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
     those that ship and the own ones when None.
     """
+    logs.complete(settings.log)
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
@@ -57,12 +59,14 @@ def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] |
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
     """Drive runs and serve nothing until a signal comes; *health_port* answers `/healthz` and `/readyz`."""
+    logs.complete(settings.log)
     check_shared(settings, "worker")
     _run(_work(settings, tools, health_port))
 
 
 def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
     """Receive from *channel* by connections opened here, and drive runs, until a signal comes; raise ConfigError."""
+    logs.complete(settings.log)
     found = next(each for each in CHANNELS if each.name == channel)
     if (missing := found.no_socket(settings)) is not None:
         raise ConfigError(missing)
@@ -290,11 +294,11 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         lines = ["Parley drives the runs of this database; Ctrl-C ends it."]
         lines += [f"Health:  {url}/readyz"] if url else []
     else:
-        lines = [f"Parley listens on {url}; Ctrl-C ends it."]
+        lines = [f"Parley listens on {place_of(settings.host, url or '')}; Ctrl-C ends it."]
         lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
         lines += [f"Console: {url}/operator (asks for an API key)"]
         lines += _key_lines(api_key)
-        found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
+        found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
     say("\n".join(lines))
@@ -303,7 +307,8 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
 def page_line(settings: Settings, url: str | None) -> str | None:
     """Return where the demo page is and who may see it, or what opens it; None when PARLEY_DEMO is off."""
     if settings.demo:
-        return f"{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
+        where = "on this machine " if settings.host in EVERY else ""
+        return f"{where}{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
     if settings.demo_page is False:
         return None
     return f"off, as {settings.fronted} lets others than this machine in; PARLEY_DEMO_PASSWORD opens it"
