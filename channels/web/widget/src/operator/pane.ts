@@ -66,7 +66,7 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
     reply.node.hidden = missing || !can("run");
     say(banner, now);
     transcript.show(now, can("run"));
-    const state = conversation.view.runs.map(({ id, status }) => `${id}${status}`).join();
+    const state = conversation.view.runs.slice(-3).map(({ id, status }) => `${id}${status}`).join();
     if (stirring && state !== stirring) stirred();
     stirring = state || " ";
   };

@@ -28,7 +28,9 @@ export interface SideOptions {
 }
 
 const [SOONEST, LATEST] = [2_000, 15_000]; // between two looks: the longer nothing changes, the rarer
+const SEARCHED = 30_000; // a search reads many conversations
 const TYPING = 250;
+const MINUTE = 60_000;
 const FILTERS: readonly (readonly [string, SessionStatus | null])[] = [[WORDS.all, null], [WORDS.waiting, "waiting"], [WORDS.running, "running"]];
 
 export function createSide({ api, head, pause, isHidden, listed, now, signal }: SideOptions): Side {
@@ -89,7 +91,8 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
     for (let wait = SOONEST; !mine.aborted; await pause(wait, mine)) {
       if (isHidden()) continue; // the pause ends when the page is looked at again
       try {
-        wait = (await look(mine)) ? SOONEST : Math.min(LATEST, wait * 1.5);
+        const changed = await look(mine);
+        wait = wanted.text ? SEARCHED : changed ? SOONEST : Math.min(LATEST, wait * 1.5);
       } catch (error) {
         if (mine.aborted) return;
         problem = asProblem(error);
@@ -164,15 +167,21 @@ function rowOf(id: string): Row {
   const time = h("time", {});
   const about = h("span", { class: "row-about" });
   const badge = h("span", { class: "badge" });
+  let at = "";
+  let written = 0;
   const link = h("a", { href: linkOf(id) }, h("span", { class: "row-top" }, title, time), h("span", { class: "row-bottom" }, about, badge));
   return {
     node: h("li", {}, link),
     update(session, agent, isChosen, now) {
       setText(title, session.title ? unmistakable(session.title) : WORDS.untitled);
       setText(about, [nameOf(session.actor), unmistakable(agent)].filter(Boolean).join(" · "));
-      setText(time, ago(session.last_activity_at, now));
-      setAttribute(time, "datetime", session.last_activity_at);
-      setAttribute(time, "title", full(session.last_activity_at));
+      if (at !== session.last_activity_at || now - written > MINUTE / 2) {
+        at = session.last_activity_at; // what a browser takes longest for is to write a time
+        written = now;
+        setText(time, ago(at, now));
+        setAttribute(time, "datetime", at);
+        setAttribute(time, "title", full(at));
+      }
       setText(badge, WORDS.status[session.status] ?? session.status);
       setAttribute(link, "data-status", session.status);
       setAttribute(link, "aria-current", isChosen ? "true" : null);

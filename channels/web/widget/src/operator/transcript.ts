@@ -19,7 +19,8 @@ export interface Transcript {
 }
 
 /** Messages that are drawn; as many more with each push of the button. */
-export const DRAWN = 200;
+export const DRAWN = 100;
+const [FEW, SOON] = [50, 50]; // so many facts in so many milliseconds are news; more are what was there before
 
 export function createTranscript(actions: DeskActions, signal: AbortSignal): Transcript {
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": TALK.transcript, tabindex: "0" });
@@ -31,6 +32,8 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
   let now: { desk: Desk; mayStop: boolean } | null = null;
   let most = DRAWN;
   let frame = 0;
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  let isReady = false;
 
   const paint = (): void => {
     frame = 0;
@@ -52,7 +55,15 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     scroller.settle();
   };
   const draw = (): void => void (frame ||= requestAnimationFrame(paint));
+  /** Draw once what is read at first has come: a long log would be drawn many times on the way to its end. */
+  const prepare = (before: number): void => {
+    const seq = now?.desk.ledger.seq ?? 0;
+    isReady = seq - before < FEW;
+    if (isReady) draw();
+    else waiting = setTimeout(prepare, SOON, seq);
+  };
 
+  signal.addEventListener("abort", () => clearTimeout(waiting), { once: true });
   earlier.addEventListener("click", () => ((most += DRAWN), draw()), { signal });
   node.addEventListener("click", (event) => {
     const target = (event.target as Element).closest<HTMLElement>("button");
@@ -64,7 +75,8 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     follow: scroller.follow,
     show(desk, mayStop) {
       now = { desk, mayStop };
-      draw();
+      if (isReady) draw();
+      else waiting ??= setTimeout(prepare, SOON, desk.ledger.seq);
     },
   };
 }
