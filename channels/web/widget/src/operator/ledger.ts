@@ -28,11 +28,13 @@ export interface Spent {
 
 export interface Ledger {
   readonly seq: number;
+  /** When the newest fact was written, in RFC 3339; empty before there is one. */
+  readonly time: string;
   readonly said: ReadonlyMap<string, Said>;
   readonly runs: ReadonlyMap<string, Spent>;
 }
 
-export const NO_LEDGER: Ledger = { seq: 0, said: new Map(), runs: new Map() };
+export const NO_LEDGER: Ledger = { seq: 0, time: "", said: new Map(), runs: new Map() };
 const NOTHING: Usage = { input: null, output: null, reasoning: null, cache_read: null, cache_write_short: null, cache_write_long: null };
 const FRESH: Spent = { usage: NOTHING, cost: null, steps: 0, detail: null };
 
@@ -47,10 +49,11 @@ interface Body {
 /** Fold *frames* into *ledger*; facts that are in it change nothing. Many at once cost one copy. */
 export function note(ledger: Ledger, frames: readonly Frame[]): Ledger {
   const fresh = frames.filter(({ seq }) => seq !== undefined && seq > ledger.seq);
-  if (!fresh.length) return ledger;
+  const last = fresh.at(-1);
+  if (!last) return ledger;
   const [said, runs] = [new Map(ledger.said), new Map(ledger.runs)];
   for (const frame of fresh) write(said, runs, frame);
-  return { seq: fresh.at(-1)?.seq ?? ledger.seq, said, runs };
+  return { seq: last.seq ?? ledger.seq, time: last.time, said, runs };
 }
 
 function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, run, data }: Frame): void {

@@ -95,7 +95,8 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
   }, { signal });
   return {
     node,
-    label({ title, actor }, agent) {
+    label({ title, actor, last_activity_at: newest }, agent) {
+      transcript.expect(newest);
       setText(heading, title ? unmistakable(title) : WORDS.untitled);
       names = [nameOf(actor), unmistakable(agent)].filter(Boolean).join(" · ");
       paint();

@@ -12,7 +12,7 @@ export interface Side {
   readonly node: HTMLElement;
   /** Mark the conversation that is open. */
   choose(session: string | null): void;
-  /** Look at once: something has changed. */
+  /** Look soon: something has changed, and perhaps more will. */
   refresh(): void;
 }
 
@@ -30,6 +30,7 @@ export interface SideOptions {
 const [SOONEST, LATEST] = [2_000, 15_000]; // between two looks: the longer nothing changes, the rarer
 const SEARCHED = 30_000; // a search reads many conversations
 const TYPING = 250;
+const SETTLING = 300;
 const MINUTE = 60_000;
 const FILTERS: readonly (readonly [string, SessionStatus | null])[] = [[WORDS.all, null], [WORDS.waiting, "waiting"], [WORDS.running, "running"]];
 
@@ -129,6 +130,7 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   };
 
   let typing: ReturnType<typeof setTimeout> | undefined;
+  let stirring: ReturnType<typeof setTimeout> | undefined;
   search.addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(() => want({ ...wanted, text: search.value.trim() }), TYPING);
@@ -136,7 +138,7 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   filters.forEach((each, index) => each.addEventListener("click", () => want({ ...wanted, status: FILTERS[index]?.[1] ?? null }), { signal }));
   more.addEventListener("click", () => void extend(), { signal });
   list.addEventListener("keydown", walk, { signal });
-  signal.addEventListener("abort", () => clearTimeout(typing), { once: true });
+  signal.addEventListener("abort", () => (clearTimeout(typing), clearTimeout(stirring)), { once: true });
   begin();
   return {
     node,
@@ -144,7 +146,10 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
       chosen = session;
       paint();
     },
-    refresh: begin,
+    refresh() {
+      clearTimeout(stirring);
+      stirring = setTimeout(begin, SETTLING);
+    },
   };
 }
 
