@@ -54,10 +54,7 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MessageReceived(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of *actor*; *via* is the API key that sent it in their name without the right to act for others.
-
-    *named*: several people write here, so the model reads who wrote it.
-    """
+    """A message of *actor*, which the model reads with the name if *named*; *via* is the key that sent it for them."""
 
     type: ClassVar[str] = "message.received"
     message: str

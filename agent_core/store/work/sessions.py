@@ -33,7 +33,10 @@ TITLE_LENGTH = 200
 
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`."""
+    """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`.
+
+    *shared*: others than its opener, *actor*, have written in it.
+    """
 
     key: int
     id: str
@@ -48,6 +51,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     bounds: AgentBounds
     address: str | None = None
     noted: bytes | None = None
+    shared: bool = False
 
     @property
     def session_key(self) -> SessionKey:
@@ -200,6 +204,16 @@ def opener_and_marker(connection: Connection, session: SessionRef) -> tuple[Acto
     return msgspec.convert(about["actor"], Actor), about.get("marker", "")
 
 
+def is_named(connection: Connection, session: SessionRef, actor: str) -> bool:
+    """Return whether the model reads who wrote a message of *actor*: others than the opener write in the session.
+
+    The first such message is written down in the session's row, which is locked.
+    """
+    if actor != session.actor and not session.shared:
+        connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(shared=1))
+    return session.shared or actor != session.actor
+
+
 def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
     """Merge *patch* into the metadata of a locked session; None removes an entry."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
@@ -258,6 +272,7 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     copy |= {
         "actor": about["actor"]["id"],
         "actor_kind": about["actor"]["kind"],
+        "shared": row["shared"] or about["actor"]["id"] != row["actor"],
         "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
         "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
     }
@@ -286,7 +301,7 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
     for run in runs:
         old = run.pop("key")
         parent = keys[run["parent"]]
-        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None}
+        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None, "options": None}
         keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
     old, new = RUN.alias("old_run"), RUN.alias("new_run")
     twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)
@@ -334,4 +349,5 @@ def _ref(row: Any) -> SessionRef:
         bounds=AgentBounds(row.max_runs, row.quotas),
         address=row.address,
         noted=row.noted,
+        shared=bool(row.shared),
     )
