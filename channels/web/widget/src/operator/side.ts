@@ -29,6 +29,7 @@ export interface SideOptions {
 
 const [SOONEST, LATEST] = [2_000, 15_000]; // between two looks: the longer nothing changes, the rarer
 const SEARCHED = 30_000; // a search reads many conversations
+const UNSEEN = 60_000; // in a tab that is not looked at, for the number in its title
 const TYPING = 250;
 const SETTLING = 300;
 const MINUTE = 60_000;
@@ -90,10 +91,10 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   };
   const keep = async (mine: AbortSignal): Promise<void> => {
     for (let wait = SOONEST; !mine.aborted; await pause(wait, mine)) {
-      if (isHidden()) continue; // the pause ends when the page is looked at again
       try {
         const changed = await look(mine);
-        wait = wanted.text ? SEARCHED : changed ? SOONEST : Math.min(LATEST, wait * 1.5);
+        const next = wanted.text ? SEARCHED : changed ? SOONEST : Math.min(LATEST, wait * 1.5);
+        wait = isHidden() ? UNSEEN : next; // the pause ends when the page is looked at again
       } catch (error) {
         if (mine.aborted) return;
         problem = asProblem(error);
