@@ -52,7 +52,7 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
       continue;
     }
     const group = [first];
-    for (at += 1; first.run !== null && view.messages[at]?.role === "assistant" && view.messages[at]?.run === first.run; at += 1) {
+    for (at += 1; view.messages[at]?.role === "assistant" && view.messages[at]?.run === first.run; at += 1) {
       group.push(view.messages[at] as Message);
     }
     entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
