@@ -69,7 +69,9 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
   };
   const isThere = (): boolean => expected !== "" && (now?.desk.ledger.time ?? "") >= expected;
 
-  signal.addEventListener("abort", () => clearTimeout(waiting), { once: true });
+  const resized = new ResizeObserver(scroller.settle); // by a phone's keyboard, or a longer reply
+  resized.observe(list);
+  signal.addEventListener("abort", () => (clearTimeout(waiting), resized.disconnect()), { once: true });
   earlier.addEventListener("click", () => ((most += DRAWN), draw()), { signal });
   node.addEventListener("click", (event) => {
     const target = (event.target as Element).closest<HTMLElement>("button");
