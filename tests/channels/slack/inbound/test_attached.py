@@ -55,6 +55,17 @@ async def test_a_forwarded_message_reaches_the_model_as_a_quotation_of_its_autho
     assert seen.endswith("why is that?")
 
 
+def test_the_words_of_a_forwarded_message_come_once():
+    """A person's text stands for its rich text, an app's blocks for the text of its notification."""
+    rich = {"type": "rich_text", "elements": [section("hello")]}
+    for blocks, text in (([rich], "hello"), ([SAMPLES["header"]], "Title"), ([rich, TABLE], "hello")):
+        inner = {"message": {"blocks": blocks}}
+        shown = {"is_share": True, "author_id": "U1", "text": "hello", "message_blocks": [inner]}
+        (quote,) = beside({"user": "U2", "text": "see", "attachments": [shown]}, 1_000)
+        assert read(quote.lines)[0] == text
+        assert read(quote.lines).count("hello") == (text == "hello")
+
+
 async def test_a_table_and_a_file_of_the_asker_reach_the_model(rig: Rig):
     """A pasted table is quoted, and an image is named with its size, also in a direct message."""
     content = Content(attachments=[PASTED], files=[INVOICE])
