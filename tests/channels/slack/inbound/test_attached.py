@@ -1,11 +1,13 @@
 """What a message carries besides its words reaches the model, quoted and bounded; the rest is named."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from agent_core.testing import pause, say
 from channels.slack.inbound.attached import CUT, beside, others, quotes, readable
 from channels.slack.inbound.block_text import DEEPEST, lines_of
 from channels.slack.inbound.context import CARRIED
@@ -107,6 +109,22 @@ async def test_a_message_that_is_linked_to_is_quoted_once_slack_shows_it(rig: Ri
     await rig.team.says("UANN", "CGENERAL", "well?", asked.ts)
     seen = await given(rig, "CGENERAL", asked.ts)
     assert seen.count("|   the old figures") == 1
+
+
+async def test_what_a_deleted_message_carried_is_deleted_with_it(make_core):
+    """A message that waits and is deleted takes its table with it, and leaves what others said before it."""
+    gate = asyncio.Event()
+    async with rigged(make_core, answer=lambda _: [pause(gate), say("Done.")]) as rig:
+        root = (await rig.team.mentions("UANN", "CGENERAL", "one")).ts
+        await rig.model.asked(1)
+        two = await rig.team.says("UANN", "CGENERAL", "two", root, content=Content(attachments=[PASTED]))
+        kept = await rig.team.says("UBEN", "CGENERAL", "three", root, content=Content(files=[INVOICE]))
+        assert kept.acked
+        assert (await rig.team.deletes("UANN", "CGENERAL", two.ts)).acked
+        gate.set()
+        seen = await given(rig, "CGENERAL", root)
+        assert "Revenue" not in seen
+        assert seen.count("carries what is quoted here") == seen.count("invoice.png") == 1
 
 
 async def test_what_people_forward_cannot_look_like_frames_or_names(rig: Rig):
