@@ -8,6 +8,7 @@ from channels.base import CallView, ConversationView, RunView
 from channels.delivery import PartTooLong
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
+from channels.slack.outbound.rich import segments
 from channels.slack.outbound.text import flowing, neutral, safe
 from channels.slack.web_api import limits
 
@@ -33,10 +34,15 @@ _OUTCOME = {"failed": "failed", "denied": "denied", "cancelled": "stopped", "unk
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Text of an answer as Slack takes it; *text* only grows while the answer does."""
+    """Text of an answer as Slack takes it; *text* only grows while the answer does. *mentions* says that it may."""
 
     key: str
     text: str
+    mentions: bool = False
+
+    def chunks(self, start: int = 0) -> list[Json]:
+        """Return the chunks that show the text from *start* on."""
+        return [_chunk(block) for block in segments(self.text, start, allow_mentions=self.mentions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessageP
         text = (flowing if grows else safe)(each.text, allow_mentions=allow_mentions)
         if text.strip():
             gap = _GAP if text_before and not continues else ""
-            items.append(Words(each.id, f"{gap}{text}"))
+            items.append(Words(each.id, f"{gap}{text}", allow_mentions))
             text_before = True
         continues = each.continued
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
@@ -167,9 +173,9 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
             case Words(text=text), Words(text=sent):
                 if not text.startswith(sent) or (text != sent and item.key != last):
                     return None
-                chunks += _words(text[len(sent) :])
-            case Words(text=text), _:
-                chunks += _words(text)
+                chunks += item.chunks(len(sent))
+            case Words(), _:
+                chunks += item.chunks()
             case ToolTask(), _ if item != old:
                 chunks.append(item.chunk(old if isinstance(old, ToolTask) else None))
             case _:
@@ -178,8 +184,9 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
     return chunks if at_end else None
 
 
-def _words(text: str) -> list[Json]:
-    return [{"type": "markdown_text", "text": text}] if text else []
+def _chunk(block: Json) -> Json:
+    is_text = block["type"] == "markdown"
+    return {"type": "markdown_text", "text": block["text"]} if is_text else {"type": "blocks", "blocks": [block]}
 
 
 def _task(call: CallView, *, ended: bool) -> ToolTask:

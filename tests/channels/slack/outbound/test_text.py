@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from channels.slack.outbound.text import BREAK, clean, escape, flowing, neutral, parsed, plain, safe, unescape
+from channels.slack.outbound.parsing import parsed
+from channels.slack.outbound.text import BREAK, clean, escape, flowing, neutral, plain, safe, unescape
 from channels.slack.outbound.text_split import pieces
 
 # What Slack would obey: a mention, a date, a link whose label hides its address.
