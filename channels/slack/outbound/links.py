@@ -84,13 +84,14 @@ def _as_words(markdown: str, found: re.Match[str]) -> Iterator[_Edit]:
     if closing is None or opening is None:
         yield _Edit(at + 1, at + 1, "\\")
         return
-    yield _Edit(opening, opening + 1, "")
+    sign = markdown[opening - 1 : opening] == "!"
+    yield _Edit(opening - sign, opening + 1, "")
     source = markdown[inside : address.pos].strip("<>")
     yield _Edit(at, closing.end(), f" ({_literal(source)})")
 
 
 def _opening(markdown: str, at: int) -> int | None:
-    """Return where the words begin of the link whose words end *at*: its bracket, or the sign of a picture."""
+    """Return where the words begin of the link whose words end *at*: its bracket."""
     depth = 0
     start = markdown.rfind("\n\n", 0, at) + 1
     for place in range(at, start - 1, -1):

@@ -21,7 +21,7 @@ from channels.delivery import Deferred
 from channels.ledger import Ledger, OwnedPlace
 from channels.slack.outbound.blocks import Payload, plainer
 from channels.slack.outbound.finding import find, mark
-from channels.slack.outbound.picture import MessagePicture, picture, tail, update_text
+from channels.slack.outbound.picture import MessagePicture, never_shorter, picture, tail, update_text
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -151,6 +151,8 @@ class SlackOutbox:
             await self._update(message, wanted)
             return
         shown = message.last.items if message.last is not None else ()
+        if not wanted.closed:
+            wanted = replace(wanted, items=never_shorter(shown, wanted.items))
         chunks = tail(shown, wanted.items) if entry.state == "acknowledged" and shown else None
         if chunks is None:
             await self._repair(message, wanted)

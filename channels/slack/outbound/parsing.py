@@ -18,6 +18,7 @@ NESTING = 40
 """The maximal depth of blocks; the parser drops deeper ones, so such a text is taken literally."""
 SPAN = 1_024
 """Characters of a code span; an open backtick holds back no more of a growing text, so a longer span is no code."""
+_FENCE_LAST = re.compile(r"(?:```|~~~)[^\n]*\s*\Z")
 _RUN = re.compile(r"(?P<escapes>\\*)(?P<run>`+)")
 
 
@@ -36,6 +37,19 @@ def code_lines(markdown: str) -> set[int]:
     """Return the numbers of the lines that are code blocks, their fences included."""
     blocks = [token.map for token in parsed(markdown) if token.type in ("fence", "code_block") and token.map]
     return {line for first, last in blocks for line in range(first, last)}
+
+
+def bare_fence(markdown: str) -> int:
+    """Return the length of *markdown* before a fence at its end that has no line of code yet."""
+    if not _FENCE_LAST.search(markdown):
+        return len(markdown)
+    starts = line_starts(markdown)
+    for token in reversed(parsed(markdown)):
+        if token.type == "fence" and token.map is not None:
+            begin, end = starts[token.map[0]], starts[token.map[1]]
+            is_bare = not token.content.strip() and end >= len(markdown)
+            return begin if is_bare and markdown[begin:end].count(token.markup) == 1 else len(markdown)
+    return len(markdown)
 
 
 class Block(NamedTuple):

@@ -1,7 +1,7 @@
 """What a message of Slack shows of an answer: its texts and tool calls in order, and how it ended; pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from channels.base import CallView, ConversationView, RunView
@@ -34,11 +34,12 @@ _OUTCOME = {"failed": "failed", "denied": "denied", "cancelled": "stopped", "unk
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Text of an answer as Slack takes it; *text* only grows while the answer does. *mentions* says that it may."""
+    """Text of an answer as Slack takes it; *mentions* says that it may mention users, *grows* that more may come."""
 
     key: str
     text: str
     mentions: bool = False
+    grows: bool = field(default=False, compare=False)
 
     def chunks(self, start: int = 0) -> list[Json]:
         """Return the chunks that show the text from *start* on."""
@@ -128,7 +129,7 @@ def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessageP
         text = (flowing if grows else safe)(each.text, allow_mentions=allow_mentions)
         if text.strip():
             gap = _GAP if text_before and not continues else ""
-            items.append(Words(each.id, f"{gap}{text}", allow_mentions))
+            items.append(Words(each.id, f"{gap}{text}", allow_mentions, grows))
             text_before = True
         continues = each.continued
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
@@ -157,6 +158,20 @@ def update_text(payload: Payload, shown: MessagePicture) -> str:
     if shown.length < _LEAST:  # it is not the answer that is long
         return payload.text[: most - len(_CUT)] + _CUT
     raise PartTooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
+
+
+def never_shorter(shown: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, ...]:
+    """Return *wanted* with all that is *shown* of a text that grows: what may become a construct is shown already."""
+    *before, last = shown or (None,)
+    if not (isinstance(last, Words) and last.grows):
+        return tuple(wanted)
+    at = len(before)
+    if len(wanted) == at:
+        return (*wanted, last)
+    now = wanted[at]
+    if isinstance(now, Words) and now.grows and now.key == last.key and last.text.startswith(now.text):
+        return (*wanted[:at], replace(now, text=last.text), *wanted[at + 1 :])
+    return tuple(wanted)
 
 
 def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:

@@ -52,7 +52,7 @@ def _rest(source: str, start: int) -> list[Json]:
         lines = source[start : starts[token.map[1]]].rstrip("\n").split("\n")
         is_closed = lines[-1].strip(" >").startswith(token.markup)
         closing = lines.pop() if is_closed else token.markup
-        code = "\n".join(token.content.split("\n")[:-1][-len(lines) :]) if lines else ""
+        code = "\n".join(token.content.removesuffix("\n").split("\n")[-len(lines) :]) if lines else ""
         after = source[starts[token.map[1]] :]
         return [*_markdown(f"{closing}\n"), *_rich_block([_preformatted(code)] if code else []), *segments(after)]
     return rich(source[start:])

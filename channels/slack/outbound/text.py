@@ -15,7 +15,17 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from channels.slack.outbound.links import unmasked
-from channels.slack.outbound.parsing import AHEAD, BREAK, NESTING, CodeRanges, code_lines, parsed, spans, top_blocks
+from channels.slack.outbound.parsing import (
+    AHEAD,
+    BREAK,
+    NESTING,
+    CodeRanges,
+    bare_fence,
+    code_lines,
+    parsed,
+    spans,
+    top_blocks,
+)
 
 _LINE_END = re.compile(r"\r\n?")
 _INVISIBLE: dict[int, str] = {
@@ -125,7 +135,6 @@ def _readable(names: Mapping[str, str], found: re.Match[str]) -> str:
 _HOLD = 400  # characters that an open marker may hold back; a lone marker does not stop the text
 _TRIES = 16
 _BLOCK_BEGUN = re.compile(r"[\s>#*+\-=_\d.)]*(?:[`~]+[^`]*)?$|[ \t>*+\-\d.)]*\[[^\]]*\]?:?$")
-_FENCE_BEGUN = re.compile(r"[\s>*+\-\d.)]*(?:[`~]|$)")
 _INLINE = re.compile(
     r"\\.|(?P<word>(?<=\w)_+(?=\w))|(?P<mark>\*{1,3}|_{1,3}|~{1,2})"
     r"|(?P<open>\[)|(?P<link>\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*(?P<end>\))?)|(?P<close>\](?=.))"
@@ -135,26 +144,34 @@ _INLINE = re.compile(
 def sendable(markdown: str) -> int:
     """Return how many characters of *markdown*, which still grows, can be sent without cutting through a construct.
 
-    Whole lines can. In the last line a marker, a link, a code span or a table row that is not closed is held back.
+    Whole lines can, of code only those. In the last line a marker, a link, a code span or a table row that is not
+    closed is held back.
     """
     start = markdown.rfind("\n") + 1
     text = markdown[: start + _settled_line(markdown, start)]
     for _ in range(_TRIES):
         begun = _BEGUN.search(text, max(start, len(text) - 3 * AHEAD))
         if begun is None:
-            return _before_active(text)
-        text = text[: begun.start()]
-    return _before_active(text[: min(start, len(text))])
+            break
+        text = text[: _outside(text, start, begun.start())]
+    else:
+        text = text[: min(start, len(text))]
+    return bare_fence(text) if (first := _first_active(text)) is None else sendable(text[:first])
 
 
-def _before_active(text: str) -> int:
-    """Return the length of *text* without what in the code of its last block is to be shown with the whole block."""
+def _outside(text: str, line: int, at: int) -> int:
+    """Return where to cut *text* before *at*, in the line that begins at *line*, without cutting a code span."""
+    around = (start for start, end in spans(text[line:]).closed if start <= at - line < end)
+    return next((line + start for start in around), at)
+
+
+def _first_active(text: str) -> int | None:
+    """Return where code of the last block begins that is to be shown with the rest of the block, if any."""
     if _FORGED.search(text) is None or not (blocks := top_blocks(text)):
-        return len(text)
+        return None
     code = CodeRanges(text)
     held = (code.start_of(found.start()) for found in _FORGED.finditer(text, blocks[-1].start))
-    first = next((at for at in held if at is not None), None)
-    return len(text) if first is None else sendable(text[:first])
+    return next((at for at in held if at is not None), None)
 
 
 def _settled_line(markdown: str, start: int) -> int:
@@ -162,7 +179,7 @@ def _settled_line(markdown: str, start: int) -> int:
     line = markdown[start:]
     above = markdown[: max(0, start - 1)].rpartition("\n")[2]
     if markdown.count("\n") in code_lines(markdown):
-        return 0 if _FENCE_BEGUN.match(line) else len(line)
+        return 0
     is_row = "|" in line or "|" in above
     if _BLOCK_BEGUN.match(line) or (is_row and len(line) < 2 * AHEAD):
         return 0
@@ -172,7 +189,7 @@ def _settled_line(markdown: str, start: int) -> int:
 def settled_in(line: str) -> int:
     """Return the length of *line* before the first inline construct that is still open."""
     code = spans(line)
-    for start, end in code.closed:  # what is in code marks nothing
+    for start, end in (*code.closed, *([] if code.open is None else [(code.open, len(line))])):  # code marks nothing
         line = f"{line[:start]}{'x' * (end - start)}{line[end:]}"
     opened: list[tuple[str, int]] = []
     for sign, at in _signs(line):
