@@ -10,7 +10,9 @@ from markdown_it.helpers import parseLinkDestination
 
 from channels.slack.outbound.parsing import AHEAD, BREAK, CodeRanges
 
-_TARGET = re.compile(rf"\]\([ \t]*(?:<|(?=\S))(?P<url>[^\s)>]{{0,{AHEAD}}})|\](?P<late>\([ \t]*)$", re.MULTILINE)
+_TARGET = re.compile(
+    rf"\](?=\([ \t]*(?:<|(?=\S))(?P<url>[^\s)>]{{0,{AHEAD}}}))|\](?P<late>(?=\([ \t]*$))", re.MULTILINE
+)
 _DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?=(?:\\.|[^\[\]\\\n])+\]:)", re.MULTILINE)
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|(?=//|\\\\|www\.))[/\\]*", re.IGNORECASE)
 _HOST_LENGTH = 80

@@ -17,6 +17,7 @@ Status = Literal["in_progress", "complete", "error"]
 
 _GAP = "\n\n"
 _NOTHING = "…"
+BLANK = "The model gave no answer. Ask again, or put it in other words."
 _CUT = "\n\n(The rest is too long for Slack.)"
 _LEAST = 64
 """Characters of text below which a message is not divided any further."""
@@ -221,6 +222,8 @@ def _notice(run: RunView) -> str:
             return "Stopped."
         case "waiting" | "requires_action":
             return "Waiting for a decision."
+        case "completed" if run.blank:
+            return BLANK
         case "completed" if run.reason == "max_steps":
             return "Ended: the most steps of one answer were taken."
         case "completed" if run.reason == "max_tokens":
