@@ -180,7 +180,7 @@ class Threads:
         """Show the session until no run of it is active; return the place if more was requested meanwhile."""
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
-        status = ThreadStatus(space, thread)
+        status = ThreadStatus(space, thread, names=place.shown == 0 and place.waits_at is None)
         outbox = SlackOutbox(space, thread, self._ledger, place, self._clock, status=status, runs=self._core)
         delivery = Delivery(_UntilIdle(self._core, status, place.waits_at), outbox, self._clock, session=place.session)
         async with self._renewing(place):
