@@ -13,7 +13,7 @@ import pytest
 from pydantic import AliasChoices
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("agent_core", "app", "channels", "migrations")
+PACKAGES = ("agent_core", "app", "channels", "migrations", "parley")
 # Everything generated, fetched or kept at run time: at the root, and anywhere.
 FOREIGN = {".git", ".venv", "data", "artifacts", "build", "dist", "htmlcov"}
 FOREIGN |= {".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache"}

@@ -31,7 +31,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     replace the agent's, and *controls* override it, for the run that answers the message. *context* is shown to the
     model right before the message. *metadata* is merged into the session's, None removes an entry; a repeated key
     changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked. *origin* says whether quotas
-    apply.
+    apply. *tool_context* is what the channel itself knows of who asks: it is passed to the tools of the run, over what
+    the controls have under the same keys, and to no one else.
     """
 
     parts: tuple[Part, ...]
@@ -47,6 +48,10 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     via: Actor | None = None
     origin: Origin = ANYWHERE
+    tool_context: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Inbound(actor={self.actor!r}, parts={self.parts!r}, overlap={self.overlap!r}, key={self.key!r})"
 
     @property
     def lane(self) -> int:
@@ -55,6 +60,18 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options of a single run, stored with it."""
+    """The options of a single run, stored with it; *tool_context* is what the channel knows of who asked."""
 
     controls: Controls = Controls()
+    tool_context: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"RunOptions({self.controls!r})"
+
+
+NO_OPTIONS = RunOptions()
+
+
+def read_options(stored: bytes | None) -> RunOptions:
+    """Return the options that are *stored* with a run."""
+    return msgspec.json.decode(stored, type=RunOptions) if stored else NO_OPTIONS

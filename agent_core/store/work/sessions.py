@@ -27,8 +27,7 @@ from agent_core.store.work.quotas import AgentBounds
 FIRST_SEQS = 2
 """Facts of a session that was just opened: `session.opened` and `snapshot.frozen`."""
 
-_MANY = 500
-"""How many sessions one query is about."""
+_MANY = 500  # sessions that one query is about
 TITLE_LENGTH = 200
 """Characters of a title: those of its column."""
 
@@ -47,6 +46,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     newest: int
     window_seq: int
     bounds: AgentBounds
+    address: str | None = None
     noted: bytes | None = None
 
     @property
@@ -164,6 +164,7 @@ def open_session(connection: Connection, opening: NewSession, bounds: AgentBound
         newest=FIRST_SEQS,
         window_seq=1,
         bounds=bounds,
+        address=opening.address,
     )
     ref = msgspec.structs.replace(ref, key=_insert(connection, ref, opening))
     bodies: list[e.FactBody] = [
@@ -203,8 +204,7 @@ def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str,
     """Merge *patch* into the metadata of a locked session; None removes an entry."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
     laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
-    changed = {**about, "metadata": laid}
-    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about=changed))
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about={**about, "metadata": laid}))
 
 
 def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
@@ -276,8 +276,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
 def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: Actor | None) -> str:
     """Copy a session's log up to seq *at* (None: all) into a new session and return its id.
 
-    No run may be open at *at*. Raises `InvalidInput` otherwise, `SessionBusy` for None while a run
-    is open.
+    No run may be open at *at*: raises `InvalidInput`, for None `SessionBusy`.
     """
     last = source.newest if at is None else at
     if not FIRST_SEQS <= last <= source.newest:
@@ -393,6 +392,7 @@ def _ref(row: Any) -> SessionRef:
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
         bounds=AgentBounds(row.max_runs, row.quotas),
+        address=row.address,
         noted=row.noted,
     )
 
