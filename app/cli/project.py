@@ -16,7 +16,8 @@ def init(name: Name, *, sample: Sample = False) -> None:
     from app.project.create import create
 
     made = create(name, sample=sample, parent=Path(), version=installed())
-    say(f"{"This folder" if made.is_here else f"`{made.folder}`"} has a project; README.md leads on. Try:\n")
+    place = "This folder" if made.is_here else f"`{made.folder}`"
+    say(f"{place} has a project; its README.md leads on. Try:\n")
     say("\n".join(f"    {command}" for command in made.commands))
 
 
