@@ -11,7 +11,7 @@ import structlog
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from agent_core import (
     AgentObject,
@@ -41,6 +41,7 @@ from agent_core.tools.toolset import Merged, Static
 from agent_core.tools.toolset import Scope as ToolScope
 from app.agents import load_agents
 from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
+from app.api.callers import Callers
 from app.api.cors import Cors
 from app.api.deps import Services, operator
 from app.api.guard import RequestGuard
@@ -242,14 +243,15 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     readers: Readers | None = None,
     connections: Connections | None = None,
     look: Look | None = None,
-    demo_agent: str = "assistant",
+    broken: Callable[[], Sequence[str]] | None = None,
     channels: Sequence[APIRouter] = (),
     credentials: Credentials | None = None,
 ) -> FastAPI:
     """Return the whole HTTP application around *core*, which the caller starts and stops.
 
-    *demo_agent* answers on the demo page; *look* reports what is wrong with the database; *channels* are routes that
-    `serving_channels` gave; *readers* and *connections* are the server's; *credentials* are followed by the caller.
+    *broken* returns what could not be loaded, for the demo page; *look* reports what is wrong with the database;
+    *channels* are routes that `serving_channels` gave; *readers* and *connections* are the server's; the caller follows
+    *credentials*.
     """
     readers = Readers() if readers is None else readers
     credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
@@ -259,16 +261,14 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    app.include_router(script_router())
-    for routes in channels:
+    for routes in (script_router(), *channels):
         app.include_router(routes)
     if settings.demo:
-        demo = _demo(settings, demo_agent)
-        app.include_router(demo_router(core, tokens, demo, holds=credentials.holds, described=_described()))
+        holds, described = credentials.holds, _described()
+        app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
     problems.install(app)
     openapi.install(app)
-    app.add_middleware(Recording, access=core.access, pseudonym=tokens.pseudonym)
-    _protect(app, settings, credentials)
+    _protect(app, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=(settings.public_url or "").startswith("https://"))
@@ -282,9 +282,9 @@ def _described() -> Answers:
     )
 
 
-def _demo(settings: Settings, agent: str) -> Demo:
+def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
     password = settings.demo_password.get_secret_value() if settings.demo_password else None
-    return Demo(agent, partial(notice, settings), Door(password))
+    return Demo(partial(notice, settings), Door(password), broken)
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:
@@ -297,16 +297,21 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     problems.install(app)
-    app.add_middleware(RequestGuard, identify=partial(_watcher, app), routes=app.routes)
+    app.add_middleware(RequestGuard, routes=app.routes)
+    app.add_middleware(Callers, identify=partial(_watcher, app))
     return app
 
 
-def _protect(app: FastAPI, settings: Settings, credentials: Credentials) -> None:
-    """Add the middleware; the last added is the outermost."""
-    refuse = partial(_refusal, credentials)
-    app.add_middleware(
-        RequestGuard, identify=credentials.identify, routes=app.routes, refuse=refuse, holds=credentials.holds
-    )
+def _protect(
+    app: FastAPI, settings: Settings, credentials: Credentials, recording: Callable[[ASGIApp], ASGIApp]
+) -> None:
+    """Add the middleware; the last added is the outermost.
+
+    *recording* makes the record of operations: outside of the guard, so that what it refuses of an operator is in it.
+    """
+    app.add_middleware(RequestGuard, routes=app.routes, holds=credentials.holds)
+    app.add_middleware(recording)
+    app.add_middleware(Callers, identify=credentials.identify, refuse=partial(_refusal, credentials))
     if settings.origins:
         app.add_middleware(Cors, origins=settings.origins)
     if settings.hosts:

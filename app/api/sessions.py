@@ -4,7 +4,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent_core import Controls, Forbidden, Inbound, Page, SessionStatus, Text
@@ -16,7 +16,6 @@ from app.api.deps import (
     After,
     Caller,
     Cursor,
-    From,
     Limit,
     Name,
     Operator,
@@ -24,6 +23,7 @@ from app.api.deps import (
     Show,
     Wired,
     agent_for,
+    origin_of,
     sender,
 )
 from app.api.problems import answers
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
 @router.post("", status_code=201, responses=answers(Session, 400, 401, 403, 404, 413, 422, 429, status=201))
-async def open_session(wired: Wired, principal: Caller, show: Show, origin: From, body: SessionBody) -> Response:
+async def open_session(request: Request, wired: Wired, principal: Caller, show: Show, body: SessionBody) -> Response:
     """Open a session with an agent."""
     agent = await agent_for(principal, body.agent, wired.core)
     actor = principal.actor
@@ -43,7 +43,7 @@ async def open_session(wired: Wired, principal: Caller, show: Show, origin: From
         if principal.visitor and named.id != actor.id:
             raise Forbidden(f"`actor`: {NAMED}")
         actor = actor if principal.visitor else named
-    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata, origin=origin)
+    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata, origin=origin_of(request))
     return answer(session_wire(session, show), 201)
 
 
@@ -108,7 +108,9 @@ async def close_session(wired: Wired, _: Operator, id: str) -> Response:
     status_code=202,
     responses=answers(Posted, 400, 401, 403, 404, 409, 413, 422, 429, status=202),
 )
-async def post_message(wired: Wired, principal: Caller, session: OwnSession, origin: From, body: PostBody) -> Response:
+async def post_message(
+    request: Request, wired: Wired, principal: Caller, session: OwnSession, body: PostBody
+) -> Response:
     """Say something to the agent; the answer comes over the session's events."""
     if principal.visitor and body.controls is not None:
         raise Forbidden("`controls` are the operator's.")
@@ -121,7 +123,7 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, ori
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
-        origin=origin,
+        origin=origin_of(request),
     )
     return answer(posted(await wired.core.receive(session.id, inbound)), 202)
 

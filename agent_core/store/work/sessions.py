@@ -218,7 +218,7 @@ def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
 
 def get(connection: Connection, session: str) -> SessionObject:
     """Return the session as clients read it; raises `NotFound`."""
-    row = connection.execute(_OBJECT, {"b_id": session}).first()
+    row = _OBJECT.run(connection, b_id=session).first()
     if row is None:
         raise NotFound("session", session)
     return _object(row)
@@ -397,4 +397,4 @@ def _ref(row: Any) -> SessionRef:
     )
 
 
-_OBJECT = _objects().where(SESSION.c.id == bindparam("b_id"))
+_OBJECT = Statement(_objects().where(SESSION.c.id == bindparam("b_id")))
