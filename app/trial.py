@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,13 +37,14 @@ from agent_core import (
 )
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
+from agent_core.providers.base import Request
 from agent_core.secrets import Secrets
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
-from agent_core.providers.base import Request
-from agent_core.tools.toolset import Scope
+from agent_core.tools.builtin import BUILTIN
+from agent_core.tools.toolset import Merged, Scope, Static
 from app.agents import load_agents
 from app.compose import CHANNELS
-from app.interim import load_toolset
+from app.own_tools.toolset import OwnTools
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""
@@ -244,11 +245,14 @@ async def open_project(
     played = PlayedScript(script)
     model = ScriptedProvider(played)
     secrets, fetch = Secrets(b"the key of a test, of 32 bytes.."), Fetch(())
-    toolset = load_toolset(Path(folder, tools))
+    own = OwnTools(Path(folder, tools), reserved=[each.spec.name for each in BUILTIN])
+    await own.refresh()
+    own.check()
+    toolset = Merged((Static({each.spec.name: each for each in BUILTIN}), own))
     definitions = _definitions(Path(folder, agents), await toolset.tools(Scope()))
     with TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as place:
         path = Path(place, "parley.db")
-        await asyncio.to_thread(_make_tables, path)
+        await asyncio.to_thread(make_tables, path)
         core = Core(
             SqliteDatabase(path),
             providers={model.name: model},
@@ -281,7 +285,7 @@ def _definitions(folder: Path, tools: Mapping[str, Any]) -> list[Definition]:
     ]
 
 
-def _make_tables(path: Path) -> None:
+def make_tables(path: Path) -> None:
     """Make the tables of this version, without the steps of earlier ones that migrations go through."""
     engine = create_engine(f"sqlite:///{path}")
     SQLModel.metadata.create_all(engine)
