@@ -52,6 +52,7 @@ from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.models import Models, models_of, notice, warn_of_model
+from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
@@ -113,7 +114,7 @@ def parts_of(settings: Settings, kind: Kind) -> Parts:
 
 @asynccontextmanager
 async def running_core(
-    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] = BUILTIN
+    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] | None = None
 ) -> AsyncIterator[Core]:
     """Give the core that *settings* describe, at work, with the agents of the files; stop it at the end.
 
@@ -125,22 +126,52 @@ async def running_core(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping."""
+    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping.
+
+    *own_tools* are empty when the tools were given.
+    """
 
     core: Core
     database: Database
     look: Look | None
+    own_tools: OwnTools
+
+
+async def _load_own(settings: Settings, tools: Sequence[Tool] | None) -> OwnTools:
+    """Return the own tools, loaded unless *tools* are given; raises ConfigError when one is broken."""
+    own = OwnTools.of(settings)
+    if tools is None:
+        await own.refresh()
+        own.check()
+    return own
 
 
 @asynccontextmanager
 async def running(
-    settings: Settings, models: Models, *, kind: Kind, tools: Sequence[Tool], grace: float
+    settings: Settings,
+    models: Models,
+    *,
+    kind: Kind,
+    tools: Sequence[Tool] | None,
+    grace: float,
+    own: OwnTools | None = None,
 ) -> AsyncIterator[Running]:
-    """Do as `running_core`; at the end what is driven gets *grace* seconds."""
+    """Do as `running_core`; at the end what is driven gets *grace* seconds.
+
+    *tools* are all that agents may use; when None, those that ship and the own ones. *own* are loaded by the caller,
+    who may refresh them; when None they are loaded here, and a broken one ends the start.
+    """
+    own = await _load_own(settings, tools) if own is None else own
     # Each kind of tools is one toolset here.
-    toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
+    toolset = Merged((Static({tool.spec.name: tool for tool in (BUILTIN if tools is None else tools)}), own))
     known, channels = await toolset.tools(ToolScope()), Channels(CHANNELS)
-    definitions = load_agents(settings.agents, tools=known, channels=channels, check=partial(check_model, settings))
+    definitions = load_agents(
+        settings.agents,
+        tools=known,
+        looked_for=own.looked_for,
+        channels=channels,
+        check=partial(check_model, settings),
+    )
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
@@ -155,6 +186,7 @@ async def running(
         parts.database,
         providers=models.providers,
         tools=toolset,
+        tools_looked_for=own.looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -167,9 +199,9 @@ async def running(
     try:
         await core.start()
         await _follow_files(core, definitions)
-        await _warn(core, models, datetime.now(UTC).date())
+        await _warn(core, models, datetime.now(UTC).date(), own.looked_for)
         look = None if settings.postgres is None else look_at(parts.database, workers[0])
-        yield Running(core, parts.database, look)
+        yield Running(core, parts.database, look, own)
     finally:
         await _stop(core, grace)
         await fetch.close()
@@ -208,11 +240,16 @@ async def _stop(core: Core, grace: float) -> None:
         _log.warning("core.stopped", database="away")
 
 
-async def _warn(core: Core, models: Models, today: date) -> None:
+async def _warn(core: Core, models: Models, today: date, looked_for: str) -> None:
     """Log the tools and models of stored agents that are missing here, or will be soon."""
     warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
-        _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
+        _log.warning(
+            "agent.tool_missing",
+            agent=agent,
+            tool=tool,
+            remedy=f"bring it back or take it out of `tools`. {looked_for}",
+        )
     async for agent in _agents(core):
         for place, matcher in unmatched(agent.definition):
             if is_name(matcher):  # a glob was warned of when the agent was made
