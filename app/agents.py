@@ -14,6 +14,7 @@ from agent_core import Channels, ConfigError, Definition, InvalidInput
 from agent_core.domain.agents import gathered
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
+from agent_core.tools.toolset import unknown_tool
 from app.bounded_yaml import InvalidYaml, read_yaml
 
 SUFFIXES = frozenset({".yaml", ".yml"})
@@ -35,9 +36,10 @@ def load_agents(
     tools: Collection[str],
     channels: Channels,
     check: Callable[[str, str], None],
+    looked_for: str = "",
 ) -> list[Definition]:
     """Return the agents of `read_agents`, in the order of their files' names; raise ConfigError for a broken file."""
-    found = read_agents(folder, tools=tools, channels=channels, check=check)
+    found = read_agents(folder, tools=tools, channels=channels, check=check, looked_for=looked_for)
     for fault in found.broken.values():
         raise ConfigError(fault)
     return list(found.agents.values())
@@ -49,17 +51,21 @@ def read_agents(
     tools: Collection[str],
     channels: Channels,
     check: Callable[[str, str], None],
+    looked_for: str = "",
 ) -> AgentFiles:
     """Return what the files of *folder* define.
 
     *tools* are the names that an agent may list, *channels* what it may configure; *check* raises for a model that no
-    provider serves, given with the place that names it. What is said of a broken file has its path and the field.
+    provider serves, given with the place that names it. *looked_for* is the sentence on where tools come from. What is
+    said of a broken file has its path and the field.
     """
     agents: dict[Path, Definition] = {}
     broken: dict[Path, str] = {}
     for path in sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES):
         try:
-            made = _checked(path, read_agent(path), tools, channels)
+            made = read_agent(path)
+            _check_tools(path, made, tools, looked_for)
+            made = _checked(path, made, channels)
             for field, model in _models(made):
                 check(model, f"{path}: `{field}`")
             _check_name(path, made, agents)
@@ -73,6 +79,12 @@ def read_agents(
         broken[path] = f"{path}: `{conflict.path}`: {conflict}"
         del agents[path]
     return AgentFiles(agents, broken)
+
+
+def _check_tools(path: Path, made: Definition, tools: Collection[str], looked_for: str) -> None:
+    for tool in made.tools:
+        if isinstance(tool, str) and tool not in tools:
+            raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
 
 
 def _check_name(path: Path, made: Definition, others: Mapping[Path, Definition]) -> None:
@@ -124,11 +136,7 @@ def _variable(name: str, where: str, env_file: Path | None) -> str:
     return value.strip()
 
 
-def _checked(path: Path, made: Definition, tools: Collection[str], channels: Channels) -> Definition:
-    for tool in made.tools:
-        if isinstance(tool, str) and tool not in tools:
-            known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
-            raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
+def _checked(path: Path, made: Definition, channels: Channels) -> Definition:
     try:
         check_hooks(made.hooks, channels)
         check_matchers(made)

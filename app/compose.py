@@ -1,11 +1,11 @@
 """Build everything: the application from a core, and the core from the settings."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
@@ -137,6 +137,47 @@ class Running:
     own_tools: OwnTools
 
 
+class LiveFiles(Protocol):
+    """Agents and tools that are loaded again while the process runs, see `app.dev`."""
+
+    @property
+    def own(self) -> OwnTools: ...
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What is broken now, a sentence each."""
+        ...
+
+    async def load(self, core: Core) -> None:
+        """Give *core* the agents and tools as their files are now."""
+        ...
+
+    def following(self, core: Core) -> AbstractAsyncContextManager[None]:
+        """Load what changes while the block lasts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StillFiles:
+    """Agents that were read once, at the start."""
+
+    own: OwnTools
+    definitions: Sequence[Definition]
+
+    async def load(self, core: Core) -> None:
+        """Store the agents; raise ConfigError when that cannot be done."""
+        try:
+            await core.agents.sync_files(self.definitions)
+        except InvalidInput as error:
+            raise ConfigError(f"PARLEY_AGENTS: {error}") from None
+
+
+def _load_agents(settings: Settings, tools: Collection[str], looked_for: str) -> Sequence[Definition]:
+    """Return the agents of the files, which may list *tools*; raise ConfigError when one is broken."""
+    check, channels = partial(check_model, settings), Channels(CHANNELS)
+    return load_agents(settings.agents, tools=tools, channels=channels, check=check, looked_for=looked_for)
+
+
 async def _load_own(settings: Settings, tools: Sequence[Tool] | None) -> OwnTools:
     """Return the own tools, loaded unless *tools* are given; raises ConfigError when one is broken."""
     own = OwnTools.of(settings)
@@ -154,24 +195,17 @@ async def running(
     kind: Kind,
     tools: Sequence[Tool] | None,
     grace: float,
-    own: OwnTools | None = None,
+    live: LiveFiles | None = None,
 ) -> AsyncIterator[Running]:
     """Do as `running_core`; at the end what is driven gets *grace* seconds.
 
-    *tools* are all that agents may use; when None, those that ship and the own ones. *own* are loaded by the caller,
-    who may refresh them; when None they are loaded here, and a broken one ends the start.
+    *tools* are all that agents may use; when None, those that ship and the own ones. Agents and own tools are read
+    here, and a broken file ends the start, unless they are *live*.
     """
-    own = await _load_own(settings, tools) if own is None else own
+    own = await _load_own(settings, tools) if live is None else live.own
     # Each kind of tools is one toolset here.
     toolset = Merged((Static({tool.spec.name: tool for tool in (BUILTIN if tools is None else tools)}), own))
-    known, channels = await toolset.tools(ToolScope()), Channels(CHANNELS)
-    definitions = load_agents(
-        settings.agents,
-        tools=known,
-        looked_for=own.looked_for,
-        channels=channels,
-        check=partial(check_model, settings),
-    )
+    files = live or StillFiles(own, _load_agents(settings, await toolset.tools(ToolScope()), own.looked_for))
     check_migrated(settings)
     check_secret(settings)
     parts, workers = parts_of(settings, kind), list[str]()
@@ -198,7 +232,7 @@ async def running(
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
-        await _follow_files(core, definitions)
+        await files.load(core)
         await _warn(core, models, datetime.now(UTC).date(), own.looked_for)
         look = None if settings.postgres is None else look_at(parts.database, workers[0])
         yield Running(core, parts.database, look, own)
@@ -224,13 +258,6 @@ async def serving_channels(
             if channel.serve is not None
         ]
         yield [routes for routes in served if routes is not None]
-
-
-async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
-    try:
-        await core.agents.sync_files(definitions)
-    except InvalidInput as error:
-        raise ConfigError(f"PARLEY_AGENTS: {error}") from None
 
 
 async def _stop(core: Core, grace: float) -> None:

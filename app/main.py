@@ -19,7 +19,7 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from app.api.peers import trust_proxies
-from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
+from app.compose import CHANNELS, GRACE, LiveFiles, create_app, create_watch, running, serving_channels
 from app.models import running_models, why_demo
 from app.printer import say
 from app.serving.connections import ConnectionBounds, Connections
@@ -43,16 +43,18 @@ SERVING = (20_000, 50, 100)
 _log = structlog.get_logger("parley.process")
 
 
-def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None) -> None:
+def serve(
+    settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None, live: LiveFiles | None = None
+) -> None:
     """Serve until a signal comes; raise ConfigError when that cannot begin.
 
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
-    those that ship and the own ones when None.
+    those that ship and the own ones when None. With *live* files agents and own tools change while it serves.
     """
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
-        _run(_serve(settings, "web" if web_only else "both", tools, known_here))
+        _run(_serve(settings, "web" if web_only else "both", tools, known_here, live))
 
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
@@ -99,12 +101,18 @@ def _place(settings: Settings) -> Iterator[bool]:
         yield True
 
 
-async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, known_here: bool) -> None:  # noqa: FBT001
+async def _serve(
+    settings: Settings,
+    kind: Kind,
+    tools: Sequence[Tool] | None,
+    known_here: bool,  # noqa: FBT001
+    live: LiveFiles | None,
+) -> None:
     readers = Readers()
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
             running_models(settings, SystemClock()) as models,
-            running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
+            running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as found,
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
             serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
         ):
@@ -120,6 +128,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, k
                 readers=readers,
                 connections=connections,
                 look=found.look,
+                broken=None if live is None else lambda: live.problems,
                 channels=routes,
                 credentials=credentials,
             )
@@ -129,6 +138,8 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, k
                 def started() -> None:
                     announce()
                     greet(settings, url, api_key)
+                    for fault in () if live is None else live.problems:
+                        say(fault)
                     up.set()
 
                 served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
@@ -136,7 +147,8 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, k
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                async with credentials.following(), _settling(up, prepare), _working(found.core, end):
+                follow = nullcontext() if live is None else live.following(found.core)
+                async with credentials.following(), _settling(up, prepare), _working(found.core, end), follow:
                     await server.serve(sockets=[sock])
 
 

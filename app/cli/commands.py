@@ -11,7 +11,7 @@ import typer
 from app.cli.approvals import approvals
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import connect, request, row, short, show
-from app.cli.project import init, print_version
+from app.cli.project import dev, init, print_version
 from app.printer import say
 from channels.legible import as_json
 
@@ -39,6 +39,7 @@ app.add_typer(slack, name="slack")
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
 app.command("init")(init)
+app.command("dev")(dev)
 app.command("revoke")(revoke)
 app.command("audit")(audit)
 

@@ -21,6 +21,18 @@ def init(name: Name, *, sample: Sample = False) -> None:
     say("\n".join(f"    {command}" for command in made.commands))
 
 
+def dev() -> None:
+    """Serve the project in this folder on this machine, and take up changes of agents and tools, until Ctrl-C."""
+    from app import logs
+    from app.dev.serve import dev as run
+    from app.settings import load_settings
+
+    logs.configure()
+    settings = load_settings()
+    logs.configure(settings.log)
+    run(settings)
+
+
 def installed() -> str:
     """Return the version of the installed Parley."""
     from importlib.metadata import version

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
+from agent_core import Channels, ConfigError, Core, Definition, InvalidInput, Unavailable
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.toolset import Merged, Scope, Static, Toolset
@@ -17,8 +18,16 @@ from app.printer import say
 from app.settings import Settings, check_model
 
 ENV_FILE = Path(".env")
-RESTART = "start `parley dev` again, as settings are read when it starts."
+RESTART = "start `parley dev` again to use it, as settings are read at the start."
 KEPT = "What was loaded before stays in use until it is corrected."
+
+
+class State(NamedTuple):
+    """What is in use: the newest *versions* of agents, the *tools*, and what is broken."""
+
+    problems: tuple[str, ...]
+    versions: Mapping[str, int]
+    tools: Mapping[str, Tool]
 
 
 class Workshop:
@@ -29,8 +38,8 @@ class Workshop:
     """
 
     def __init__(self, settings: Settings, own: OwnTools) -> None:
-        self._settings, self._own = settings, own
-        self.toolset: Toolset = Merged((Static({each.spec.name: each for each in BUILTIN}), own))
+        self._settings, self.own = settings, own
+        self._toolset: Toolset = Merged((Static({each.spec.name: each for each in BUILTIN}), own))
         self._channels = Channels(CHANNELS)
         self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE,))
         self._seen: Marks = {}
@@ -39,13 +48,13 @@ class Workshop:
     @property
     def problems(self) -> tuple[str, ...]:
         """What is broken now, a sentence each, with file, line and remedy."""
-        return (*map(str, self._own.problems), *self._broken)
+        return (*map(str, self.own.problems), *self._broken)
 
     async def load(self, core: Core) -> None:
         """Give *core* the agents and tools as their files are now."""
         self._seen = self._watched.marks()
-        await self._own.refresh()
-        known = await self.toolset.tools(Scope())
+        await self.own.refresh()
+        known = await self._toolset.tools(Scope())
         definitions, broken = await asyncio.to_thread(self._read, core, known)
         try:
             await core.agents.sync_files(definitions)
@@ -58,7 +67,9 @@ class Workshop:
         folder = self._settings.agents
         if not folder.is_dir():
             return [], [f"{folder}: there is no such folder; make it again, and put the agents' files into it."]
-        found = read_agents(folder, tools=known, channels=self._channels, check=self._check_model)
+        found = read_agents(
+            folder, tools=known, channels=self._channels, check=self._check_model, looked_for=self.own.looked_for
+        )
         definitions, broken = list[Definition](), dict(found.broken)
         for path, made in found.agents.items():
             try:
@@ -83,43 +94,39 @@ class Workshop:
             await asyncio.wait((following,))
 
     async def _follow(self, core: Core) -> None:
-        for line in _told((), self.problems):
-            say(line)
-        async for changed in self._watched.changes(self._seen):
-            before = self.problems, await _versions(core), await self.toolset.tools(Scope())
-            await self.load(core)
-            after = self.problems, await _versions(core), await self.toolset.tools(Scope())
-            for line in _lines(changed, before, after):
-                say(line)
+        now = await self._state(core)
+        try:
+            async for changed in self._watched.changes(self._seen):
+                try:
+                    await self.load(core)
+                    before, now = now, await self._state(core)
+                except Unavailable as error:
+                    say(f"{error} Save the file again then.")
+                    continue
+                for line in _lines(changed, before, now):
+                    say(line)
+        except Exception as error:
+            say(f"Changes are not taken up any more ({type(error).__name__}: {error}); start `parley dev` again.")
+            raise
+
+    async def _state(self, core: Core) -> State:
+        versions = {agent.definition.name: agent.version for agent in await core.agents.all()}
+        return State(self.problems, versions, await self._toolset.tools(Scope()))
 
 
-State = tuple[tuple[str, ...], Mapping[str, int], Mapping[str, Tool]]
-
-
-def _lines(changed: Sequence[Path], before: State, after: State) -> Iterator[str]:
+def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
     """Give the lines that say what has become of what *changed*."""
     if ENV_FILE in changed:
-        yield f"{ENV_FILE}: {RESTART}"
-    yield from _told(before[0], after[0])
-    tools = sorted(name for name, tool in after[2].items() if before[2].get(name) is not tool)
-    if tools:
-        yield f"Tools, from the next call on: {', '.join(tools)}"
-    if gone := sorted(before[2].keys() - after[2].keys()):
-        yield f"Tools that are gone: {', '.join(gone)}"
-    for name, version in after[1].items():
-        if before[1].get(name) != version:
-            yield f"Agent, for new conversations: {name}, version {version}"
-
-
-def _told(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """Give the problems that are new, and say when the last one was solved."""
-    fresh = [each for each in after if each not in before]
-    yield from fresh
-    if fresh:
+        yield f"{ENV_FILE} has changed: {RESTART}"
+    if fresh := [each for each in now.problems if each not in before.problems]:
+        yield from fresh
         yield KEPT
-    if before and not after:
-        yield "All files are in use."
-
-
-async def _versions(core: Core) -> dict[str, int]:
-    return {agent.definition.name: agent.version for agent in await core.agents.all()}
+    elif before.problems and not now.problems:
+        yield "Corrected: all files are in use again."
+    if tools := sorted(name for name, tool in now.tools.items() if before.tools.get(name) is not tool):
+        yield f"Tools, from the next call on: {', '.join(tools)}"
+    if gone := sorted(before.tools.keys() - now.tools.keys()):
+        yield f"Tools that are gone: {', '.join(gone)}"
+    for name, version in now.versions.items():
+        if before.versions.get(name) != version:
+            yield f"Agent, for new conversations: {name}, version {version}"

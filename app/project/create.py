@@ -20,7 +20,7 @@ HERE = "."
 """The name that stands for the current folder."""
 UNNAMED = "project"
 """The name of a project in a folder whose own name would not be allowed."""
-TEMPLATES = files(__package__) / "templates"
+TEMPLATES = files("app.project") / "templates"
 SUFFIX = ".tmpl"
 """Ends the names of template files that are not to be taken for code of Parley; `dot_` stands for the first dot."""
 SECRET_MODE = 0o600
