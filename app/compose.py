@@ -51,6 +51,7 @@ from app.api.peers import Hosts
 from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
+from app.console import routes as console
 from app.models import Models, models_of, notice, warn_of_model
 from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
@@ -320,12 +321,13 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     readers = Readers() if readers is None else readers
     credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
-    app.state.services = Services(core, tokens, readers, credentials)
+    https = (settings.public_url or "").startswith("https://")
+    app.state.services = Services(core, tokens, readers, credentials, https)
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    for routes in (script_router(), *channels):
+    for routes in (script_router(), console.router, *channels):
         app.include_router(routes)
     if settings.demo:
         holds, described = credentials.holds, _described()
@@ -335,7 +337,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     _protect(app, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
-    app.add_middleware(SafeHeaders, https=(settings.public_url or "").startswith("https://"))
+    app.add_middleware(SafeHeaders, https=https)
     return app
 
 

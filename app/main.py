@@ -304,6 +304,7 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
     else:
         lines = [f"Parley listens on {url}; Ctrl-C ends it."]
         lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
+        lines += [f"Console: {url}/operator (asks for an API key)"]
         lines += _key_lines(api_key)
         found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from agent_core import InvalidInput
+from agent_core import Actor, Decider, Decision, InvalidInput
 from channels.base import CallView, ConversationView, Question, RunView, ShownRender
 from channels.legible import doubt, exact, one_line, unmistakable, visible
 
@@ -67,6 +68,37 @@ def keys(question: Question) -> Iterator[str]:
     edit = f" · e {exact(question.arguments)} allows it so" if question.edit else ""
     remember = " · a allows the tool for the rest of this conversation" if question.remember else ""
     yield f"  y allows it · n [why] denies it{edit}{remember}"
+
+
+def said_by(line: str) -> str:
+    """Return the message that a typed *line* is: two slashes at its beginning are one, which is no command."""
+    text = line.strip()
+    return text[1:] if text.startswith("//") else text
+
+
+def vote(question: Question, actor: Actor, line: str) -> Decision | None:
+    """Return the answer to *question* that *actor* typed, None when it is none; raises `InvalidInput`."""
+    by = Decider(actor=actor, is_present=True, is_operator=True)  # the person at this terminal is an operator
+    yes = Decision(approval=question.id, by=by, approved=True, surface="terminal")
+    word, _, rest = line.partition(" ")
+    match word.lower():
+        case "y" | "yes" if not rest:
+            return yes
+        case "no" if not rest:
+            return replace(yes, approved=False)
+        case "n":
+            return replace(yes, approved=False, reason=rest.strip() or None)
+        case "a" if question.remember and not rest:
+            return replace(yes, remember=True)
+        case "e" if question.edit:
+            return replace(yes, arguments=read_arguments(rest))
+        case _:
+            return None
+
+
+def works(call: CallView) -> bool:
+    """Return whether *call* has not ended."""
+    return call.status in ("requested", "running", "waiting")
 
 
 def ended(call: CallView) -> str:

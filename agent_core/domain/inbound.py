@@ -32,7 +32,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     model right before the message. *metadata* is merged into the session's, None removes an entry; a repeated key
     changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked. *origin* says whether quotas
     apply. *tool_context* is what the channel itself knows of who asks: it is passed to the tools of the run, over what
-    the controls have under the same keys, and to no one else.
+    the controls have under the same keys, and to no one else. In a *shared* place the model reads who wrote each
+    message; elsewhere it does from when a second person writes.
     """
 
     parts: tuple[Part, ...]
@@ -49,6 +50,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     via: Actor | None = None
     origin: Origin = ANYWHERE
     tool_context: dict[str, Any] | None = None
+    shared: bool = False
 
     def __repr__(self) -> str:
         return f"Inbound(actor={self.actor!r}, parts={self.parts!r}, overlap={self.overlap!r}, key={self.key!r})"

@@ -17,6 +17,7 @@ from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
 from channels.slack.settings import Slack
+from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
@@ -226,6 +227,21 @@ class PostBody(WorkBody):
     overlap: Overlap = "queue"
     idempotency_key: Id | None = None
     controls: ControlsBody | None = None
+
+
+class ReplyBody(RequestBody):
+    """What a person says to the user in the agent's place; *name* is what the user reads as theirs."""
+
+    text: Words
+    name: Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=NOT_BLANK)] | None = None
+    idempotency_key: Id | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _seen(cls, name: str | None) -> str | None:
+        if name is not None and (fault := fault_of_name(name)) is not None:
+            raise ValueError(fault)
+        return name
 
 
 class FeedbackBody(RequestBody):

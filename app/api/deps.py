@@ -27,12 +27,13 @@ NAMED = "the token already names the caller and the agent; leave it out, or give
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the application was composed of."""
+    """What the application was composed of; *https*: others reach it by https, as PARLEY_PUBLIC_URL says."""
 
     core: Core
     tokens: TokenSigner
     readers: Readers
     credentials: Credentials
+    https: bool = False
 
 
 async def services(request: Request) -> Services:

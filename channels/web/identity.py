@@ -18,6 +18,8 @@ ALGORITHM = "HS256"
 VISITOR_SECONDS = 15 * 60
 OPERATOR_SECONDS = 5 * 60
 COOKIE_SECONDS = 30 * 24 * 3600
+LOGIN_SECONDS = 12 * 3600
+"""A working day, counted from the login: use does not prolong it."""
 OPERATOR = Actor(id="operator", kind="service")
 ACT_AS = "approvals:as"
 """Decide approvals in the name of another person."""
@@ -25,7 +27,7 @@ SCOPES: frozenset[str] = frozenset(ALL_SCOPES)
 """Every scope that an operator's key can have."""
 FORGOTTEN = "forgotten:"
 """Begins what stands in records for the id of a person whose data was deleted."""
-Audience = Literal["visitor", "operator", "cookie"]
+Audience = Literal["visitor", "operator", "cookie", "login"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,9 @@ class Principal:
     *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
     (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
-    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing.
+    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing. What was
+    sent is good until *expires* (milliseconds; None: for a key, whose end may be changed). An operator who logged in at
+    the console has the login's id as *token*, and the *mark* of the key's secret, whose change ends the login.
     """
 
     role: Literal["operator", "visitor"]
@@ -47,6 +51,8 @@ class Principal:
     issued: int = field(default=0, compare=False)
     via: Actor | None = field(default=None, compare=False)
     barred: AbstractSet[str] = field(default=frozenset(), compare=False)
+    mark: str | None = field(default=None, compare=False)
+    expires: int | None = field(default=None, compare=False)
 
     @property
     def visitor(self) -> bool:
@@ -62,6 +68,16 @@ class Token:
     id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A login at the console: its id, the id of its API key (None: the printed one), that secret's mark, its end."""
+
+    id: str
+    key: str | None
+    mark: str
+    expires: int
+
+
 class TokenSigner:
     """Sign and read short-lived tokens; *derive* gives the key of a purpose, *now* seconds since the epoch.
 
@@ -73,8 +89,9 @@ class TokenSigner:
             "visitor": derive("visitor-token"),
             "operator": derive("operator-token"),
             "cookie": derive("visitor-cookie"),
+            "login": derive("operator-login"),
         }
-        self._pseudonyms = derive("pseudonym")
+        self._pseudonyms, self._marks = derive("pseudonym"), derive("key-mark")
         self._now = now
 
     def visitor(self, actor: Actor, *, agent: str, seconds: int = VISITOR_SECONDS, made_by: str | None = None) -> Token:
@@ -85,6 +102,29 @@ class TokenSigner:
     def operator(self, *, seconds: int = OPERATOR_SECONDS, scopes: Iterable[str] = SCOPES) -> Token:
         """Return a token for a command on the machine that holds the secret key."""
         return self._sign("operator", {"sub": OPERATOR.id, "scopes": " ".join(sorted(scopes))}, seconds)
+
+    def login(self, key: str | None, mark: str) -> Token:
+        """Return what a browser keeps after a login with the API key *key*, whose secret has the *mark*."""
+        return self._sign("login", {"sub": key or OPERATOR.id, "mark": mark}, LOGIN_SECONDS)
+
+    def read_login(self, text: str) -> Login | None:
+        """Return the login that `login` signed, or None when it is forged or over."""
+        claims = self._current("login", text)
+        if claims is None:
+            return None
+        key = None if claims["sub"] == OPERATOR.id else claims["sub"]
+        return Login(claims["jti"], key, claims["mark"], claims["exp"])
+
+    def operator_of(self, login: Login, actor: Actor, scopes: Iterable[str]) -> Token:
+        """Return a token for the page of *actor*, the operator of *login*; it ends with the login at the latest."""
+        given = {"sub": actor.id, "name": actor.name, "by": login.key, "login": login.id, "mark": login.mark}
+        claims = {name: value for name, value in given.items() if value is not None}
+        seconds = min(OPERATOR_SECONDS, login.expires - int(self._now()))
+        return self._sign("operator", {**claims, "scopes": " ".join(sorted(scopes))}, seconds)
+
+    def mark(self, digest: bytes) -> str:
+        """Return by what a login knows the secret of its key again, of which *digest* is the hash."""
+        return hmac.digest(self._marks, digest, "sha256").hex()[:32]
 
     def cookie(self, visitor: str) -> Token:
         """Return what a browser keeps so that its tabs and reloads are one visitor."""
@@ -101,11 +141,12 @@ class TokenSigner:
                 key=claims.get("by"),
                 token=claims.get("jti"),
                 issued=_milliseconds(claims),
+                expires=1000 * claims["exp"],
             )
         if claims := self._current("operator", text):
             if (scopes := claims.get("scopes")) is None:  # of the version before, whose `scope` names what is beside
                 scopes = f"read run approve admin {claims.get('scope', '')}"
-            return Principal("operator", OPERATOR, scopes=SCOPES & frozenset(scopes.split()))
+            return _operator(claims, SCOPES & frozenset(scopes.split()))
         return None
 
     def read_cookie(self, text: str) -> Principal | None:
@@ -145,6 +186,19 @@ class TokenSigner:
             )
         except jwt.InvalidTokenError:
             return None
+
+
+def _operator(claims: dict[str, Any], scopes: frozenset[str]) -> Principal:
+    """Return the operator of a command on this machine, or who logged in at the console."""
+    expires = 1000 * claims["exp"]
+    if (mark := claims.get("mark")) is None:
+        return Principal("operator", OPERATOR, scopes=scopes, expires=expires)
+    actor, key, login = (
+        Actor(id=claims["sub"], kind="service", name=claims.get("name")),
+        claims.get("by"),
+        claims["login"],
+    )
+    return Principal("operator", actor, scopes=scopes, key=key, token=login, expires=expires, mark=mark)
 
 
 def _milliseconds(claims: dict[str, Any]) -> int:

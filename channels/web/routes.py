@@ -121,7 +121,7 @@ def script_router() -> APIRouter:
     @router.get("/widget/parley-chat.js")
     async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Return the widget's bundle."""
-        return _script("parley-chat.js", if_none_match)
+        return script_answer("parley-chat.js", if_none_match)
 
     return router
 
@@ -170,7 +170,7 @@ def _page(core: Core, demo: Demo) -> APIRouter:
     @router.get(f"{PAGE}/demo.js")
     async def script() -> Response:
         """Return the script of the page."""
-        return _script("demo.js")
+        return script_answer("demo.js")
 
     @router.get(f"{PAGE}/status")
     async def status() -> Response:
@@ -209,8 +209,8 @@ async def _offered(core: Core, demo: Demo) -> list[OfferedAgent]:
     return sorted((demo.offered(agent) for agent in await core.agents.all()), key=lambda each: each.name)
 
 
-def _script(name: str, if_none_match: str | None = None) -> Response:
-    """Return the script *name*, or 304 to those who have it."""
+def script_answer(name: str, if_none_match: str | None = None) -> Response:
+    """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`."""
     content = (STATIC / name).read_bytes()
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}

@@ -1,12 +1,13 @@
 """Changes: messages are corrected or retracted, context is added. Each function is one transaction's work."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 from sqlalchemy import Connection, Select, insert, select, update
 
-from agent_core.context.quoted import context_facts
+from agent_core.context.quoted import context_facts, reply_fact
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.inbound import Context
@@ -25,15 +26,21 @@ from agent_core.store.work.sessions import SessionRef
 _CHANGE, _RECEIPT = table_of(ChangeRow), table_of(ReceiptRow)
 _QUOTED = 60
 DELETED = "message deleted"
-Kind = Literal["correct", "retract", "context", "order"]
+Kind = Literal["correct", "retract", "context", "order", "reply"]
+Also = Callable[[Connection, str, int], None]
+"""Writes what is committed together with a change of the session with this id, at this time."""
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A change in the log: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer."""
+    """A change in the log: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer.
+
+    *said* is the fact of a reply, written now or before.
+    """
 
     seq: int
     facts: Sequence[Fact] = ()
     cancelled: Cancelled | None = None
+    said: Fact | None = None
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -141,6 +148,36 @@ def add_context(
     seq = facts[-1].seq if facts else ref.newest
     _remember(connection, ref, key, "context", seq)
     return Changed(seq, facts)
+
+
+def reply(
+    connection: Connection, session: str, said: e.MessageCompleted, *, key: str | None, also: Also | None, now: int
+) -> Changed:
+    """Write that a person *said* something to the user; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`.
+
+    The message is of no run, so that no run's answer changes by it. The model reads a note of it with its next step: in
+    the active run if it takes another one, else in the next run. A reply starts no run.
+    """
+    assert said.actor is not None
+    ref = sessions.hold(connection, session)
+    name = None if key is None else f"reply:{hashlib.sha256(key.encode()).hexdigest()}"
+    if known := _seen(connection, ref, name, "reply"):
+        (before,) = log.facts_at(connection, ref.session_key, [known])
+        body = before.body
+        if not isinstance(body, e.MessageCompleted) or (body.parts, body.actor) != (said.parts, said.actor):
+            raise IdempotencyMismatch(key or "")
+        return Changed(known, said=before)
+    if ref.closed:
+        raise SessionClosed(f"Session `{ref.id}` is closed; open a new one.")
+    busy = runs.active(connection, ref.key)
+    note = reply_fact(said.actor, text_of(said.parts))
+    facts = _write(connection, ref, [(None, said), (busy[0] if busy else None, note)], now)
+    if busy is None:
+        notes.change(connection, ref.key, add=[facts[1].seq])
+    _remember(connection, ref, name, "reply", facts[0].seq)
+    if also is not None:
+        also(connection, session, now)
+    return Changed(facts[0].seq, facts, said=facts[0])
 
 
 def _cancel(
