@@ -27,7 +27,7 @@ from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
-from app.serving.server import Server, config, listening, room_for, url_of
+from app.serving.server import EVERY, Server, config, listening, place_of, room_for, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage.at_rest import private_files, secure
@@ -302,11 +302,11 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         lines = ["Parley drives the runs of this database; Ctrl-C ends it."]
         lines += [f"Health:  {url}/readyz"] if url else []
     else:
-        lines = [f"Parley listens on {url}; Ctrl-C ends it."]
+        lines = [f"Parley listens on {place_of(settings.host, url or '')}; Ctrl-C ends it."]
         lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
         lines += [f"Console: {url}/operator (asks for an API key)"]
         lines += _key_lines(api_key)
-        found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
+        found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
     say("\n".join(lines))
@@ -315,7 +315,8 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
 def page_line(settings: Settings, url: str | None) -> str | None:
     """Return where the demo page is and who may see it, or what opens it; None when PARLEY_DEMO is off."""
     if settings.demo:
-        return f"{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
+        where = "on this machine " if settings.host in EVERY else ""
+        return f"{where}{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
     if settings.demo_page is False:
         return None
     return f"off, as {settings.fronted} lets others than this machine in; PARLEY_DEMO_PASSWORD opens it"

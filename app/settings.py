@@ -237,7 +237,8 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
 
 def check(settings: Settings) -> None:
     """Raise ConfigError for what is well-formed and still cannot work."""
-    _check_database(settings)
+    check_file(settings)
+    _check_secret(settings)
     if settings.openai_base_url and settings.model is None and settings.default_key is None:
         raise ConfigError(
             "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
@@ -336,11 +337,14 @@ def _check_postgres(url: str) -> None:
         )
 
 
-def _check_database(settings: Settings) -> None:
-    if settings.postgres is None:
-        if settings.database.is_dir():
-            raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
-    elif settings.secret_key is None:
+def check_file(settings: Settings) -> None:
+    """Raise ConfigError when what should be the SQLite file is none."""
+    if settings.postgres is None and settings.database.is_dir():
+        raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
+
+
+def _check_secret(settings: Settings) -> None:
+    if settings.postgres is not None and settings.secret_key is None:
         raise ConfigError(
             "PARLEY_SECRET_KEY: with Postgres set it to the same text for all processes, "
             f"{MIN_SECRET} characters or more (`openssl rand -hex 32` makes one)."

@@ -91,7 +91,7 @@ def migrate() -> None:
     from app.settings import load_settings
 
     logs.configure()
-    settings = load_settings()
+    settings = load_settings(serving=False)
     from app.storage.migrate import migrate as run
 
     say(run(settings))
