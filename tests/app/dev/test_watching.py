@@ -1,7 +1,6 @@
 """Files are watched by what they are, with or without notifications."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -69,6 +68,6 @@ async def test_a_change_without_a_notification_is_seen(tmp_path: Path, monkeypat
     seen = watched.marks()
     fresh = tmp_path / "one.new"
     fresh.write_text("b", "utf-8")
-    os.replace(fresh, tmp_path / "one.yaml")
+    fresh.replace(tmp_path / "one.yaml")
     async with asyncio.timeout(20), aclosing(watched.changes(seen)) as changes:
         assert [path.name for path in await anext(changes)] == ["one.yaml"]
