@@ -100,7 +100,7 @@ class Core:
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        self.health = CoreHealth(store, bus, resolvers)
+        self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
         roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for)
         self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
@@ -108,13 +108,11 @@ class Core:
         segments = self._segments = Segments(
             store, cache, self.agents, providers, toolset, resolvers, dispatcher, context_sources
         )
-        self._engine = engine(segments, clock)
+        self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
-        self._backlog = Backlog(database, clock, max_backlog)
         self._openings = Openings(store, cache, self.agents, segments, self._finish, self._backlog, dispatcher)
-        self.approvals, self.access, self.listing = Approvals(store, dispatcher), Access(store), Listing(store)
-        self._outputs, self.replies = Outputs(store, cache, segments, dispatcher), OperatorReplies(store)
-        self._completion = CompletionNotifier(store, cache, segments)
+        self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
+        self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

@@ -1,11 +1,11 @@
 """Build everything: the application from a core, and the core from the settings."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
@@ -17,11 +17,8 @@ from agent_core import (
     AgentObject,
     Channels,
     Clock,
-    ConfigError,
     Core,
     Database,
-    Definition,
-    InvalidInput,
     SqliteDatabase,
     SystemClock,
     Unavailable,
@@ -36,10 +33,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Static
-from agent_core.tools.toolset import Scope as ToolScope
-from app.agents import load_agents
+from agent_core.tools.toolset import Toolset
 from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -52,14 +46,14 @@ from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.console import routes as console
+from app.files import Files, read_once, toolset_with
 from app.models import Models, models_of, notice, warn_of_model
-from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.settings import Settings, check_model
+from app.settings import Settings
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.slack.spec import SLACK
@@ -129,63 +123,13 @@ async def running_core(
 class Running:
     """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping.
 
-    *own_tools* are empty when the tools were given.
+    *files* are where its agents and own tools come from.
     """
 
     core: Core
     database: Database
     look: Look | None
-    own_tools: OwnTools
-
-
-class LiveFiles(Protocol):
-    """Agents and tools that are loaded again while the process runs, see `app.dev`."""
-
-    @property
-    def own(self) -> OwnTools: ...
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """What is broken now, a sentence each."""
-        ...
-
-    async def load(self, core: Core) -> None:
-        """Give *core* the agents and tools as their files are now."""
-        ...
-
-    def following(self, core: Core) -> AbstractAsyncContextManager[None]:
-        """Load what changes while the block lasts."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class StillFiles:
-    """Agents that were read once, at the start."""
-
-    own: OwnTools
-    definitions: Sequence[Definition]
-
-    async def load(self, core: Core) -> None:
-        """Store the agents; raise ConfigError when that cannot be done."""
-        try:
-            await core.agents.sync_files(self.definitions)
-        except InvalidInput as error:
-            raise ConfigError(f"PARLEY_AGENTS: {error}") from None
-
-
-def _load_agents(settings: Settings, tools: Collection[str], looked_for: str) -> Sequence[Definition]:
-    """Return the agents of the files, which may list *tools*; raise ConfigError when one is broken."""
-    check, channels = partial(check_model, settings), Channels(CHANNELS)
-    return load_agents(settings.agents, tools=tools, channels=channels, check=check, looked_for=looked_for)
-
-
-async def _load_own(settings: Settings, tools: Sequence[Tool] | None) -> OwnTools:
-    """Return the own tools, loaded unless *tools* are given; raises ConfigError when one is broken."""
-    own = OwnTools.of(settings)
-    if tools is None:
-        await own.refresh()
-        own.check()
-    return own
+    files: Files
 
 
 @asynccontextmanager
@@ -196,32 +140,52 @@ async def running(
     kind: Kind,
     tools: Sequence[Tool] | None,
     grace: float,
-    live: LiveFiles | None = None,
+    live: Files | None = None,
 ) -> AsyncIterator[Running]:
     """Do as `running_core`; at the end what is driven gets *grace* seconds.
 
     *tools* are all that agents may use; when None, those that ship and the own ones. Agents and own tools are read
     here, and a broken file ends the start, unless they are *live*.
     """
-    own = await _load_own(settings, tools) if live is None else live.own
-    # Each kind of tools is one toolset here.
-    toolset = Merged((Static({tool.spec.name: tool for tool in (BUILTIN if tools is None else tools)}), own))
-    files = live or StillFiles(own, _load_agents(settings, await toolset.tools(ToolScope()), own.looked_for))
+    files = live or await read_once(settings, tools, Channels(CHANNELS))
+    own, looked_for = files.own, files.own.looked_for
     check_migrated(settings)
     check_secret(settings)
-    parts, workers = parts_of(settings, kind), list[str]()
-    secrets, fetch = Secrets(load_keys(settings).derive("secrets")), Fetch(settings.fetch_allow)
+    parts, workers, fetch = parts_of(settings, kind), list[str](), Fetch(settings.fetch_allow)
 
     def engine(runs: Runs, clock: Clock) -> Engine:
         made = parts.engine(runs, clock)
         workers.append(made.worker)
         return made
 
-    core = Core(
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools), looked_for)
+    structlog.contextvars.bind_contextvars(worker=workers[0])
+    try:
+        await core.start()
+        await files.load(core)
+        await _warn(core, models, datetime.now(UTC).date(), looked_for)
+        look = None if settings.postgres is None else look_at(parts.database, workers[0])
+        yield Running(core, parts.database, look, files)
+    finally:
+        await _stop(core, grace)
+        await fetch.close()
+
+
+def _core(
+    settings: Settings,
+    models: Models,
+    parts: Parts,
+    engine: Callable[[Runs, Clock], Engine],
+    fetch: Fetch,
+    toolset: Toolset,
+    looked_for: str,
+) -> Core:
+    secrets = Secrets(load_keys(settings).derive("secrets"))
+    return Core(
         parts.database,
         providers=models.providers,
         tools=toolset,
-        tools_looked_for=own.looked_for,
+        tools_looked_for=looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -230,16 +194,6 @@ async def running(
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
     )
-    structlog.contextvars.bind_contextvars(worker=workers[0])
-    try:
-        await core.start()
-        await files.load(core)
-        await _warn(core, models, datetime.now(UTC).date(), own.looked_for)
-        look = None if settings.postgres is None else look_at(parts.database, workers[0])
-        yield Running(core, parts.database, look, own)
-    finally:
-        await _stop(core, grace)
-        await fetch.close()
 
 
 @asynccontextmanager

@@ -19,7 +19,8 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from app.api.peers import trust_proxies
-from app.compose import CHANNELS, GRACE, LiveFiles, create_app, create_watch, running, serving_channels
+from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
+from app.files import Files
 from app.models import running_models, why_demo
 from app.printer import say
 from app.serving.connections import ConnectionBounds, Connections
@@ -44,7 +45,7 @@ _log = structlog.get_logger("parley.process")
 
 
 def serve(
-    settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None, live: LiveFiles | None = None
+    settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None, live: Files | None = None
 ) -> None:
     """Serve until a signal comes; raise ConfigError when that cannot begin.
 
@@ -54,7 +55,7 @@ def serve(
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
-        _run(_serve(settings, "web" if web_only else "both", tools, known_here, live))
+        _run(_serve(settings, "web" if web_only else "both", tools, live, known_here=known_here))
 
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
@@ -102,11 +103,7 @@ def _place(settings: Settings) -> Iterator[bool]:
 
 
 async def _serve(
-    settings: Settings,
-    kind: Kind,
-    tools: Sequence[Tool] | None,
-    known_here: bool,  # noqa: FBT001
-    live: LiveFiles | None,
+    settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
 ) -> None:
     readers = Readers()
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
@@ -128,7 +125,7 @@ async def _serve(
                 readers=readers,
                 connections=connections,
                 look=found.look,
-                broken=None if live is None else lambda: live.problems,
+                broken=found.files.broken,
                 channels=routes,
                 credentials=credentials,
             )
@@ -137,9 +134,7 @@ async def _serve(
 
                 def started() -> None:
                     announce()
-                    greet(settings, url, api_key)
-                    for fault in () if live is None else live.problems:
-                        say(fault)
+                    greet(settings, url, api_key, found.files.broken() if found.files.broken else ())
                     up.set()
 
                 served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
@@ -147,8 +142,8 @@ async def _serve(
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                follow = nullcontext() if live is None else live.following(found.core)
-                async with credentials.following(), _settling(up, prepare), _working(found.core, end), follow:
+                following = credentials.following(), found.files.following(found.core)
+                async with following[0], following[1], _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
 
 
@@ -296,8 +291,8 @@ def announced(data: Path, url: str) -> Iterator[Callable[[], None]]:
         path.unlink(missing_ok=True)
 
 
-def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) -> None:
-    """Print what a person needs to begin; a worker has no *api_key*."""
+def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None, broken: Sequence[str] = ()) -> None:
+    """Print what a person needs to begin, and which files are *broken*; a worker has no *api_key*."""
     if api_key is None:
         lines = ["Parley drives the runs of this database; Ctrl-C ends it."]
         lines += [f"Health:  {url}/readyz"] if url else []
@@ -309,7 +304,7 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
-    say("\n".join(lines))
+    say("\n".join([*lines, *broken]))
 
 
 def page_line(settings: Settings, url: str | None) -> str | None:

@@ -41,9 +41,10 @@ from agent_core.providers.base import Request
 from agent_core.secrets import Secrets
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
 from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Scope, Static
+from agent_core.tools.toolset import Scope
 from app.agents import load_agents
 from app.compose import CHANNELS
+from app.files import toolset_with
 from app.own_tools.toolset import OwnTools
 
 ASKER = "tester"
@@ -248,7 +249,7 @@ async def open_project(
     own = OwnTools(Path(folder, tools), reserved=[each.spec.name for each in BUILTIN])
     await own.refresh()
     own.check()
-    toolset = Merged((Static({each.spec.name: each for each in BUILTIN}), own))
+    toolset = toolset_with(own)
     definitions = _definitions(Path(folder, agents), await toolset.tools(Scope()))
     with TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as place:
         path = Path(place, "parley.db")

@@ -16,7 +16,7 @@ from agent_core.hooks.check import MAX_HOOKS
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
-from channels.slack.settings import Slack
+from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
 from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
@@ -132,10 +132,21 @@ class LimitsBody(body_of(Limits, LIMITS)):
     """Bounds of an agent."""
 
 
+PROMPT = {
+    "title": Annotated[str, Field(max_length=MAX_PROMPT_TITLE)],
+    "message": Annotated[str, Field(max_length=MAX_PROMPT_MESSAGE)],
+}
+
+
+class PromptBody(body_of(Prompt, PROMPT)):
+    """A suggestion for people who have not asked yet."""
+
+
 SLACK = {
     "default": one_of(bool, Annotated[list[Id], Field(max_length=1000)]),
     "channels": Annotated[list[Id], Field(max_length=1000)],
     "loading": Annotated[list[Id], Field(max_length=10)],
+    "prompts": Annotated[list[PromptBody], Field(max_length=MAX_PROMPTS)],
 }
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput, Unavailable
 from agent_core.tools.base import Tool
-from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Scope, Static, Toolset
+from agent_core.tools.toolset import Scope
 from app.agents import SUFFIXES, read_agents
 from app.compose import CHANNELS
 from app.dev.watching import Marks, Watched
+from app.files import toolset_with
 from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import Settings, check_model
@@ -25,7 +25,7 @@ KEPT = "What was loaded before stays in use until it is corrected."
 class State(NamedTuple):
     """What is in use: the newest *versions* of agents, the *tools*, and what is broken."""
 
-    problems: tuple[str, ...]
+    broken: tuple[str, ...]
     versions: Mapping[str, int]
     tools: Mapping[str, Tool]
 
@@ -33,21 +33,20 @@ class State(NamedTuple):
 class Workshop:
     """The agents and tools that *settings* name, loaded again whenever their files change.
 
-    Nothing that is broken ends the process: its *problems* are shown, and what was loaded before stays in use. An agent
+    Nothing that is broken ends the process: what is `broken` is shown, and what was loaded before stays in use. An agent
     whose file is broken is, until that is corrected, an ordinary one of the database.
     """
 
     def __init__(self, settings: Settings, own: OwnTools) -> None:
         self._settings, self.own = settings, own
-        self._toolset: Toolset = Merged((Static({each.spec.name: each for each in BUILTIN}), own))
+        self._toolset = toolset_with(own)
         self._channels = Channels(CHANNELS)
         self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE,))
         self._seen: Marks = {}
         self._broken: tuple[str, ...] = ()
 
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What is broken now, a sentence each, with file, line and remedy."""
+    def broken(self) -> tuple[str, ...]:
+        """Return what is broken now, a sentence each, with file, line and remedy."""
         return (*map(str, self.own.problems), *self._broken)
 
     async def load(self, core: Core) -> None:
@@ -111,17 +110,17 @@ class Workshop:
 
     async def _state(self, core: Core) -> State:
         versions = {agent.definition.name: agent.version for agent in await core.agents.all()}
-        return State(self.problems, versions, await self._toolset.tools(Scope()))
+        return State(self.broken(), versions, await self._toolset.tools(Scope()))
 
 
 def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
     """Give the lines that say what has become of what *changed*."""
     if ENV_FILE in changed:
         yield f"{ENV_FILE} has changed: {RESTART}"
-    if fresh := [each for each in now.problems if each not in before.problems]:
+    if fresh := [each for each in now.broken if each not in before.broken]:
         yield from fresh
         yield KEPT
-    elif before.problems and not now.problems:
+    elif before.broken and not now.broken:
         yield "Corrected: all files are in use again."
     if tools := sorted(name for name, tool in now.tools.items() if before.tools.get(name) is not tool):
         yield f"Tools, from the next call on: {', '.join(tools)}"

@@ -24,7 +24,7 @@ OwnTool = FunctionTool[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class FolderSources:
     """The contents of a folder's Python files by their names without suffix, and what could not be read."""
 
     folder: Path
@@ -45,7 +45,7 @@ class Sources:
         return str(self.folder / f"{stem}{SUFFIX}")
 
 
-def read_folder(folder: Path) -> Sources:
+def read_folder(folder: Path) -> FolderSources:
     """Read the Python files of *folder*, links to files too; a missing folder has none. Hidden files do not count."""
     files, problems = dict[str, bytes](), dict[str, ToolProblem]()
     try:
@@ -54,17 +54,17 @@ def read_folder(folder: Path) -> Sources:
         found = []
     except OSError as error:
         text = f"cannot be read ({error.strerror}); PARLEY_TOOLS names a folder."
-        return Sources(folder, {}, {"": ToolProblem(str(folder), text)})
+        return FolderSources(folder, {}, {"": ToolProblem(str(folder), text)})
     if len(found) > MAX_FILES:
         text = f"{len(found):,} Python files are more than {MAX_FILES}; name a folder that holds tools alone."
-        return Sources(folder, {}, {"": ToolProblem(str(folder), text)})
+        return FolderSources(folder, {}, {"": ToolProblem(str(folder), text)})
     for path in found:
         content = _read(path)
         if isinstance(content, bytes):
             files[path.stem] = content
         else:
             problems[path.stem] = ToolProblem(str(path), content)
-    return Sources(folder, files, problems)
+    return FolderSources(folder, files, problems)
 
 
 def _counts(stem: str) -> bool:
@@ -96,7 +96,7 @@ class FolderLoad:
     The files are the modules of one private package, in which `from .other import name` finds the file beside.
     """
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: FolderSources) -> None:
         """Load every file of *sources*; runs their code."""
         self._sources, self.package = sources, sources.package
         self.tools: dict[str, tuple[OwnTool, ...]] = {}

@@ -11,7 +11,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.thread import in_thread
 from agent_core.tools.toolset import Scope
-from app.own_tools.folder import FolderLoad, OwnTool, Sources, read_folder
+from app.own_tools.folder import FolderLoad, FolderSources, OwnTool, read_folder
 from app.own_tools.packages import GROUP, PackagedTools, load_packages
 from app.own_tools.problems import ToolProblem
 from app.settings import Settings
@@ -114,7 +114,7 @@ class OwnTools:
             yield ToolProblem("PARLEY_TOOLS", f"there is no folder `{self.folder}`; make it, or leave it unset.")
 
     def _named(
-        self, sources: Sources, files: Mapping[str, ServedFile], packaged: list[PackagedTools]
+        self, sources: FolderSources, files: Mapping[str, ServedFile], packaged: list[PackagedTools]
     ) -> tuple[dict[str, OwnTool], dict[str, str], list[ToolProblem]]:
         """Return the tools by name with their places; the first one keeps a name, others of that name are problems."""
         tools, places, conflicts = dict[str, OwnTool](), dict[str, str](), list[ToolProblem]()

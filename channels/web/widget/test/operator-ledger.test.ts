@@ -38,7 +38,7 @@ test("costs are written without zeros at their end", () => {
   assert.deepEqual(["0.012300", "2.000", "10", "0.10"].map(money), ["$0.0123", "$2", "$10", "$0.1"]);
 });
 
-test("who said what is known by the message, of a reply too", () => {
+test("each message names its speaker, and a reply its person", () => {
   const ada = { id: "ada", kind: "user", name: "Ada" };
   const mara = { id: "operator", kind: "service", name: "Mara" };
   const said = fold(fact("message.received", "run_1", { message: "msg_1", actor: ada, parts: [] }), fact("message.completed", null, { message: "msg_2", role: "assistant", actor: mara, parts: [], stop: "done" })).said;

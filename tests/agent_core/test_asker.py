@@ -71,7 +71,7 @@ async def test_what_the_channel_knows_is_passed_over_controls(make_core: MakeCor
     assert SECRET not in repr(stage.provider.requests)
 
 
-async def test_who_asks_is_the_same_after_a_wait_and_in_another_process(make_core: MakeCore):
+async def test_the_asker_is_the_same_after_a_wait_and_in_another_process(make_core: MakeCore):
     """A run that waited goes on in another process for the same person; an output's tool context replaces no keys."""
     seen: list[CallContext] = []
     ask = noting(seen)
