@@ -105,18 +105,16 @@ def _place(settings: Settings) -> Iterator[bool]:
 async def _serve(
     settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
 ) -> None:
-    readers = Readers()
+    readers, connections, shared = Readers(), _connections(settings), settings.postgres is not None
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as found,
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
-            serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
+            serving_channels(found.core, found.database, settings, socket=not shared) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
-            shared = settings.postgres is not None
             credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
-            connections = _connections(settings)
             app = create_app(
                 found.core,
                 settings,
@@ -137,14 +135,20 @@ async def _serve(
                     greet(settings, url, api_key, found.files.broken() if found.files.broken else ())
                     up.set()
 
-                served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
-                server = Server(served, readers=readers, connections=connections, started=started)
+                server = _server(app, settings, readers, connections, started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
                 following = credentials.following(), found.files.following(found.core)
                 async with following[0], following[1], _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
+
+
+def _server(
+    app: FastAPI, settings: Settings, readers: Readers, connections: Connections, started: Callable[[], None]
+) -> Server:
+    served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
+    return Server(served, readers=readers, connections=connections, started=started)
 
 
 async def _work(settings: Settings, tools: Sequence[Tool] | None, health_port: int | None) -> None:

@@ -70,7 +70,7 @@ class MadeCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AgentReply:
     """What became of a message: *text* is the last answer, *calls* are all calls of its run, in order.
 
     *status* is `completed`, `failed` (then *error* says why), `cancelled`, or `waiting` while the open *approvals* are,
@@ -133,13 +133,13 @@ class OpenProject:
         tool_context: Mapping[str, Any] | None = None,
         session: str | None = None,
         timeout: float = SECONDS,
-    ) -> Reply:
+    ) -> AgentReply:
         """Send a message, and return the reply once its run has ended or waits for people.
 
         *agent* is a name, by default `assistant` or the only one. *actor* is who asks: an id stands for a user.
         *tool_context* is what a visitor's token or a channel would bring for the tools. *session* continues an earlier
-        conversation (`Reply.session`). Raises `ScriptExhausted` when the model is asked more often than the script has
-        answers, and TimeoutError after *timeout* seconds.
+        conversation: it is in each reply. Raises `ScriptExhausted` when the model is asked more often than the script
+        has answers, and TimeoutError after *timeout* seconds.
         """
         message = Inbound(
             parts=(Text(text),),
@@ -157,7 +157,7 @@ class OpenProject:
         arguments: Mapping[str, Any] | None = None,
         reason: str | None = None,
         timeout: float = SECONDS,
-    ) -> Reply:
+    ) -> AgentReply:
         """Allow a call, and return the reply once the run has ended or waits again.
 
         *by* is who decides, an operator by default; *arguments* replace those that the model asked for. Raises
@@ -173,7 +173,7 @@ class OpenProject:
         by: str | Actor | None = None,
         reason: str | None = None,
         timeout: float = SECONDS,
-    ) -> Reply:
+    ) -> AgentReply:
         """Forbid a call, and return the reply; the model is given the *reason*. Raises as `approve` does."""
         return await self._decide(approval, approved=False, by=by, arguments=None, reason=reason, timeout=timeout)
 
@@ -186,7 +186,7 @@ class OpenProject:
         arguments: dict[str, Any] | None,
         reason: str | None,
         timeout: float,
-    ) -> Reply:
+    ) -> AgentReply:
         decider = Decider(actor=OPERATOR, is_operator=True) if by is None else Decider(actor=_actor(by))
         await self.core.approvals.decide(
             Decision(
@@ -201,7 +201,7 @@ class OpenProject:
         known = ", ".join(f"`{name}`" for name in self._agents) or "none"
         raise ConfigError(f"Which agent? Give `agent=` the name of one; there are: {known}.")
 
-    async def _reply(self, run: str, timeout: float) -> Reply:
+    async def _reply(self, run: str, timeout: float) -> AgentReply:
         """Return the reply of *run* once it has ended or waits."""
         calls: dict[str, MadeCall] = {}
         try:
@@ -216,9 +216,9 @@ class OpenProject:
             raise self._script.exhausted
         return await self._replied(await self.core.run(run), calls)
 
-    async def _replied(self, run: RunObject, calls: Mapping[str, MadeCall]) -> Reply:
+    async def _replied(self, run: RunObject, calls: Mapping[str, MadeCall]) -> AgentReply:
         asked = await self.core.approvals.list(status="open", run=run.id, limit=100)
-        return Reply(
+        return AgentReply(
             text=run.text,
             status=run.status,
             calls=tuple(calls.values()),

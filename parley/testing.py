@@ -32,13 +32,13 @@ from agent_core.testing import (
     together,
     usage,
 )
-from app.trial import MadeCall, OpenProject, Reply, open_project
+from app.trial import AgentReply, MadeCall, OpenProject, open_project
 
 __all__ = [
+    "AgentReply",
     "Answer",
     "MadeCall",
     "OpenProject",
-    "Reply",
     "Script",
     "ScriptExhausted",
     "ScriptedProvider",

@@ -33,8 +33,8 @@ class State(NamedTuple):
 class Workshop:
     """The agents and tools that *settings* name, loaded again whenever their files change.
 
-    Nothing that is broken ends the process: what is `broken` is shown, and what was loaded before stays in use. An agent
-    whose file is broken is, until that is corrected, an ordinary one of the database.
+    Nothing ends the process: what is `broken` is shown, and what was loaded before stays in use. An agent whose file is
+    broken is, until that is corrected, an ordinary one of the database.
     """
 
     def __init__(self, settings: Settings, own: OwnTools) -> None:
