@@ -304,7 +304,7 @@ def _described() -> Answers:
 
 def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
     password = settings.demo_password.get_secret_value() if settings.demo_password else None
-    return Demo(partial(notice, settings), Door(password), broken)
+    return Demo(partial(notice, settings), Door(password), broken, settings.demo_tool_context)
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:

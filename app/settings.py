@@ -15,6 +15,8 @@ from app.addresses import Network, host_pattern, network, origin
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_SECRET = 32
+MAX_CONTEXT = 4_000
+"""Bytes of a `tool_context`: as many as a visitor's token takes."""
 SQLITE = "sqlite:///"
 # Holds the address of a running server, for the commands of its machine.
 SERVER_FILE = "server.json"
@@ -379,6 +381,8 @@ def _json_object(given: str) -> dict[str, Any]:
         raise ValueError("not JSON") from None
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - what pydantic reports
+    if len(given.encode()) > MAX_CONTEXT:
+        raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
     return cast("dict[str, Any]", found)
 
 

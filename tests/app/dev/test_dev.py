@@ -1,5 +1,6 @@
 """`parley dev` serves a project that `parley init` made, and takes up what changes in it."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.dev.processes import DevServer, dev_server, environment, made
+from tests.app.dev.processes import DevServer, dev_server, environment, made, process
 
 LOOK_UP = 'use lookup_order {"order": "A-1001"}'
 
@@ -78,6 +79,56 @@ def test_a_broken_file_is_reported_and_the_one_before_serves(dev: DevServer, pat
         assert '"status":"delivered"' in dev.run(LOOK_UP)["output"]["text"]
     dev.printing.until("Corrected: all files are in use again.")
     assert dev.problems() == []
+
+
+def answer(dev: DevServer, token: str, text: str) -> str:
+    """Return what the assistant answers the visitor of *token* in a new conversation."""
+    with httpx.Client(base_url=dev.url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as visitor:
+        opened = visitor.post("/v1/sessions", json={"agent": "assistant"})
+        assert opened.status_code == 201, opened.text
+        session = opened.json()["id"]
+        assert visitor.post(f"/v1/sessions/{session}/messages", json={"text": text}).status_code == 202
+        visitor.get(f"/v1/sessions/{session}/events?until=idle")
+        said = visitor.get(f"/v1/sessions/{session}/messages").json()["items"][-1]
+    assert said["role"] == "assistant"
+    return "".join(part["text"] for part in said["parts"] if part["type"] == "text")
+
+
+def test_the_demo_page_asks_as_the_customer_of_the_settings(dev: DevServer):
+    """PARLEY_DEMO_TOOL_CONTEXT, which `parley init` sets, says who asks there: the tool shows their order."""
+    token = httpx.get(f"{dev.url}/widget-demo/token", timeout=30).json()["token"]
+    assert '"status":"delivered"' in answer(dev, token, LOOK_UP)
+    assert "no order A-1002" in answer(dev, token, LOOK_UP.replace("1001", "1002"))
+
+
+def test_the_page_of_a_project_shows_people_their_own_orders(dev: DevServer):
+    """`web/server.py` serves a page with the widget, and tokens with which each customer sees their own orders only."""
+    with process(dev.folder, "web/server.py", SITE_PORT="0", PARLEY_URL=dev.url) as printing:
+        site = re.findall(r"http://[\d.:]+", printing.until("Your page:")[-1])[0]
+        with httpx.Client(base_url=site, timeout=30) as browser:
+            page = browser.get("/").text
+            assert f'src="{dev.url}/widget/parley-chat.js"' in page
+            assert f'server="{dev.url}" agent="assistant" token-url="/parley-token" storage-key="C-1"' in page
+            ada = browser.get("/parley-token").json()["token"]
+            assert browser.get("/sign-in?customer=C-2").headers["Location"] == "/"
+            ben = browser.get("/parley-token").json()["token"]
+            assert 'storage-key="C-2"' in browser.get("/").text
+            browser.cookies.set("customer", "C-99")
+            assert 'storage-key="C-1"' in browser.get("/").text
+            assert browser.get("/elsewhere").status_code == 404
+    assert '"status":"delivered"' in answer(dev, ada, LOOK_UP)
+    assert "no order A-1001" in answer(dev, ben, LOOK_UP)
+    script = httpx.get(f"{dev.url}/widget/parley-chat.js", headers={"Origin": "http://localhost:3000"}, timeout=30)
+    assert script.headers["access-control-allow-origin"] == "http://localhost:3000"
+
+
+def test_the_page_says_what_is_missing(dev: DevServer):
+    """Without Parley the token's route answers 502 with what to do."""
+    with process(dev.folder, "web/server.py", SITE_PORT="0", PARLEY_URL="http://127.0.0.1:9") as printing:
+        site = re.findall(r"http://[\d.:]+", printing.until("Your page:")[-1])[0]
+        refused = httpx.get(f"{site}/parley-token", timeout=30)
+    assert refused.status_code == 502
+    assert "start `parley dev`" in refused.json()["error"]
 
 
 def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
