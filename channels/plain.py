@@ -137,6 +137,8 @@ def end_of(run: RunView) -> str | None:
             return "(stopped)"
         case "waiting" | "requires_action":
             return "(waits for a decision or for the result of a call)"
+        case "completed" if run.blank:
+            return "(the model gave no answer; ask again, or put it in other words)"
         case "completed" if run.reason == "max_tokens":
             return "(ended: the answer was cut at its length limit)"
         case "completed" if run.reason not in (None, "end_turn"):

@@ -152,3 +152,12 @@ async def test_a_start_that_cannot_work_ends_in_one_line(shell: Shell, tmp_path)
     )
     for line, words in zip(lines, ("odd.db", "revision none", "PARLEY_MODEL"), strict=True):
         assert words in line
+
+
+async def test_a_migration_needs_nothing_but_the_database(shell: Shell):
+    """Without a folder of agents, with a model and keys that cannot work, the database is brought up to date."""
+    env = {"PARLEY_AGENTS": "nowhere", "PARLEY_MODEL": "acme:m", "SLACK_BOT_TOKEN": "xoxb-1"}
+    code, out, err = await shell.run("migrate", **env)
+    assert (code, err) == (0, "")
+    assert out.startswith("revision none -> ")
+    assert "PARLEY_MODEL" in await shell.refused("serve", **env)
