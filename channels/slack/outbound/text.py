@@ -200,7 +200,7 @@ def settled_in(line: str) -> int:
             del opened[names.index(sign) :]
         elif sign != "]":
             opened.append((sign, at))
-    held = [at for sign, at in opened if len(line) - at <= (2 * AHEAD if sign == "[" else _HOLD)]
+    held: list[int] = [at for sign, at in opened if len(line) - at <= (2 * AHEAD if sign == "[" else _HOLD)]
     return min([*held, *([] if code.open is None else [code.open])], default=len(line))
 
 
