@@ -105,6 +105,7 @@ from agent_core.errors import (
 )
 from agent_core.ids import new_id
 from agent_core.runtime.outputs import Changes, ToolOutput
+from agent_core.secrets import Secrets
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
 from agent_core.traces import trace_of
@@ -197,6 +198,7 @@ __all__ = [
     "RunStarted",
     "RunStatus",
     "RunWaiting",
+    "Secrets",
     "SessionBusy",
     "SessionClosed",
     "SessionObject",

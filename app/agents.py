@@ -15,6 +15,7 @@ from agent_core.domain.agents import gathered
 from agent_core.domain.unknown_fields import misfit, unknown_field
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
+from agent_core.tools.toolset import unknown_tool
 from app.bounded_yaml import InvalidYaml, read_yaml
 
 SUFFIXES = frozenset({".yaml", ".yml"})
@@ -28,11 +29,13 @@ def load_agents(
     tools: Collection[str],
     channels: Channels,
     check: Callable[[str, str], None],
+    looked_for: str = "",
 ) -> list[Definition]:
     """Return the agents that the files of *folder* define, in the order of their names.
 
     *tools* are the names that an agent may list, *channels* what it may configure; *check* raises for a model that no
-    provider serves, given with the place that names it. Raises ConfigError with the file and the field.
+    provider serves, given with the place that names it. *looked_for* says where tools come from.
+    Raises ConfigError with the file and the field.
     """
     seen: dict[str, Path] = {}
     found: list[Definition] = []
@@ -43,8 +46,7 @@ def load_agents(
             raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other}` too; rename one of them.")
         for tool in made.tools:
             if isinstance(tool, str) and tool not in tools:
-                known = ", ".join(f"`{name}`" for name in sorted(tools)) or "none"
-                raise ConfigError(f"{path}: `tools`: there is no tool `{tool}`; known are {known}.")
+                raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
         made = _checked(path, made, channels)
         for field, model in _models(made):
             check(model, f"{path}: `{field}`")

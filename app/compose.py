@@ -37,7 +37,7 @@ from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Static
+from agent_core.tools.toolset import Merged, Static, Toolset
 from agent_core.tools.toolset import Scope as ToolScope
 from app.agents import load_agents
 from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
@@ -53,6 +53,7 @@ from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.console import routes as console
 from app.models import Models, models_of, notice, warn_of_model
+from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
@@ -114,7 +115,7 @@ def parts_of(settings: Settings, kind: Kind) -> Parts:
 
 @asynccontextmanager
 async def running_core(
-    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] = BUILTIN
+    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] | None = None
 ) -> AsyncIterator[Core]:
     """Give the core that *settings* describe, at work, with the agents of the files; stop it at the end.
 
@@ -126,36 +127,85 @@ async def running_core(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping."""
+    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping.
+
+    *own_tools* are empty when the tools were given.
+    """
 
     core: Core
     database: Database
     look: Look | None
+    own_tools: OwnTools
+
+
+async def _tools(settings: Settings, given: Sequence[Tool] | None, own: OwnTools | None) -> tuple[OwnTools, Toolset]:
+    """Return the own tools, loaded here unless they or others are given, and all tools; raises ConfigError."""
+    if own is None:
+        own = OwnTools.of(settings)
+        if given is None:
+            await own.refresh()
+            own.check()
+    # Each kind of tools is one toolset here.
+    static = Static({tool.spec.name: tool for tool in (BUILTIN if given is None else given)})
+    return own, Merged((static, own))
 
 
 @asynccontextmanager
 async def running(
-    settings: Settings, models: Models, *, kind: Kind, tools: Sequence[Tool], grace: float
+    settings: Settings,
+    models: Models,
+    *,
+    kind: Kind,
+    tools: Sequence[Tool] | None,
+    grace: float,
+    own: OwnTools | None = None,
 ) -> AsyncIterator[Running]:
-    """Do as `running_core`; at the end what is driven gets *grace* seconds."""
-    # Each kind of tools is one toolset here.
-    toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
-    known, channels = await toolset.tools(ToolScope()), Channels(CHANNELS)
-    definitions = load_agents(settings.agents, tools=known, channels=channels, check=partial(check_model, settings))
+    """Do as `running_core`; at the end what is driven gets *grace* seconds.
+
+    *tools* are all that agents may use; when None, those that ship and the own ones. *own* are loaded by the caller,
+    who may refresh them; when None they are loaded here, and a broken one ends the start.
+    """
+    own, toolset = await _tools(settings, tools, own)
+    known, channels, check = await toolset.tools(ToolScope()), Channels(CHANNELS), partial(check_model, settings)
+    looked_for = own.looked_for
+    definitions = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=looked_for)
     check_migrated(settings)
     check_secret(settings)
-    parts, workers = parts_of(settings, kind), list[str]()
-    secrets, fetch = Secrets(load_keys(settings).derive("secrets")), Fetch(settings.fetch_allow)
+    parts, workers, fetch = parts_of(settings, kind), list[str](), Fetch(settings.fetch_allow)
 
     def engine(runs: Runs, clock: Clock) -> Engine:
         made = parts.engine(runs, clock)
         workers.append(made.worker)
         return made
 
-    core = Core(
+    core = _core(settings, models, parts, engine, fetch, toolset, looked_for)
+    structlog.contextvars.bind_contextvars(worker=workers[0])
+    try:
+        await core.start()
+        await _follow_files(core, definitions)
+        await _warn(core, models, datetime.now(UTC).date(), looked_for)
+        look = None if settings.postgres is None else look_at(parts.database, workers[0])
+        yield Running(core, parts.database, look, own)
+    finally:
+        await _stop(core, grace)
+        await fetch.close()
+
+
+def _core(
+    settings: Settings,
+    models: Models,
+    parts: Parts,
+    engine: Callable[[Runs, Clock], Engine],
+    fetch: Fetch,
+    toolset: Toolset,
+    looked_for: str,
+) -> Core:
+    secrets = Secrets(load_keys(settings).derive("secrets"))
+    return Core(
         parts.database,
         providers=models.providers,
         tools=toolset,
+        tools_looked_for=looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -164,16 +214,6 @@ async def running(
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
     )
-    structlog.contextvars.bind_contextvars(worker=workers[0])
-    try:
-        await core.start()
-        await _follow_files(core, definitions)
-        await _warn(core, models, datetime.now(UTC).date())
-        look = None if settings.postgres is None else look_at(parts.database, workers[0])
-        yield Running(core, parts.database, look)
-    finally:
-        await _stop(core, grace)
-        await fetch.close()
 
 
 @asynccontextmanager
@@ -209,11 +249,16 @@ async def _stop(core: Core, grace: float) -> None:
         _log.warning("core.stopped", database="away")
 
 
-async def _warn(core: Core, models: Models, today: date) -> None:
+async def _warn(core: Core, models: Models, today: date, looked_for: str) -> None:
     """Log the tools and models of stored agents that are missing here, or will be soon."""
     warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
-        _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
+        _log.warning(
+            "agent.tool_missing",
+            agent=agent,
+            tool=tool,
+            remedy=f"bring it back or take it out of `tools`. {looked_for}",
+        )
     async for agent in _agents(core):
         for place, matcher in unmatched(agent.definition):
             if is_name(matcher):  # a glob was warned of when the agent was made

@@ -18,7 +18,6 @@ from fastapi import FastAPI
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.builtin import BUILTIN
 from app import logs
 from app.api.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
@@ -49,20 +48,20 @@ def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] |
     """Serve until a signal comes; raise ConfigError when that cannot begin.
 
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
-    those that ship when None.
+    those that ship and the own ones when None.
     """
     logs.complete(settings.log)
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
-        _run(_serve(settings, "web" if web_only else "both", BUILTIN if tools is None else tools, known_here))
+        _run(_serve(settings, "web" if web_only else "both", tools, known_here))
 
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
     """Drive runs and serve nothing until a signal comes; *health_port* answers `/healthz` and `/readyz`."""
     logs.complete(settings.log)
     check_shared(settings, "worker")
-    _run(_work(settings, BUILTIN if tools is None else tools, health_port))
+    _run(_work(settings, tools, health_port))
 
 
 def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
@@ -74,7 +73,7 @@ def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = N
     if settings.postgres is None:
         prepare_data(settings)
     with private_files(), owned(settings) if settings.postgres is None else nullcontext():
-        _run(_listen(settings, BUILTIN if tools is None else tools, found))
+        _run(_listen(settings, tools, found))
 
 
 def check_shared(settings: Settings, command: str) -> None:
@@ -104,7 +103,7 @@ def _place(settings: Settings) -> Iterator[bool]:
         yield True
 
 
-async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_here: bool) -> None:  # noqa: FBT001
+async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, known_here: bool) -> None:  # noqa: FBT001
     readers = Readers()
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
@@ -145,7 +144,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                     await server.serve(sockets=[sock])
 
 
-async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | None) -> None:
+async def _work(settings: Settings, tools: Sequence[Tool] | None, health_port: int | None) -> None:
     readers, asked, up = Readers(), asyncio.Event(), asyncio.Event()
     watch = create_watch(Starting())
     with Signals().taken() as signals:
@@ -166,7 +165,7 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
                 await _until(asked, found.core)
 
 
-async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpec[Settings]) -> None:
+async def _listen(settings: Settings, tools: Sequence[Tool] | None, channel: ChannelSpec[Settings]) -> None:
     asked, up = asyncio.Event(), asyncio.Event()
     with Signals().taken() as signals:
         async with (

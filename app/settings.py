@@ -71,6 +71,7 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     api_key: SecretStr | None = Field(None, validation_alias="PARLEY_API_KEY")
     agents: Path = Field(Path("agents"), validation_alias="PARLEY_AGENTS")
+    tools: Path = Field(Path("tools"), validation_alias="PARLEY_TOOLS")
     model: str | None = Field(None, validation_alias="PARLEY_MODEL")
     data: Path = Field(Path("data"), validation_alias="PARLEY_DATA")
     secret_key: SecretStr | None = Field(None, validation_alias="PARLEY_SECRET_KEY")

@@ -121,7 +121,8 @@ def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
             continue
         if text := visible(said.text.rstrip(HELD) if said.open else said.text):
             end = "" if said.open or said.continued else "\n"
-            yield Span((said.id, "text"), f"{gap}{text}{end}", open=said.open)
+            by = "" if said.speaker is None else f"{one_line(said.speaker)}:\n"
+            yield Span((said.id, "text"), f"{gap}{by}{text}{end}", open=said.open)
             gap = "" if said.continued else "\n"
         if said.open:
             return

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from agent_core import (
@@ -124,13 +125,25 @@ def _apply_run(body: ConversationView, run: str, fact: Any) -> ConversationView:
             joined = tuple(message.seq for message in body.waiting if clears and message.run == run)
             return _change_run(_hand(body, joined, run), run, cancelling=True)
         case RunCompleted(stop_reason=reason):
-            return _settle(_change_run(body, run, status="completed", cancelling=False, reason=reason), run)
+            ended = {"status": "completed", "cancelling": False, "reason": reason}
+            return _settle(_change_run(body, run, blank=reason == "end_turn" and _is_blank(body, run), **ended), run)
         case RunFailed(message=message):
             return _settle(_change_run(body, run, status="failed", cancelling=False, error=message), run)
         case RunCancelled():
             return _settle(_change_run(_drop_queued(body, run), run, status="cancelled", cancelling=False), run)
         case _:
             return body
+
+
+def _is_blank(body: ConversationView, run: str) -> bool:
+    """Return whether *run* shows nothing after its last calls, which showed nothing to people either."""
+    for message in body.newest():
+        if message.run == run and message.role == "assistant":
+            if message.calls:
+                return not any(call.renders for call in message.calls)
+            if message.text.strip() or any(piece.kind == "other" for piece in message.parts):
+                return False
+    return True
 
 
 def _write(body: ConversationView, delta: _Delta, run: str | None) -> ConversationView:
@@ -160,21 +173,29 @@ def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, s
         if fact.role == "assistant" and run is not None:  # no step took what this answers, as when a hook refused it
             body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, message))
+    if fact.actor is not None:
+        return _alone(_put(body, replace(message, seq=seq, parts=_pieces(fact.parts), by=fact.actor, alone=True)))
     known = {call.id for call in message.calls}
     calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
     added = tuple(call for call in calls if call.id not in known)
-    return _put(
-        body,
-        replace(
-            message,
-            seq=seq,
-            parts=_pieces(fact.parts),
-            calls=message.calls + added,
-            open=False,
-            partial=fact.partial,
-            continued=fact.stop in ("length", "continue"),
-        ),
+    done = replace(
+        message,
+        seq=seq,
+        parts=_pieces(fact.parts),
+        calls=message.calls + added,
+        open=False,
+        partial=fact.partial,
+        continued=fact.stop in ("length", "continue"),
     )
+    return _alone(_put(body, done))
+
+
+def _alone(body: ConversationView) -> ConversationView:
+    """Let the message before a person's answer end there, once it is complete: they are never in one message."""
+    for before, after in pairwise((*body.past[-1:], *body.recent)):
+        if after.by is not None and before.role == "assistant" and not (before.open or before.alone):
+            body = _put(body, replace(before, alone=True))
+    return body
 
 
 def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> ConversationView:

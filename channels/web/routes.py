@@ -23,6 +23,8 @@ from channels.web.visitor_ids import fault_of_id, fault_of_name
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
 DAY = 24 * 3600
+MAX_CONTEXT = 4_000
+"""Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -61,13 +63,20 @@ class VisitorActor(BaseModel):
     name: VisitorName | None = None
 
 
+def _context(given: dict[str, Any]) -> dict[str, Any]:
+    if len(msgspec.json.encode(given)) > MAX_CONTEXT:
+        raise ValueError(f"at most {MAX_CONTEXT:,} bytes of JSON: a token has to fit into a header.")
+    return given
+
+
 class TokenBody(BaseModel):
-    """What a visitor's token is asked for; *ttl* is seconds."""
+    """What a visitor's token is asked for; *ttl* is seconds, *tool_context* what the tools of their runs are given."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     actor: VisitorId | VisitorActor
     agent: Name
     ttl: int = Field(3600, ge=1, le=DAY)
+    tool_context: Annotated[dict[str, Any], AfterValidator(_context)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,10 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
         agent = await core.agents.get(body.agent)
         named = VisitorActor(id=body.actor) if isinstance(body.actor, str) else body.actor
         actor = Actor(id=named.id, kind="visitor", name=named.name)
-        return token_answer(tokens.visitor(actor, agent=agent.id, seconds=body.ttl, made_by=principal.key), 201)
+        token = tokens.visitor(
+            actor, agent=agent.id, seconds=body.ttl, made_by=principal.key, tool_context=body.tool_context
+        )
+        return token_answer(token, 201)
 
     return router
 

@@ -28,7 +28,7 @@ from agent_core import (
 from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import CardDisplay, Clicks
 from channels.slack.inbound.commands import commanded, pointed
-from channels.slack.inbound.context import Look, Watermark, after, as_context, at, carried
+from channels.slack.inbound.context import Look, Watermark, after, as_context, at, attached, carried
 from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
@@ -223,7 +223,7 @@ class Receiver:
             parts=(Text(words),),
             actor=actor(installation, person.id, person.name),
             key=_key(posted.ts),
-            context=(*(found.context if found else ()), *beside, *as_note(posted.viewing, known)),
+            context=(*(found.context if found else ()), *attached((*beside, *as_note(posted.viewing, known)))),
             metadata={**mark.metadata, **viewing},
             tool_context=tool_context(posted.thread, person),
         )
