@@ -15,6 +15,8 @@ from agent_core.domain.agents import gathered
 from agent_core.domain.unknown_fields import misfit, unknown_field
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
+from agent_core.hooks.http import check_secrets
+from agent_core.runtime.definition_checks import check_fields
 from agent_core.tools.toolset import unknown_tool
 from app.bounded_yaml import InvalidYaml, read_yaml
 
@@ -102,7 +104,9 @@ def _variable(name: str, where: str, env_file: Path | None) -> str:
 
 def _checked(path: Path, made: Definition, channels: Channels) -> Definition:
     try:
+        check_fields(made)
         check_hooks(made.hooks, channels)
+        check_secrets(made.hooks, ())
         check_matchers(made)
         return channels.checked(made)
     except InvalidInput as error:
