@@ -1,7 +1,7 @@
 """Checks of controls before a run has them; each error names its path."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
