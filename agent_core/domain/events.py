@@ -35,10 +35,7 @@ class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it.
-
-    What is *attached* belongs to the message that comes next.
-    """
+    """A note for the model, which a step takes; *by* is its context source, *attached*: of the message that follows."""
 
     type: ClassVar[str] = "context.added"
     source: ContextKind
