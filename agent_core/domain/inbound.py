@@ -1,5 +1,6 @@
 """Inbound: a message on its way in, from any channel."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -50,7 +51,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     via: Actor | None = None
     origin: Origin = ANYWHERE
-    tool_context: dict[str, Any] | None = None
+    tool_context: Mapping[str, Any] | None = None
     shared: bool = False
 
     def __repr__(self) -> str:
@@ -79,7 +80,7 @@ class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     controls: Controls = Controls()
-    tool_context: dict[str, Any] | None = None
+    tool_context: Mapping[str, Any] | None = None
     steered: tuple[SteeredContext, ...] = ()
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ from agent_core import (
     SessionClosed,
     SessionObject,
     Text,
+    trace_of,
 )
 from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import CardDisplay, Clicks
@@ -350,8 +351,8 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         await work
     except ParleyError as error:
         _log.info("slack.notice_failed", error=str(error))
-    except Exception:  # noqa: BLE001 - the boundary of a task
-        _log.exception("slack.failed")
+    except Exception as error:  # noqa: BLE001 - the boundary of a task
+        _log.error("slack.failed", exception=trace_of(error))
 
 
 async def _notify_alone(installation: Installation, thread: Thread, words: str, root: str | None) -> None:
