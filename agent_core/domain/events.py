@@ -1,7 +1,6 @@
 """The event union: every fact of the log and every live event, as frozen values.
 
-A *fact* is in the log and has a `seq`; a *live* event is shown to current readers and not stored.
-The body of an event is one of the structs below; `Fact` and `Live` are its envelopes.
+A *fact* is in the log and has a `seq`; a *live* event is only shown. `Fact` and `Live` hold one of the structs below.
 """
 
 from collections.abc import Iterable, Mapping
