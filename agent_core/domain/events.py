@@ -1,6 +1,6 @@
 """The event union: every fact of the log and every live event, as frozen values.
 
-A *fact* is in the log and has a `seq`, a *live* event is only shown; `Fact` and `Live` are envelopes of the bodies below.
+A *fact* is in the log and has a `seq`; a *live* event is only shown. `Fact` and `Live` hold one of the structs below.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model, which a step takes; *by* is its context source, *attached*: part of the next message."""
+    """A note for the model, which a step takes; *by* is its context source, *attached*: of the message that follows."""
 
     type: ClassVar[str] = "context.added"
     source: ContextKind
