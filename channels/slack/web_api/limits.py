@@ -181,6 +181,7 @@ RATES: Mapping[str, Limit[int]] = MappingProxyType({
     "blocks.validate": SPECIAL,
     "chat.appendStream": TIER_4,
     "chat.delete": TIER_3,
+    "chat.getPermalink": SPECIAL,
     "chat.postEphemeral": TIER_4,
     "chat.postMessage": POSTS_PER_WORKSPACE,
     "chat.startStream": TIER_2,
