@@ -44,8 +44,10 @@ from agent_core.runtime.completion import CompletionNotifier
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
+from agent_core.runtime.listing import Listing
 from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
+from agent_core.runtime.replies import OperatorReplies
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
@@ -53,8 +55,9 @@ from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub
-from agent_core.store.reading import readings
+from agent_core.store.reading import listing, readings
 from agent_core.store.reading.follow import WatchAll, WatchUntilIdle, follow, follow_answer, follow_run
+from agent_core.store.reading.listing import Wanted
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.tools.base import Tool
@@ -85,31 +88,31 @@ class Core:
         secrets: Secrets | None = None,
         channels: Sequence[ChannelPort] = (),
         max_backlog: int | None = None,
+        tools_looked_for: str = "",
     ) -> None:
         """*engine* builds what drives the runs; *bus* connects the processes of one database.
 
         Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
         that agents may configure; *context_sources* are asked before the first step of every run. Beyond *max_backlog*
-        queued runs, over all processes, messages are refused.
+        queued runs, over all processes, messages are refused. *tools_looked_for* is a sentence for errors about tools.
         """
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        self.health, has = CoreHealth(store, bus, resolvers), bool(context_sources)
-        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, resolvers, has_sources=has)
+        self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
+        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for)
+        self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
         segments = self._segments = Segments(
             store, cache, self.agents, providers, toolset, resolvers, dispatcher, context_sources
         )
-        self._engine = engine(segments, clock)
+        self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
-        self._backlog = Backlog(database, clock, max_backlog)
         self._openings = Openings(store, cache, self.agents, segments, self._finish, self._backlog, dispatcher)
-        self.approvals, self.access = Approvals(store, dispatcher), Access(store)
-        self._outputs = Outputs(store, cache, segments, dispatcher)
-        self._completion = CompletionNotifier(store, cache, segments)
+        self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
+        self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -161,7 +164,7 @@ class Core:
 
     async def session(self, id: str) -> SessionObject:
         """Return a session; raises `NotFound`."""
-        return await self._store.peek(lambda connection: sessions.get(connection, id))
+        return await self._store.peek(lambda connection: listing.get(connection, id))
 
     async def opener(self, session: str) -> Actor:
         """Return the actor who opened a session; raises `NotFound`."""
@@ -177,7 +180,7 @@ class Core:
 
         def work(connection: Connection) -> SessionObject | None:
             name = sessions.by_address(connection, address)
-            return sessions.get(connection, name) if name else None
+            return listing.get(connection, name) if name else None
 
         return await self._store.read(work)
 
@@ -192,12 +195,8 @@ class Core:
         cursor: str | None = None,
     ) -> Page[SessionObject]:
         """Return sessions, newest first; *actor* is their opener's id, *kinds* are the openers' kinds."""
-        before = cursor_key(cursor)
-        return await self._store.read(
-            lambda connection: sessions.listed(
-                connection, actor=actor, kinds=kinds, agent=agent, status=status, limit=limit, before=before
-            )
-        )
+        wanted = Wanted(actor=actor, kinds=kinds, agent=agent, status=status)
+        return await self.listing.newest(wanted, limit=limit, cursor=cursor)
 
     async def messages(self, session: str, *, limit: int = 50, cursor: str | None = None) -> Page[MessageObject]:
         """Return a session's messages, oldest first; raises `NotFound`."""

@@ -16,6 +16,9 @@ from agent_core import Actor, ApprovalStatus, CallOutcome, ParleyError, RunStatu
 Ref = NewType("Ref", str)
 """Where one message of a channel is, in the channel's own words; it outlives the process."""
 
+OPERATOR = "An operator"
+"""What a person is called who answers in the agent's place and gives no name."""
+
 T = TypeVar("T")
 CallStatus = Literal["requested", "running", "waiting"] | CallOutcome
 
@@ -224,7 +227,8 @@ class ShownMessage:
 
     *seq* is that of the latest fact about it. *border* is set when its run waited or ended after it: what comes
     next gets a message of its own. *continued* text was cut by the token limit and continues in the next message.
-    *steered* messages joined a run that was under way.
+    *steered* messages joined a run that was under way. *by* is the person who answered in the agent's place: such a
+    message is *alone*, and so is what comes before it and after it.
     """
 
     id: str
@@ -240,6 +244,18 @@ class ShownMessage:
     steered: bool = False
     epoch: int = 0
     attempt: int = 0
+    by: Actor | None = None
+    alone: bool = False
+
+    @property
+    def speaker(self) -> str | None:
+        """The name of the person who answered in the agent's place."""
+        return None if self.by is None else self.by.name or OPERATOR
+
+    @property
+    def is_last(self) -> bool:
+        """Whether what comes next gets a message of its own."""
+        return self.border or self.alone
 
     @property
     def text(self) -> str:

@@ -1,12 +1,13 @@
 """Plain text for places without markup: words in which everything can be seen, and approvals in full."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from agent_core import InvalidInput
+from agent_core import Actor, Decider, Decision, InvalidInput
 from channels.base import CallView, ConversationView, Question, RunView, ShownRender
 from channels.legible import doubt, exact, one_line, unmistakable, visible
 
@@ -33,7 +34,7 @@ def asked(question: Question) -> Iterator[str]:
             yield f"      ! this {why}"
     votes = f"; {question.yes} of {question.quorum} said yes" if question.quorum > 1 else ""
     until = datetime.fromtimestamp(question.until / 1000).astimezone()
-    yield f"  for {_responders(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
+    yield f"  for {responders_of(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
 
 
 def _certain(text: str) -> str:
@@ -55,11 +56,17 @@ def _awaited(call: CallView) -> str:
     question = call.question
     if question is None or question.status != "open":
         return f"the result of {one_line(call.name)}"
-    return f"an approval of {one_line(call.name)} by {_responders(question)}"
+    return f"an approval of {one_line(call.name)} by {responders_of(question)}"
 
 
-def _responders(question: Question) -> str:
-    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
+def responders_of(question: Question) -> str:
+    """Return who may answer *question*, in words."""
+    return people(question.responders)
+
+
+def people(responders: Sequence[str]) -> str:
+    """Return *responders* in words."""
+    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in responders)
 
 
 def keys(question: Question) -> Iterator[str]:
@@ -67,6 +74,37 @@ def keys(question: Question) -> Iterator[str]:
     edit = f" · e {exact(question.arguments)} allows it so" if question.edit else ""
     remember = " · a allows the tool for the rest of this conversation" if question.remember else ""
     yield f"  y allows it · n [why] denies it{edit}{remember}"
+
+
+def said_by(line: str) -> str:
+    """Return the message that a typed *line* is: two slashes at its beginning are one, which is no command."""
+    text = line.strip()
+    return text[1:] if text.startswith("//") else text
+
+
+def vote(question: Question, actor: Actor, line: str) -> Decision | None:
+    """Return the answer to *question* that *actor* typed, None when it is none; raises `InvalidInput`."""
+    by = Decider(actor=actor, is_present=True, is_operator=True)  # the person at this terminal is an operator
+    yes = Decision(approval=question.id, by=by, approved=True, surface="terminal")
+    word, _, rest = line.partition(" ")
+    match word.lower():
+        case "y" | "yes" if not rest:
+            return yes
+        case "no" if not rest:
+            return replace(yes, approved=False)
+        case "n":
+            return replace(yes, approved=False, reason=rest.strip() or None)
+        case "a" if question.remember and not rest:
+            return replace(yes, remember=True)
+        case "e" if question.edit:
+            return replace(yes, arguments=read_arguments(rest))
+        case _:
+            return None
+
+
+def works(call: CallView) -> bool:
+    """Return whether *call* has not ended."""
+    return call.status in ("requested", "running", "waiting")
 
 
 def ended(call: CallView) -> str:

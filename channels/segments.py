@@ -78,7 +78,7 @@ def border(body: ConversationView, segment: Segment, limits: MessageLimits) -> B
                 offset = _begin(message, segment.start) + _split(text[:room], required=room == limits.text)
                 return Border(message.id, offset, at)
             room -= len(text)
-        last = Border(message.id, None, at) if message.border else None
+        last = Border(message.id, None, at) if message.is_last else None
     return last
 
 
@@ -86,7 +86,7 @@ def rollover(body: ConversationView, segment: Segment) -> Border | None:
     """Return the end of the words that *segment* shows, or the position after its tool calls; None without either."""
     last: Border | None = None
     for at, message in _cut(body, segment):
-        if message.role != "assistant" or message.border:
+        if message.role != "assistant" or message.is_last:
             last = None
         elif message.open:
             words = _words(message.text)
@@ -110,7 +110,7 @@ def _cut(body: ConversationView, segment: Segment) -> Iterator[tuple[int, ShownM
             yield at, _part(message, begin, end.offset)
             return
         yield at, _part(message, begin, None) if begin else message
-        if message.border or end is not None:
+        if message.is_last or message.open or end is not None:  # after an open one comes only what has its own message
             return
 
 
@@ -155,7 +155,7 @@ def _part(message: ShownMessage, begin: int, end: int | None) -> ShownMessage:
     parts = (Piece("text", GrowingText.of(message.text[begin:end])),)
     if end is None:
         return replace(message, parts=parts)
-    return replace(message, parts=parts, calls=(), border=False)
+    return replace(message, parts=parts, calls=(), border=False, alone=False)
 
 
 def _fenced(whole: ShownMessage, part: ShownMessage, begin: int) -> ShownMessage:

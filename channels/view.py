@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from agent_core import (
@@ -172,21 +173,29 @@ def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, s
         if fact.role == "assistant" and run is not None:  # no step took what this answers, as when a hook refused it
             body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, message))
+    if fact.actor is not None:
+        return _alone(_put(body, replace(message, seq=seq, parts=_pieces(fact.parts), by=fact.actor, alone=True)))
     known = {call.id for call in message.calls}
     calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
     added = tuple(call for call in calls if call.id not in known)
-    return _put(
-        body,
-        replace(
-            message,
-            seq=seq,
-            parts=_pieces(fact.parts),
-            calls=message.calls + added,
-            open=False,
-            partial=fact.partial,
-            continued=fact.stop in ("length", "continue"),
-        ),
+    done = replace(
+        message,
+        seq=seq,
+        parts=_pieces(fact.parts),
+        calls=message.calls + added,
+        open=False,
+        partial=fact.partial,
+        continued=fact.stop in ("length", "continue"),
     )
+    return _alone(_put(body, done))
+
+
+def _alone(body: ConversationView) -> ConversationView:
+    """Let the message before a person's answer end there, once it is complete: they are never in one message."""
+    for before, after in pairwise((*body.past[-1:], *body.recent)):
+        if after.by is not None and before.role == "assistant" and not (before.open or before.alone):
+            body = _put(body, replace(before, alone=True))
+    return body
 
 
 def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> ConversationView:

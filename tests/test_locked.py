@@ -1,6 +1,7 @@
 """What is delivered: the lock of what runs, and its bill of materials."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,33 @@ def test_the_runtime_lock_is_what_the_project_needs_as_the_workshop_pins_it(runt
     assert runtime == written("runtime"), "run `make lock`"
     workshop = {"pytest", "hypothesis", "ruff", "pyright", "hatchling"}
     assert not workshop & {line.split("==")[0] for line in names(runtime)}
+
+
+def test_the_build_lock_is_what_makes_the_wheel_as_the_workshop_pins_it(runtime: str):
+    """requirements-build.lock has the pins of what builds the wheel, and nothing that runs."""
+    build = (ROOT / "requirements-build.lock").read_text("utf-8")
+    assert build == written("build"), "run `make lock`"
+    found = {line.split("==")[0] for line in names(build)}
+    assert {"hatchling", "editables"} <= found
+    assert not found & {"fastapi", "sqlalchemy", "pytest"}
+
+
+@pytest.mark.parametrize(
+    ("target", "locks"),
+    [
+        ("run", ["requirements.lock", "requirements-build.lock"]),
+        ("workshop", ["requirements.lock", "requirements-build.lock", "requirements-dev.lock"]),
+    ],
+)
+def test_a_server_needs_no_workshop(target: str, locks: list[str]):
+    """`make run` installs what runs and nothing else; what tests need comes after it; each install asks for hashes."""
+    words = ("make", "--always-make", "--dry-run", "--no-print-directory", target)
+    planned = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    editable = (ROOT / "scripts/editable").read_text("utf-8")
+    installs = re.findall(r"pip .*?install (.*)", planned.replace("scripts/editable", editable))
+    assert [line.split("--requirement ")[1].split()[0] for line in installs if "--requirement" in line] == locks
+    assert all("--require-hashes" in line for line in installs if "--requirement" in line)
+    assert [line for line in installs if "--requirement" not in line] == ["--no-deps --no-build-isolation --editable ."]
 
 
 def test_the_bill_of_materials_lists_what_the_lock_pins(runtime: str, bill: dict[str, Any]):

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent_core.context.quoted import CLOSING
-from agent_core.domain.messages import Part, Text
+from agent_core.context.quoted import CLOSING, UNNAMED, legible
+from agent_core.domain.messages import Actor, Part, Text
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
-_NAMES = ("note", "thread", "clock", "memory", "knowledge", "tools", "correction", "stopped")
+_NAMES = ("note", "thread", "clock", "memory", "knowledge", "tools", "correction", "stopped", "speaker")
 _PHRASES = ("end of what others", "the answer above was", "correction of an earlier")
 _ALIKE = {
     "a": "\u0430\u03b1",
@@ -84,6 +84,11 @@ class Frames:
             return f"[{source}] {text}"
         lines = (line if source == "thread" and line == CLOSING else self._of_people(line) for line in text.split("\n"))
         return self._framed(source, "\n".join(lines))
+
+    def speaker(self, actor: Actor) -> str:
+        """Return what stands before a message of *actor* where several people write."""
+        name = legible(actor.name) or legible(actor.id) or UNNAMED
+        return self._framed("speaker", self._of_people(name)) if self.marker else f"[speaker] {name}"
 
     @property
     def correction(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from agent_core.context.edits import Edit, edited
 from agent_core.context.frames import Frames
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
@@ -68,6 +69,8 @@ class Window:
         self._pending: dict[int, Message] = {}
         self._received: set[int] = set()
         self._corrects: dict[int, int] = {}
+        self._speakers: dict[int, Text] = {}
+        self._edits: dict[str, Edit] = {}
         self._open: set[str] = set()
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
@@ -91,7 +94,7 @@ class Window:
         copy = Window(self._encode, marker=self.frames.marker)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
-        copy._corrects = dict(self._corrects)
+        copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
         for body in held:
             copy._fold(self.seq, body)
@@ -139,6 +142,9 @@ class Window:
                 self._answer(seq, body)
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)
+            case e.HookRuled(call=str(call), ruling="modify") | e.ApprovalDecided(call=call, status="approved"):
+                if call in self._calls:
+                    self._edits[call] = edited(self._edits.get(call, Edit()), body)
             case e.ContextCompacted():
                 self.entries = [entry for entry in self.entries if entry.seq >= body.from_seq]
                 self._forget_reasoning()
@@ -153,6 +159,8 @@ class Window:
             case e.MessageReceived():
                 self._pending[seq] = Message("user", self.frames.of_people(body.parts))
                 self._received.add(seq)
+                if body.named:
+                    self._speakers[seq] = Text(self.frames.speaker(body.actor))
             case e.MessageCorrected() if body.parts:
                 self._pending[seq] = Message("user", self.frames.of_people(body.parts))
                 self._corrects[seq] = body.corrects
@@ -172,6 +180,8 @@ class Window:
                 del taken[t]
             else:
                 taken[t] = Message("user", (Text(self.frames.correction), *message.parts))
+        for t in [t for t in taken if t in self._speakers]:
+            taken[t] = Message("user", (self._speakers.pop(t), *taken[t].parts))
         may_cut = not self._received.isdisjoint(takes)
         self._received.difference_update(takes)
         for place, message in enumerate(taken.values()):
@@ -195,7 +205,9 @@ class Window:
                 self._add(seq, Message("user", (Text(self.frames.stopped),)))
 
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
-        self._results[body.call] = ToolResult(body.call, body.outcome, self.frames.of_tools(body.parts))
+        note = self._edits.pop(body.call, Edit()).note(body.outcome)
+        before = (Text(self.frames.context("note", note)),) if note else ()
+        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *self.frames.of_tools(body.parts)))
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None

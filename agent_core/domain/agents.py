@@ -139,6 +139,7 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
+    *asked_with* is what the channel knows of who asked, for the tools alone.
     *able* returns what the API of a model, `provider:name`, enforces by itself; *has_sources* is whether there are
     context sources to ask before a first step.
     """
@@ -149,6 +150,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     tools: Mapping[str, ToolSpec]
     overrides: Controls = Controls()
+    asked_with: Mapping[str, Any] = {}
     able: Callable[[str], Abilities] = _able
     has_sources: bool = False
 
@@ -166,8 +168,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tool_context(self) -> dict[str, Any]:
-        """Return what is passed to the tools besides their arguments; it may hold secrets."""
-        return merged(self.overrides, self.definition.controls).tool_context or {}
+        """Return what is passed to the tools besides their arguments; it may hold secrets.
+
+        No controls can replace what the channel knows of who asked.
+        """
+        own = merged(self.overrides, self.definition.controls).tool_context or {}
+        return {**own, **self.asked_with} if self.asked_with else own
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id!r}, version={self.version})"
 
 
 def controls(

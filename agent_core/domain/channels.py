@@ -7,8 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain.agents import Definition
+from agent_core.domain.messages import Actor
 from agent_core.errors import InvalidInput
 
+TERMINAL = "terminal:"
+"""The prefix of the ids of people at a terminal; over HTTP they are users like all others."""
 Responder = Literal["person", "group"]
 """Whether a responder is one person or any number of people."""
 Settings = Mapping[str, Any]
@@ -154,3 +157,19 @@ class Channels:
         except InvalidInput as error:
             first, *more = (fault.within(name) for fault in error.faults)
             raise InvalidInput(first.path, first.message, *more) from None
+
+
+def channel_of(address: str | None, asker: Actor | None) -> str:
+    """Return the surface that a run came from: that of its session's address, or that of the person who asked.
+
+    A visitor is always on a page: their id is arbitrary text and is not looked at.
+    """
+    if address:
+        return address.partition(":")[0]
+    match asker:
+        case Actor(kind="visitor"):
+            return "web"
+        case Actor(kind="user", id=id) if id.startswith(TERMINAL):
+            return "terminal"
+        case _:
+            return "api"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -34,7 +35,13 @@ def check(controls: Override, tools: Collection[str], at: str = "controls.") -> 
             raise InvalidInput(f"{at}output_schema", problem)
         if controls.budget is not None:
             _check_budget(controls.budget, f"{at}budget")
-    if isinstance(controls, Controls) and len(msgspec.json.encode(controls.tool_context)) > MAX_TOOL_CONTEXT:
+    if isinstance(controls, Controls):
+        check_tool_context(controls.tool_context, at)
+
+
+def check_tool_context(given: dict[str, Any] | None, at: str = "") -> None:
+    """Raise `InvalidInput` if *given* is more than a run may bring for its tools."""
+    if len(msgspec.json.encode(given)) > MAX_TOOL_CONTEXT:
         raise InvalidInput(f"{at}tool_context", f"at most {MAX_TOOL_CONTEXT:,} bytes of JSON.")
 
 

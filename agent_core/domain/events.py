@@ -35,12 +35,16 @@ class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it."""
+    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it.
+
+    What is *attached* belongs to the message that comes next.
+    """
 
     type: ClassVar[str] = "context.added"
     source: ContextKind
     text: str
     by: str | None = None
+    attached: bool = False
 
 
 class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,13 +58,14 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MessageReceived(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of *actor*; *via* is the API key that sent it in their name without the right to act for others."""
+    """A message of *actor*, which the model reads with the name if *named*; *via* is the key that sent it for them."""
 
     type: ClassVar[str] = "message.received"
     message: str
     actor: Actor
     parts: tuple[Part, ...]
     via: Actor | None = None
+    named: bool = False
 
 
 class MessageCorrected(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,7 +81,7 @@ class MessageCorrected(EventBody, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MessageCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as it is stored; `parts` replaces all that was shown of it, *native* is for the model that wrote it."""
+    """A stored message: `parts` replaces what was shown, *native* is its model's; or *actor* said it, for the agent."""
 
     type: ClassVar[str] = "message.completed"
     message: str
@@ -85,6 +90,7 @@ class MessageCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     stop: Stop
     partial: bool = False
     native: Native | None = None
+    actor: Actor | None = None
 
 
 class RunQueued(EventBody, frozen=True, kw_only=True, omit_defaults=True):

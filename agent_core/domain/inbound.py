@@ -1,5 +1,6 @@
 """Inbound: a message on its way in, from any channel."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -15,12 +16,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads besides a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
 
     Text of a thread is shown as a quotation, see `context.quoted`; a note is shown as it is, so it may hold no text of
-    others.
+    others. What is *attached* belongs to the message, and is deleted with it while it waits.
     """
 
     text: str
     author: str | None = None
     source: Literal["thread", "note"] = "thread"
+    attached: bool = False
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +33,9 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     replace the agent's, and *controls* override it, for the run that answers the message. *context* is shown to the
     model right before the message. *metadata* is merged into the session's, None removes an entry; a repeated key
     changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked. *origin* says whether quotas
-    apply.
+    apply. *tool_context* is what the channel itself knows of who asks: it is passed to the tools of the run, over what
+    the controls have under the same keys, and to no one else. In a *shared* place the model reads who wrote each
+    message; elsewhere it does from when a second person writes.
     """
 
     parts: tuple[Part, ...]
@@ -47,6 +51,11 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     via: Actor | None = None
     origin: Origin = ANYWHERE
+    tool_context: Mapping[str, Any] | None = None
+    shared: bool = False
+
+    def __repr__(self) -> str:
+        return f"Inbound(actor={self.actor!r}, parts={self.parts!r}, overlap={self.overlap!r}, key={self.key!r})"
 
     @property
     def lane(self) -> int:
@@ -54,7 +63,33 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return lane_of(self.actor, self.origin)
 
 
+class SteeredContext(msgspec.Struct, frozen=True):
+    """What the channel knows of who sent the steered message at *seq*."""
+
+    seq: int
+    tool_context: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"SteeredContext({self.seq})"
+
+
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options of a single run, stored with it."""
+    """The options of a single run, stored with it; *tool_context* is what the channel knows of who asked.
+
+    *steered* is the same of messages that joined the run: it is for the run that one of them may open.
+    """
 
     controls: Controls = Controls()
+    tool_context: Mapping[str, Any] | None = None
+    steered: tuple[SteeredContext, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"RunOptions({self.controls!r})"
+
+
+NO_OPTIONS = RunOptions()
+
+
+def read_options(stored: bytes | None) -> RunOptions:
+    """Return the options that are *stored* with a run."""
+    return msgspec.json.decode(stored, type=RunOptions) if stored else NO_OPTIONS

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import Usage
+from agent_core.domain.messages import Actor, Usage
 from agent_core.loop.answer import AnswerState
 from agent_core.loop.inbox import InboxState
 from agent_core.loop.step import StepState
@@ -30,7 +30,8 @@ class RunState(msgspec.Struct, frozen=True):
     *seq* is the newest fact of the session that is folded in. *failed_resumes* counts resumes after a crash since the
     run last made progress. *usage* and *cost* (a decimal in US dollars) are sums; a sum with an unknown part is None.
     *window_size* is how many entries the window has, *window_border* how many of them lie before the newest place where
-    it may be cut.
+    it may be cut. *asker* wrote the message that opened the run; that of a run for what another left is not in its
+    own facts, see `for_inputs`.
     """
 
     run: str
@@ -47,6 +48,7 @@ class RunState(msgspec.Struct, frozen=True):
     cost: str | None = "0"
     window_size: int = 0
     window_border: int = 0
+    asker: Actor | None = None
 
     def apply(self, *facts: Fact) -> "RunState":
         """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
@@ -68,6 +70,11 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the state with the facts up to *seq* known to hold nothing more of this run."""
         return replace(self, seq=max(self.seq, seq))
 
+    def for_inputs(self, inputs: Iterable[Fact]) -> "RunState":
+        """Return the state of a run that answers the messages *inputs*, which an ended run left; the first one asks."""
+        askers = (fact.body.actor for fact in inputs if isinstance(fact.body, e.MessageReceived))
+        return replace(self, asker=self.asker or next(askers, None))
+
     def with_window(self, *, size: int, border: int, asked: bool = False) -> "RunState":
         """Return the state with the window's shape noted, and whether the driver has *asked* the context sources."""
         inbox = self.inbox.with_sources_asked() if asked else self.inbox
@@ -82,7 +89,9 @@ def replay(run: str, facts: Iterable[Fact]) -> RunState:
 def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
     match body:
         case e.MessageReceived():
-            return replace(s, inbox=s.inbox.with_message(seq, steered=s.phase != "new"))
+            is_first = s.phase == "new"
+            asker = body.actor if is_first and s.asker is None else s.asker
+            return replace(s, inbox=s.inbox.with_message(seq, steered=not is_first), asker=asker)
         case e.MessageCorrected():
             return replace(s, inbox=s.inbox.corrected(seq, body.corrects, deleted=not body.parts))
         case e.ContextAdded():

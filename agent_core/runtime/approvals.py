@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.approvals import Decision, described, may_respond
+from agent_core.domain.channels import channel_of
 from agent_core.domain.events import Fact
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor
@@ -24,8 +25,6 @@ from agent_core.store.store import Store
 from agent_core.store.work import approvals, audit, catalog, deciding, runs
 
 MAX_REASON = 2_000
-TERMINAL = "terminal:"
-"""The prefix of the ids of people at a terminal; over HTTP they are users like all others."""
 MAX_FAULTS = 50
 """Faults of corrected arguments that are reported at once."""
 
@@ -40,7 +39,7 @@ class RunDesk:
         """Return the person who asked for the run and those who have joined it so far."""
         address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
         asker = speakers[-1] if speakers else None
-        return RunContext(_channel(address, asker), asker, question, speakers)
+        return RunContext(channel_of(address, asker), asker, question, speakers)
 
     async def is_granted(self, hook: str, tool: str, config: ApprovalConfig) -> bool:
         """Return whether people who may decide now have allowed *tool* for the rest of the conversation."""
@@ -166,22 +165,6 @@ class Approvals:
         if found:
             first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in found)
             raise InvalidInput(first.path, first.message, *more)
-
-
-def _channel(address: str | None, asker: Actor | None) -> str:
-    """Return the surface that a run came from: that of its session's address, or that of the person who asked.
-
-    A visitor is always on a page: their id is arbitrary text and is not looked at.
-    """
-    if address:
-        return address.partition(":")[0]
-    match asker:
-        case Actor(kind="visitor"):
-            return "web"
-        case Actor(kind="user", id=id) if id.startswith(TERMINAL):
-            return "terminal"
-        case _:
-            return "api"
 
 
 def outcome(approval: ApprovalObject) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -10,7 +11,8 @@ import structlog
 from agent_core.clock import Clock
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, ToolSpec
-from agent_core.domain.messages import CallOutcome, Part, Render, Text, clean, text_of
+from agent_core.domain.channels import channel_of
+from agent_core.domain.messages import Actor, CallOutcome, Part, Render, Text, clean, text_of
 from agent_core.domain.schemas import problems
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
@@ -19,7 +21,7 @@ from agent_core.loop.waiting import CallState
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
-from agent_core.tools.toolset import Scope, Toolset
+from agent_core.tools.toolset import Scope, Toolset, unknown_tool
 
 _RAW_SHOWN = 500
 _CANCEL_TIMEOUT = 0.5
@@ -33,13 +35,21 @@ class Blobs(Protocol):
     async def put(self, session: int, mime: str, data: bytes) -> str: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run works: the *address* of its session, if it has one, and who opened that."""
+
+    address: str | None
+    opener: Actor
+
+
 class Calls:
     """Run the calls of one run."""
 
     def __init__(
-        self, run: RunRef, agent: Agent, toolset: Toolset, *, hooks: Hooks, blobs: Blobs, clock: Clock
+        self, run: RunRef, agent: Agent, place: Place, toolset: Toolset, *, hooks: Hooks, blobs: Blobs, clock: Clock
     ) -> None:
-        self._run, self._agent, self._toolset, self.hooks = run, agent, toolset, hooks
+        self._run, self._agent, self._place, self._toolset, self.hooks = run, agent, place, toolset, hooks
         self._blobs, self._clock = blobs, clock
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
@@ -89,20 +99,28 @@ class Calls:
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             emit(prepared)
             return
-        context = t.CallContext(
-            call=call.call,
-            session=self._run.session_id,
-            run=self._run.id,
-            clock=self._clock,
-            progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
-            context=self._agent.tool_context,
-        )
+        context = self._context(call, state, emit)
         outcome = await self._execute(prepared, call, context)
         if isinstance(outcome, e.ToolCompleted):
             emit(outcome)
             return
         for fact in await self._finalize(prepared.spec, call, outcome):
             emit(fact)
+
+    def _context(
+        self, call: CallState, state: RunState, emit: Callable[[e.FactBody | e.ToolProgress], None]
+    ) -> t.CallContext:
+        asker = state.asker or self._place.opener  # a run without an asker is one whose messages were deleted
+        return t.CallContext(
+            call=call.call,
+            session=self._run.session_id,
+            run=self._run.id,
+            actor=asker,
+            channel=channel_of(self._place.address, asker),
+            clock=self._clock,
+            progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
+            tool_context=self._agent.tool_context,
+        )
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
@@ -129,8 +147,10 @@ class Calls:
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
             return _ended(call, "unknown", UNKNOWN)
         if spec is None or (tool is None and spec.kind == "function"):
-            names = ", ".join(sorted(self._agent.tools)) or "none"
-            return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
+            if spec is not None:
+                _log.warning("tool.missing", run=self._run.id, tool=call.name, remedy="load it again, or restart")
+            text = unknown_tool(call.name, self._agent.tools.keys() - {call.name})
+            return _ended(call, "failed", text[0].upper() + text[1:])
         if call.raw is not None:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
             return _ended(call, "failed", text)

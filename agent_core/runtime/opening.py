@@ -11,9 +11,10 @@ from agent_core.context.snapshot import freeze
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
+from agent_core.domain.control_checks import check_tool_context
 from agent_core.domain.controls import NOTHING
 from agent_core.domain.events import FactBody
-from agent_core.domain.inbound import Inbound, RunOptions
+from agent_core.domain.inbound import NO_OPTIONS, Inbound, RunOptions
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Receipt
 from agent_core.domain.quotas import Origin
@@ -188,6 +189,9 @@ class Openings:
         """Return the session's *own* agent with what the run brings of its own; raises `InvalidInput`."""
         if inbound.controls != NOTHING:
             self._roster.check_controls(inbound.controls, own.tools)
+        if inbound.tool_context:
+            check_tool_context(inbound.tool_context)
+            own = msgspec.structs.replace(own, asked_with=inbound.tool_context)
         model = inbound.controls.model
         if inbound.instructions is None and model is None:
             return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
@@ -201,7 +205,7 @@ class Openings:
     def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_capacity: bool) -> _Prepared:
         """Prepare *inbound* for a session of the agent *own* whose newest fact is *after*; raises `InvalidInput`."""
         agent = self._agent(own, inbound)
-        options = RunOptions(inbound.controls) if inbound.controls != NOTHING else None
+        options = RunOptions(inbound.controls, inbound.tool_context or None)
         prepared = Intake(
             inbound=inbound,
             agent=None,
@@ -210,7 +214,7 @@ class Openings:
             history=tuple(new_id("msg") for _ in inbound.history),
             snapshot=agent.snapshot,
             new_prefix=agent.snapshot.hash != own.snapshot.hash,
-            options=msgspec.json.encode(options) if options else None,
+            options=None if options == NO_OPTIONS else msgspec.json.encode(options),
             owner=self._dispatcher.worker if has_capacity else None,
             after=after,
             step=(),

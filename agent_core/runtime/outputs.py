@@ -15,6 +15,7 @@ from agent_core.domain.messages import Text, clean
 from agent_core.errors import InvalidInput
 from agent_core.loop.state import replay
 from agent_core.loop.waiting import CallState
+from agent_core.runtime.calls import Calls
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import SessionCache
@@ -83,22 +84,23 @@ class Outputs:
             raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
         ref, calls = await self._store.read(lambda connection: _calls(connection, run))
         open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
-        agent = await self._segments.agent_of(ref, await self._cache.get(ref.session_id))
-        changes = changes or NO_CHANGES
+        cached = await self._cache.get(ref.session_id)
+        agent = await self._segments.agent_of(ref, cached)
+        calls_of, changes = self._segments.calls(ref, agent, cached), changes or NO_CHANGES
         changes.check(agent.tools)
         known = all(given.call in open_calls for given in outputs)  # else nothing is written: the transaction raises
-        asked = (self._end(ref, agent, open_calls[given.call] if known else None, given) for given in outputs)
+        asked = (self._end(calls_of, agent, open_calls[given.call] if known else None, given) for given in outputs)
         ends = await asyncio.gather(*asked)
         await self._store.submit(
             run, ends, changes.facts, changes.tool_context, lambda done: self._dispatcher.dispatch(done.run)
         )
 
-    async def _end(self, run: RunRef, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
+    async def _end(self, calls: Calls, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
         parts = (Text(_text(given)),)
         outcome = "done" if given.error is None else "failed"
         if call is None:  # the transaction raises the exact error
             return [e.ToolCompleted(call=given.call, outcome=outcome, parts=parts, truncated=False)]
-        return await self._segments.calls(run, agent).result(agent.tools[call.name], call, outcome, parts)
+        return await calls.result(agent.tools[call.name], call, outcome, parts)
 
 
 def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[CallState]]:

@@ -11,7 +11,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.events import FactBody
-from agent_core.domain.inbound import RunOptions
+from agent_core.domain.inbound import read_options
 from agent_core.engine.base import Segment
 from agent_core.engine.interrupt import Interrupt
 from agent_core.errors import LostRun, NotFound
@@ -21,7 +21,7 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Move
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
-from agent_core.runtime.calls import Calls
+from agent_core.runtime.calls import Calls, Place
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
@@ -145,11 +145,10 @@ class Segments:
         finally:
             self._store.release(run)
 
-    def calls(self, run: RunRef, agent: Agent) -> Calls:
-        """Return what runs the calls of *run*."""
-        return Calls(
-            run, agent, self._toolset, hooks=self.hooks(run, agent), blobs=self._store, clock=self._store.clock
-        )
+    def calls(self, run: RunRef, agent: Agent, cached: CachedSession) -> Calls:
+        """Return what runs the calls of *run*, which is one of the session *cached*."""
+        place, hooks = Place(cached.ref.address, cached.opener), self.hooks(run, agent)
+        return Calls(run, agent, place, self._toolset, hooks=hooks, blobs=self._store, clock=self._store.clock)
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
         """Return the hooks of *run*."""
@@ -157,7 +156,7 @@ class Segments:
         return Hooks(agent, session=run.session_id, run=run.id, resolvers=self._resolvers, run_info=run_info)
 
     def driver(self, run: RunRef, agent: Agent, cached: CachedSession, state: RunState, interrupt: Interrupt) -> Driver:
-        calls = self.calls(run, agent)
+        calls = self.calls(run, agent, cached)
         ports = Ports(
             log=self._log,
             provider_for=lambda model: provider_for(self._providers, model),
@@ -180,10 +179,13 @@ class Segments:
         """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
         if run.options is None and run.snapshot == cached.agent.snapshot.hash:
             return cached.agent
-        options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
+        options, own = read_options(run.options), cached.agent
+        overrides, asked_with = options.controls, options.tool_context or {}
+        if run.snapshot == own.snapshot.hash:
+            return msgspec.structs.replace(own, overrides=overrides, asked_with=asked_with)
         snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
-        own = cached.agent
-        return await self._roster.agent(own.id, own.version, own.definition, snapshot, options.controls)
+        agent = await self._roster.agent(own.id, own.version, own.definition, snapshot, overrides)
+        return msgspec.structs.replace(agent, asked_with=asked_with)
 
 
 def provider_for(providers: Mapping[str, Provider], model: str) -> Provider:

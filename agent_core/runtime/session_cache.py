@@ -10,7 +10,7 @@ from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay
 from agent_core.runtime.roster import Roster
 from agent_core.store import log
-from agent_core.store.log import RunRef, SessionKey
+from agent_core.store.log import RunRef
 from agent_core.store.reading import loading
 from agent_core.store.reading.loading import Loaded
 from agent_core.store.store import Store
@@ -70,16 +70,11 @@ class SessionCache:
 
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
-        place, seen = SessionKey(run.session, run.session_id), cached.window.seq
-        own, missed = await self._store.read(
-            lambda connection: (
-                log.facts_of_run(connection, place, run.id, run.first_seq, None),
-                log.facts_between(connection, place, seen),
-            )
-        )
+        seen = cached.window.seq
+        own, inputs, missed = await self._store.read(lambda connection: loading.of_run(connection, run, seen))
         cached.window.apply(log.known(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
-        return state.at(cached.window.seq)
+        return state.for_inputs(inputs).at(cached.window.seq)
 
     async def _built(self, loaded: Loaded) -> CachedSession:
         ref, snapshot = loaded.session, loaded.snapshot

@@ -11,6 +11,7 @@ They are for what a message, a step, the start and the end of a run, and a page 
 | `work.intake` | `_SEEN`, `_KEEP`, `_SET_TITLE`, `_STEERED` |
 | `work.catalog` | `_KEY`, `_KEPT` |
 | `store.reading.follow` | `_OPEN` |
+| `store.reading.listing` | `_OBJECT` |
 
 Everything else goes through `connection.execute`: what looks for due runs, caps of agents, notes, heartbeats,
 resumes, figures, approvals and their audit, loading a session that is not in memory, objects as clients read them.

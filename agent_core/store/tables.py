@@ -113,7 +113,7 @@ class SessionRow(SQLModel, table=True):
 
     *next_seq* numbers its log, *window_seq* is where its window begins, *snapshot* is its own prompt prefix and
     *prefix* the one in force since the latest `snapshot.frozen` (a run may bring its own instructions). *noted* are the
-    seqs, as JSON, of the facts that the next run shows the model.
+    seqs, as JSON, of the facts that the next run shows the model. *shared*: others than the *actor* have written.
     """
 
     __tablename__ = "session"
@@ -134,6 +134,7 @@ class SessionRow(SQLModel, table=True):
     next_seq: int = _big(default=1)
     window_seq: int = _big(default=1)
     noted: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    shared: bool = Field(default=False, sa_column=Column(SmallInteger, nullable=False, server_default=text("0")))
 
 
 class EventRow(SQLModel, table=True):

@@ -6,24 +6,28 @@ from typing import Any, Literal, Protocol
 
 from agent_core.clock import Clock
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Part
+from agent_core.domain.messages import Actor, Part
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """What a tool may know of its call.
 
-    *call* is the id of this use: an idempotent tool passes it on as its idempotency key. *progress* shows a line to
-    readers who follow the session live; it is not stored. *context* is the run's `tool_context`; it may hold secrets,
-    so keep it out of results and logs.
+    *call* is the id of this use: an idempotent tool passes it on as its idempotency key. *session* and *run* are ids,
+    *channel* is where the conversation is: `web`, `slack`, `terminal`, `api` or another channel's name. *actor* is who
+    asked: the one whose message opened the run. What others say into a run that is at work changes neither *actor* nor
+    *tool_context*. *progress* shows a line to readers who follow the session live; it is not stored. *tool_context* is
+    what the run brings for its tools; it may hold secrets, so keep it out of results and logs.
     """
 
     call: str
     session: str
     run: str
+    actor: Actor
+    channel: str
     clock: Clock
     progress: Callable[[str], None]
-    context: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    tool_context: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,10 @@ class Pending:
 
 
 Outcome = Done | ToolError | Pending
+
+
+class UnfitFunction(TypeError):
+    """A function that no tool can be made of; its message names the function and the remedy."""
 
 
 class Tool(Protocol):

@@ -16,7 +16,8 @@ from agent_core.hooks.check import MAX_HOOKS
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
-from channels.slack.settings import Slack
+from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
+from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
@@ -131,10 +132,21 @@ class LimitsBody(body_of(Limits, LIMITS)):
     """Bounds of an agent."""
 
 
+PROMPT = {
+    "title": Annotated[str, Field(max_length=MAX_PROMPT_TITLE)],
+    "message": Annotated[str, Field(max_length=MAX_PROMPT_MESSAGE)],
+}
+
+
+class PromptBody(body_of(Prompt, PROMPT)):
+    """A suggestion for people who have not asked yet."""
+
+
 SLACK = {
     "default": one_of(bool, Annotated[list[Id], Field(max_length=1000)]),
     "channels": Annotated[list[Id], Field(max_length=1000)],
     "loading": Annotated[list[Id], Field(max_length=10)],
+    "prompts": Annotated[list[PromptBody], Field(max_length=MAX_PROMPTS)],
 }
 
 
@@ -226,6 +238,21 @@ class PostBody(WorkBody):
     overlap: Overlap = "queue"
     idempotency_key: Id | None = None
     controls: ControlsBody | None = None
+
+
+class ReplyBody(RequestBody):
+    """What a person says to the user in the agent's place; *name* is what the user reads as theirs."""
+
+    text: Words
+    name: Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=NOT_BLANK)] | None = None
+    idempotency_key: Id | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _seen(cls, name: str | None) -> str | None:
+        if name is not None and (fault := fault_of_name(name)) is not None:
+            raise ValueError(fault)
+        return name
 
 
 class FeedbackBody(RequestBody):

@@ -36,9 +36,13 @@ BODIES = {
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """One route: *most* bytes of a body, *model* what it is read as, and whether only *operators* may use it."""
+    """One route: *most* bytes of a body, *model* what it is read as, and whether only *operators* may use it.
+
+    *template* is its path as `scopes.SCOPE_OF` names it.
+    """
 
     path: str
+    template: str
     pattern: re.Pattern[str]
     methods: frozenset[str]
     operators: bool
@@ -67,6 +71,7 @@ def _entrances(routes: Sequence[BaseRoute]) -> Iterator[Entrance]:
         dependant = getattr(context, "dependant", None)
         yield Entrance(
             context.path_format,
+            context.path or context.path_format,
             context.path_regex,
             frozenset(context.methods),
             dependant is not None and _asks_operator(dependant),

@@ -1,4 +1,4 @@
-"""The gate before all routes: who asks is known before what they ask is read, and what is read is bounded JSON."""
+"""The gate before all routes: what the caller may not do is left unread, and what is read is bounded JSON."""
 
 import asyncio
 from collections import Counter
@@ -12,16 +12,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_core import Forbidden
 from app.addresses import is_shared, place_of
 from app.api.body import fault_in, no_json, too_complex
 from app.api.entrances import Entrance, Entrances
-from app.api.plain import NUL
 from app.api.problems import problem, unauthorized
 from app.api.scan import Scan
+from app.api.scopes import check_scope
 from channels.slack.inbound.headers import UNSIGNED, signature, unsigned_bytes
 from channels.web.identity import Principal
 
-GUARDED = ("/v1/", "/metrics")
 SIGNED = "/slack/"
 """Paths whose bodies are signed, some of them forms: only the route that checks the signature parses them."""
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -87,26 +87,18 @@ class UnreadBodies:
 
 
 class RequestGuard:
-    """Refuse unidentified callers under `/v1/` and at `/metrics`, and bodies that no route could read.
+    """Refuse bodies that no route could read, or that the caller may not send; `Callers` is in front of it.
 
-    In this order: the credential, the route, the right to it, and then the body, which is scanned as it arrives and
-    left in the scope's place for the route. A request that no route takes goes on unread: the router answers it.
-    *identify* returns the principal of a bearer token, *routes* are those of the application, *refuse* returns the
-    answer to an unidentified caller, *holds* whether a principal is still good once the body is there.
+    In this order: the route, the right to it, and then the body, which is scanned as it arrives and left in the
+    scope's place for the route. A request that no route takes goes on unread: the router answers it.
+    *routes* are those of the application, *holds* returns whether a principal is still good once the body is there.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        identify: Callable[[str], Principal | None],
-        routes: Sequence[BaseRoute],
-        refuse: Callable[[Scope], Response] = lambda _: unauthorized(),
-        holds: Callable[[Principal], bool] = lambda _: True,
+        self, app: ASGIApp, *, routes: Sequence[BaseRoute], holds: Callable[[Principal], bool] = lambda _: True
     ) -> None:
-        self._app, self._identify, self._refuse, self._routes = app, identify, refuse, routes
+        self._app, self._routes, self._holds = app, routes, holds
         self._operators, self._visitors, self._unknown = UnreadBodies(), UnreadBodies(), UnreadBodies()
-        self._holds = holds
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -114,24 +106,13 @@ class RequestGuard:
         return Entrances(self._routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        principal = None
-        if scope["path"].startswith(GUARDED):
-            if (principal := self._caller(headers)) is None:
-                await self._refuse(scope)(scope, receive, send)
-                return
-            scope["parley.principal"] = principal
-            if NUL in scope["path"]:
-                await problem(404, "Ids and names do not contain U+0000.")(scope, receive, send)
-                return
-        if scope["method"] in WITH_BODY:
+        if scope["type"] == "http" and scope["method"] in WITH_BODY:
             entrance = self._entrances.find(scope["method"], scope["path"])
             if entrance is not None:
+                principal: Principal | None = scope.get("parley.principal")
+                headers = Headers(scope=scope)
                 try:
-                    check_entrance(entrance, principal, headers)
+                    check_entrance(entrance, principal, scope["method"], headers)
                     with self._counted(principal, scope) as hold:
                         receive = replay(await _body(entrance, headers, receive, hold), receive)
                 except ClientDisconnected:
@@ -144,10 +125,6 @@ class RequestGuard:
                     return
         await self._app(scope, receive, send)
 
-    def _caller(self, headers: Headers) -> Principal | None:
-        scheme, _, text = headers.get("authorization", "").partition(" ")
-        return self._identify(text.strip()) if scheme.lower() == "bearer" else None
-
     def _counted(self, principal: Principal | None, scope: Scope) -> AbstractContextManager[Callable[[int], None]]:
         """Return what counts a body's bytes: each kind of callers has its own, so that none can use up another's."""
         if principal is None:
@@ -159,10 +136,15 @@ class RequestGuard:
         return self._operators.counted(Share(MOST_HELD))
 
 
-def check_entrance(entrance: Entrance, principal: Principal | None, headers: Headers) -> None:
+def check_entrance(entrance: Entrance, principal: Principal | None, method: str, headers: Headers) -> None:
     """Raise `Refused` for a body that the headers alone refuse."""
     if entrance.operators and principal is not None and principal.visitor:
         raise Refused(problem(403, "A visitor's token does not open this; an operator's key does."))
+    if principal is not None:
+        try:
+            check_scope(principal, method, entrance.template)
+        except Forbidden as error:
+            raise Refused(problem(403, str(error))) from None
     length = headers.get("content-length", "")
     size = int(length[:20]) if length.isdigit() else None
     if entrance.path.startswith(SIGNED) and signature(headers) is None:

@@ -3,7 +3,7 @@
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-DATA = ("/v1/", "/metrics", "/widget-demo", "/slack/")
+DATA = ("/v1/", "/metrics", "/widget-demo", "/operator", "/slack/")
 """Paths whose answers are kept nowhere: they hold what people said, or who they are."""
 YEAR = 365 * 24 * 3600
 HSTS = f"max-age={YEAR}"

@@ -58,7 +58,7 @@ class Counting:
 
 
 def install(app: FastAPI, metrics: Metrics, requests: Requests) -> None:
-    """Make *app* count its requests and serve them at `/metrics`, which the `RequestGuard` protects."""
+    """Make *app* count its requests and serve them at `/metrics`, which `Callers` protects."""
     app.state.metrics = metrics
     app.include_router(router)
     app.add_middleware(Counting, requests=requests)

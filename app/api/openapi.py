@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.guard import GUARDED
+from app.api.callers import GUARDED
 from app.api.schemas import components
 
 BEARER = {"bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a visitor's token."}}

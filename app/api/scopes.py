@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from fastapi import Request
-from starlette.types import Scope as AsgiScope
 
 from agent_core import Forbidden
 from agent_core.domain.access import Scope
@@ -34,6 +33,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/sessions/{id}/close": "run",
     "POST /v1/sessions/{id}/fork": "run",
     "POST /v1/sessions/{id}/messages": "run",
+    "POST /v1/sessions/{id}/replies": "run",
     "POST /v1/web/visitor-tokens": "run",
     "POST /v1/approvals/{id:approval}": "approve",
     "DELETE /v1/actors/{id:path}": "admin",
@@ -56,13 +56,13 @@ SCOPE_OF: Mapping[str, Scope] = {
 async def admitted(request: Request) -> None:
     """Refuse an operator whose key lacks the scope of the route, and query parameters that the route does not take."""
     principal: Principal | None = request.scope.get("parley.principal")
-    if principal is not None and not principal.visitor:
-        needed = scope_of(request.scope)
-        if needed not in principal.scopes:
-            raise Forbidden(f"This takes a key with the scope `{needed}`; the one that was sent does not have it.")
+    if principal is not None:
+        check_scope(principal, request.method, getattr(request.scope.get("route"), "path", ""))
     await known_query(request)
 
 
-def scope_of(scope: AsgiScope) -> Scope:
-    """Return the scope that the route of an ASGI *scope* takes."""
-    return SCOPE_OF.get(f"{scope['method']} {getattr(scope.get('route'), 'path', '')}", "admin")
+def check_scope(principal: Principal, method: str, template: str) -> None:
+    """Raise `Forbidden` if *principal* is an operator whose key lacks the scope of the route at *template*."""
+    needed = SCOPE_OF.get(f"{method} {template}", "admin")
+    if not principal.visitor and needed not in principal.scopes:
+        raise Forbidden(f"This takes a key with the scope `{needed}`; the one that was sent does not have it.")

@@ -4,11 +4,12 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from agent_core import Controls, Forbidden, Inbound, Page, SessionStatus, Text
-from app.api.bodies import ForkBody, PostBody, SessionBody, actor_of
+from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, Text
+from agent_core.store.reading.listing import Wanted
+from app.api.bodies import ForkBody, PostBody, ReplyBody, SessionBody, actor_of
 from app.api.deciders import Deciding
 from app.api.deps import (
     NAMED,
@@ -16,7 +17,6 @@ from app.api.deps import (
     After,
     Caller,
     Cursor,
-    From,
     Limit,
     Name,
     Operator,
@@ -24,17 +24,19 @@ from app.api.deps import (
     Show,
     Wired,
     agent_for,
+    origin_of,
     sender,
 )
-from app.api.problems import answers
+from app.api.problems import NOT_BLANK, answers
 from app.api.sse import SSE, open_stream
 from app.api.wire import Message, Posted, Session, answer, message_wire, page, posted, session_wire
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+Sought = Annotated[str, Query(min_length=1, max_length=200, pattern=NOT_BLANK)]
 
 
 @router.post("", status_code=201, responses=answers(Session, 400, 401, 403, 404, 413, 422, 429, status=201))
-async def open_session(wired: Wired, principal: Caller, show: Show, origin: From, body: SessionBody) -> Response:
+async def open_session(request: Request, wired: Wired, principal: Caller, show: Show, body: SessionBody) -> Response:
     """Open a session with an agent."""
     agent = await agent_for(principal, body.agent, wired.core)
     actor = principal.actor
@@ -43,8 +45,26 @@ async def open_session(wired: Wired, principal: Caller, show: Show, origin: From
         if principal.visitor and named.id != actor.id:
             raise Forbidden(f"`actor`: {NAMED}")
         actor = actor if principal.visitor else named
-    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata, origin=origin)
+    session = await wired.core.open_session(agent=agent, actor=actor, metadata=body.metadata, origin=origin_of(request))
     return answer(session_wire(session, show), 201)
+
+
+async def wanted_of(
+    wired: Wired,
+    principal: Caller,
+    *,
+    actor: Name | None = None,
+    agent: Name | None = None,
+    status: SessionStatus | None = None,
+) -> Wanted:
+    """Return which sessions are listed; of a visitor's only the visitor's own."""
+    if principal.visitor:
+        if actor not in {None, principal.actor.id}:
+            raise Forbidden(f"`actor`: {NAMED}")
+        actor = principal.actor.id
+    if principal.visitor or agent is not None:
+        agent = await agent_for(principal, agent, wired.core)
+    return Wanted(actor=actor, kinds=PERSONS if principal.visitor else None, agent=agent, status=status)
 
 
 @router.get("", responses=answers(Page[Session], 400, 401, 403, 404, 422))
@@ -53,21 +73,24 @@ async def list_sessions(
     principal: Caller,
     show: Show,
     limit: Limit,
+    wanted: Annotated[Wanted, Depends(wanted_of)],
     *,
-    actor: Name | None = None,
-    agent: Name | None = None,
-    status: SessionStatus | None = None,
+    q: Sought | None = None,
+    order: Annotated[Literal["created", "activity"], Query()] = "created",
     cursor: Cursor = None,
 ) -> Response:
-    """List sessions, the newest first; a visitor's own only."""
-    if principal.visitor:
-        if actor not in {None, principal.actor.id}:
-            raise Forbidden(f"`actor`: {NAMED}")
-        actor = principal.actor.id
-    if principal.visitor or agent is not None:
-        agent = await agent_for(principal, agent, wired.core)
-    kinds = PERSONS if principal.visitor else None
-    found = await wired.core.sessions(actor=actor, kinds=kinds, agent=agent, status=status, limit=limit, cursor=cursor)
+    """List sessions, the newest first, or those with the latest activity (`order`); a visitor's own only.
+
+    With `q`, the operator's, those in which each of its words is found: in titles, in names and ids of people, and in
+    what was said; by activity. A search ends after 5,000 sessions: a page of it may be short, or empty, and still have
+    a `next_cursor`.
+    """
+    if principal.visitor and q is not None:
+        raise Forbidden("`q` is the operator's; leave it out.")
+    if q is not None or order == "activity":
+        found = await wired.core.listing.find(wanted, q, limit=limit, cursor=cursor)
+    else:
+        found = await wired.core.listing.newest(wanted, limit=limit, cursor=cursor)
     seen = tuple(session for session in found.items if session.id not in principal.barred)
     return page(Page(seen, found.next_cursor), session_wire, show)
 
@@ -108,7 +131,9 @@ async def close_session(wired: Wired, _: Operator, id: str) -> Response:
     status_code=202,
     responses=answers(Posted, 400, 401, 403, 404, 409, 413, 422, 429, status=202),
 )
-async def post_message(wired: Wired, principal: Caller, session: OwnSession, origin: From, body: PostBody) -> Response:
+async def post_message(
+    request: Request, wired: Wired, principal: Caller, session: OwnSession, body: PostBody
+) -> Response:
     """Say something to the agent; the answer comes over the session's events."""
     if principal.visitor and body.controls is not None:
         raise Forbidden("`controls` are the operator's.")
@@ -121,9 +146,22 @@ async def post_message(wired: Wired, principal: Caller, session: OwnSession, ori
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
-        origin=origin,
+        origin=origin_of(request),
+        tool_context=principal.tool_context,
     )
     return answer(posted(await wired.core.receive(session.id, inbound)), 202)
+
+
+@router.post(
+    "/{id}/replies", status_code=201, responses=answers(Message, 400, 401, 403, 404, 409, 413, 422, status=201)
+)
+async def reply(wired: Wired, principal: Operator, id: str, body: ReplyBody) -> Response:
+    """Answer the user as a person, in the agent's place; no run starts, and the agent reads it with its next step."""
+    from channels.waking import show_again  # noqa: PLC0415 - its tables bring megabytes that SQLite does without
+
+    by = Actor(principal.actor.id, principal.actor.kind, body.name)
+    said = await wired.core.replies.give(id, body.text, by=by, key=body.idempotency_key, also=show_again)
+    return answer(message_wire(said), 201)
 
 
 @router.get(

@@ -17,7 +17,17 @@ from agent_core.runtime.access import Access
 from app.serving.logins import Logins
 from app.serving.readers import Reader, Readers
 from app.storage.keys import ApiKey
-from channels.web.identity import ACT_AS, COOKIE_SECONDS, FORGOTTEN, OPERATOR, SCOPES, Principal, TokenSigner
+from channels.web.identity import (
+    ACT_AS,
+    COOKIE_SECONDS,
+    FORGOTTEN,
+    OPERATOR,
+    SCOPES,
+    Login,
+    Principal,
+    Token,
+    TokenSigner,
+)
 
 EVERY = 1.0
 """Seconds between two looks at the database for what other processes changed."""
@@ -72,10 +82,39 @@ class Credentials:
             return None
         return self._marked(read) if read.visitor else read
 
+    def log_in(self, text: str) -> tuple[Token, Principal] | None:
+        """Return a login with the API key *text*; None for all else, tokens and a secret that was replaced included."""
+        found = _KEY.fullmatch(text)
+        id = None if found is None or self._named(found[1], text) is None else found[1]
+        if id is None and (self._api_key is None or not self._api_key.fits(text)):
+            return None
+        mark = self._mark(id)
+        if id is not None and mark != self.tokens.mark(hashlib.sha256(text.encode()).digest()):
+            return None
+        token = self.tokens.login(id, mark or "")
+        login = self.login(token.text)
+        return None if login is None else (token, login[1])
+
+    def login(self, text: str) -> tuple[Login, Principal] | None:
+        """Return the login that a cookie holds, and who made it; None when it is over, or its key's secret is."""
+        login = self.tokens.read_login(text)
+        if login is None:
+            return None
+        key = None if login.key is None else self._keys.get(login.key)
+        actor, scopes = (OPERATOR, SCOPES) if key is None else (_holder(key), frozenset(key.object.scopes))
+        found = Principal("operator", actor, scopes=scopes, key=login.key, token=login.id, mark=login.mark)
+        if not self.holds(found):
+            return None
+        if login.key is not None:
+            self._used[login.key] = self._clock.now()
+        return login, found
+
     def holds(self, principal: Principal) -> bool:
         """Return whether what *principal* sent is still good: neither expired nor revoked, with the same scopes."""
         key = None if principal.key is None else self._keys.get(principal.key)
         if not principal.visitor:
+            if principal.mark is not None and not self._is_current(principal):
+                return False
             return principal.key is None or (
                 key is not None and not self._is_over(key) and principal.scopes == frozenset(key.object.scopes)
             )
@@ -128,14 +167,23 @@ class Credentials:
         """Return the holder of the key *id* if *text* is its secret; an unknown id takes as long."""
         key, digest = self._keys.get(id), hashlib.sha256(text.encode()).digest()
         fits = hmac.compare_digest(digest, _NO_DIGEST if key is None else key.digest)
-        now = self._clock.now()
+        now, expires = self._clock.now(), None
         if key is not None and not fits and key.previous is not None and now < (key.previous_until or 0):
             fits = hmac.compare_digest(digest, key.previous)
+            expires = key.previous_until
         if key is None or not fits or self._is_over(key):
             return None
         self._used[id] = now
-        made = key.object
-        return Principal("operator", _holder(key), scopes=frozenset(made.scopes), key=id)
+        return Principal("operator", _holder(key), scopes=frozenset(key.object.scopes), key=id, expires=expires)
+
+    def _is_current(self, operator: Principal) -> bool:
+        """Return whether an operator's login was not ended, and its key's secret is the same."""
+        return operator.token not in self._revoked["token"] and operator.mark == self._mark(operator.key)
+
+    def _mark(self, id: str | None) -> str | None:
+        """Return the mark of the secret that the key *id* has now, of the printed key when *id* is None."""
+        key = self._api_key if id is None else self._keys.get(id)
+        return None if key is None else self.tokens.mark(key.digest)
 
     def _marked(self, visitor: Principal) -> Principal:
         """Return *visitor* with the sessions that are closed to it, and with the key that its words count as too."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_core import RateLimited
+from agent_core import RateLimited, SystemClock
 from channels.web.identity import Principal
 
 
@@ -38,10 +38,14 @@ class Seats(Protocol):
 
 
 class Readers:
-    """Tasks that only pass on what happens; ending one loses nothing, its reader comes back with a cursor."""
+    """Tasks that only pass on what happens; ending one loses nothing, its reader comes back with a cursor.
 
-    def __init__(self, *, most_of_one: int = MOST_OF_ONE) -> None:
+    A task ends with what its reader sent as a credential, at the latest; *now* returns milliseconds since the epoch.
+    """
+
+    def __init__(self, *, most_of_one: int = MOST_OF_ONE, now: Callable[[], int] | None = None) -> None:
         self._open: dict[asyncio.Task[Any], Reader | None] = {}
+        self._now = now or SystemClock().now
         self._most, self._counts = most_of_one, Counter[tuple[str | None, str] | None]()
         self._is_refused: Callable[[Reader], bool] = lambda _: False
         self.closed = False
@@ -87,14 +91,23 @@ class Readers:
         self._counts[counted] += 1
         if self.closed or (reader is not None and self._is_refused(reader)):
             task.cancel()
+        expiry = None if reader is None else self._expiry(reader.principal, task)
         try:
             yield
         finally:
+            if expiry is not None:
+                expiry.cancel()
             self._open.pop(task, None)
             self._counts[counted] -= 1
             if not self._counts[counted]:
                 del self._counts[counted]
             task.cancel()
+
+    def _expiry(self, principal: Principal, task: asyncio.Task[Any]) -> asyncio.TimerHandle | None:
+        """Return the timer that ends *task* when what *principal* sent expires; None if it never does."""
+        if principal.expires is None:
+            return None
+        return asyncio.get_running_loop().call_later((principal.expires - self._now()) / 1000, task.cancel)
 
 
 @dataclass(frozen=True, slots=True)

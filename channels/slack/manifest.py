@@ -10,19 +10,24 @@ SCOPES = (
     "app_mentions:read",
     "assistant:write",
     "channels:history",
+    "channels:read",
     "chat:write",
     "commands",
     "groups:history",
+    "groups:read",
     "im:history",
     "im:write",
     "mpim:history",
+    "mpim:read",
     "usergroups:read",
     "users:read",
+    "users:read.email",
 )
+OPTIONAL = ("users:read.email",)
+"""Scopes that the person who installs the app may leave out; what is missing without them is in docs/slack.md."""
 EVENTS = (
     "agent_session_stopped",
     "agent_session_title_changed",
-    "app_context_changed",
     "app_home_opened",
     "app_mention",
     "message.channels",
@@ -72,7 +77,7 @@ def manifest(url: str | None) -> dict[str, Any]:
                 }
             ],
         },
-        "oauth_config": {"scopes": {"bot": list(SCOPES)}},
+        "oauth_config": {"scopes": {"bot": list(SCOPES), "bot_optional": list(OPTIONAL)}},
         "settings": _settings(url),
     }
 

@@ -1,7 +1,7 @@
 """serving: everything that a process needs to serve Slack, built from its settings."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +20,7 @@ from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.manifest import PROMPTS
 from channels.slack.outbound.threads import Threads
+from channels.slack.settings import Prompt
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi, open_session
 from channels.slack.web_api.failures import SlackFailure
@@ -66,10 +67,11 @@ class Places:
     def show(self, session: str) -> None:
         self.threads.show(session)
 
-    async def home(self, team: str, user: str, channel: str) -> None:  # noqa: ARG002 - every user gets the same prompts
+    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
         space = await self.workspaces.space(team)
         await space.pacer.admit("assistant.threads.setSuggestedPrompts", team, channel, Lane.EDIT)
-        await space.api.set_prompts(channel, PROMPTS)
+        shown = [{"title": each.title, "message": each.message} for each in prompts]
+        await space.api.set_prompts(channel, shown or PROMPTS)
 
 
 @asynccontextmanager

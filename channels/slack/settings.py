@@ -12,9 +12,21 @@ from channels.spec import AgentSettings
 NAME = "slack"
 MAX_LOADING = 10
 MAX_LOADING_TEXT = 100
+MAX_PROMPTS = 4
+"""Slack shows no more, see `web_api.limits.PROMPTS`."""
+MAX_PROMPT_TITLE = 75
+MAX_PROMPT_MESSAGE = 2_000
+"""Characters. Slack's pages name no length of a prompt; these are what it lets a button show and carry."""
 MAX_CLAIMS = 1000
 EVERYWHERE = "*"
 _ID = re.compile(r"[A-Z][A-Z0-9]{1,40}")
+
+
+class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A suggestion above the Messages tab: *title* is shown, and *message* is written in the person's name."""
+
+    title: str
+    message: str
 
 
 class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,7 +34,8 @@ class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     *default*: where no other agent claims the channel, in all workspaces or in those listed. *channels* are ids, or
     `workspace/channel`. *follow_up*: once it is in a thread it answers there without a mention. *allow_mentions*: its
-    mentions of people notify them. *external* is what people from outside get. *loading* is shown while it works.
+    mentions of people notify them. *external* is what people from outside get, and all others where those read too.
+    *loading* is shown while it works, *prompts* above the Messages tab where it answers.
     """
 
     default: bool | tuple[str, ...] = False
@@ -31,6 +44,7 @@ class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_mentions: bool = False
     external: Literal["refuse", "answer"] = "refuse"
     loading: tuple[str, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
 
 
 def settings_of(agent: Definition) -> Slack:
@@ -92,6 +106,18 @@ def check(slack: Slack) -> None:
     for n, text in enumerate(slack.loading):
         if not text.strip() or len(text) > MAX_LOADING_TEXT or len(text.splitlines()) > 1:
             raise InvalidInput(f"$.loading[{n}]", f"one line of 1 to {MAX_LOADING_TEXT} characters.")
+    _check_prompts(slack.prompts)
+
+
+def _check_prompts(prompts: Sequence[Prompt]) -> None:
+    if len(prompts) > MAX_PROMPTS:
+        raise InvalidInput("$.prompts", f"at most {MAX_PROMPTS} prompts.")
+    for n, prompt in enumerate(prompts):
+        title, message = prompt.title, prompt.message
+        if not title.strip() or len(title) > MAX_PROMPT_TITLE or len(title.splitlines()) > 1:
+            raise InvalidInput(f"$.prompts[{n}].title", f"one line of 1 to {MAX_PROMPT_TITLE} characters.")
+        if not message.strip() or len(message) > MAX_PROMPT_MESSAGE:
+            raise InvalidInput(f"$.prompts[{n}].message", f"1 to {MAX_PROMPT_MESSAGE:,} characters.")
 
 
 def _claims(slack: Slack) -> Iterator[tuple[str, str, str]]:

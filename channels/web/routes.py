@@ -1,26 +1,30 @@
-"""What a browser loads: the demo page, its visitor's token, and the widget's script."""
+"""What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
 
 import hashlib
-import html
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
-from starlette.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
 
-from agent_core import Actor, Core, new_id
-from channels.web.demo import Door
+from agent_core import Actor, AgentObject, Core, Forbidden, RateLimited, new_id
+from channels.legible import visible
+from channels.web.demo import Door, Unauthorized
+from channels.web.demo_page import PAGE, PREFERRED, TOKEN, DemoPage, OfferedAgent, choose
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
 DAY = 24 * 3600
+MAX_CONTEXT = 4_000
+"""Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -59,22 +63,43 @@ class VisitorActor(BaseModel):
     name: VisitorName | None = None
 
 
+def _context(given: dict[str, Any]) -> dict[str, Any]:
+    if len(msgspec.json.encode(given)) > MAX_CONTEXT:
+        raise ValueError(f"at most {MAX_CONTEXT:,} bytes of JSON: a token has to fit into a header.")
+    return given
+
+
 class TokenBody(BaseModel):
-    """What a visitor's token is asked for; *ttl* is seconds."""
+    """What a visitor's token is asked for; *ttl* is seconds, *tool_context* what the tools of their runs are given."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     actor: VisitorId | VisitorActor
     agent: Name
     ttl: int = Field(3600, ge=1, le=DAY)
+    tool_context: Annotated[dict[str, Any], AfterValidator(_context)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The demo page: which agent answers, what the page says about its model (None: the default one), who sees it."""
+    """The demo page: what it says about an agent's model (None: the default one), who sees it, and what is broken.
 
-    agent: str
+    *problems* returns what could not be loaded, a sentence each; None where nothing is loaded while the server runs.
+    *tool_context* is what tools are given of who asks there.
+    """
+
     notice: Callable[[str | None], str]
     door: Door
+    problems: Callable[[], Sequence[str]] | None = None
+    tool_context: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def offered(self, agent: AgentObject) -> OfferedAgent:
+        """Return *agent* as the page offers it."""
+        made = agent.definition
+        return OfferedAgent(agent.id, made.name, self.notice(made.controls.model or made.model))
+
+    def broken(self) -> list[str]:
+        """Return what could not be loaded, as it may be shown."""
+        return [visible(each) for each in self.problems()] if self.problems else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +120,10 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
         agent = await core.agents.get(body.agent)
         named = VisitorActor(id=body.actor) if isinstance(body.actor, str) else body.actor
         actor = Actor(id=named.id, kind="visitor", name=named.name)
-        return token_answer(tokens.visitor(actor, agent=agent.id, seconds=body.ttl, made_by=principal.key), 201)
+        token = tokens.visitor(
+            actor, agent=agent.id, seconds=body.ttl, made_by=principal.key, tool_context=body.tool_context
+        )
+        return token_answer(token, 201)
 
     return router
 
@@ -107,12 +135,7 @@ def script_router() -> APIRouter:
     @router.get("/widget/parley-chat.js")
     async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Return the widget's bundle."""
-        content = (STATIC / "parley-chat.js").read_bytes()
-        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-        if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
-            return Response(status_code=304, headers=headers)
-        return Response(content, 200, headers, "text/javascript")
+        return script_answer("parley-chat.js", if_none_match)
 
     return router
 
@@ -120,38 +143,95 @@ def script_router() -> APIRouter:
 def demo_router(
     core: Core, tokens: TokenSigner, demo: Demo, *, holds: Callable[[Principal], bool], described: Answers
 ) -> APIRouter:
-    """Return the demo page and its token, for those whom its door lets by.
+    """Return the demo page, its tokens, and `/`, which leads to it, for those whom its door lets by.
 
     *holds* returns whether what a cookie says still holds: a visitor may have been revoked.
     """
+    router = APIRouter()
+    router.include_router(_home(demo))
+    router.include_router(_page(core, demo))
+    router.include_router(_demo_token(core, tokens, demo, holds, described))
+    return router
+
+
+def _home(demo: Demo) -> APIRouter:
+    """Return the route of `/`, where others than those whom the door lets by find nothing."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def home(request: Request) -> Response:
+        """Lead to the demo page."""
+        try:
+            await demo.door(request)
+        except (Forbidden, RateLimited, Unauthorized):
+            raise HTTPException(404) from None
+        return RedirectResponse(PAGE, 307, {"Cache-Control": "no-store"})
+
+    return router
+
+
+def _page(core: Core, demo: Demo) -> APIRouter:
+    router = APIRouter(include_in_schema=False, dependencies=[Depends(demo.door)])
+
+    @router.get(PAGE)
+    async def show_page(agent: str | None = None) -> Response:
+        """Return the demo page, with the agent that is asked for."""
+        agents = await _offered(core, demo)
+        page = DemoPage(agents, (agent or "")[:200] or None, demo.broken(), demo.problems is not None)
+        text = page.document((STATIC / "demo.html").read_text(encoding="utf-8"))
+        return Response(text, 404 if page.agents and page.shown is None else 200, PAGE_HEADERS, "text/html")
+
+    @router.get(f"{PAGE}/demo.js")
+    async def script() -> Response:
+        """Return the script of the page."""
+        return script_answer("demo.js")
+
+    @router.get(f"{PAGE}/status")
+    async def status() -> Response:
+        """Return the agents, and what could not be loaded, for a page that is open."""
+        agents = [{"name": each.name, "notice": each.notice} for each in await _offered(core, demo)]
+        body = msgspec.json.encode({"agents": agents, "problems": demo.broken()})
+        return Response(body, 200, {"Cache-Control": "no-store"}, "application/json")
+
+    return router
+
+
+def _demo_token(
+    core: Core, tokens: TokenSigner, demo: Demo, holds: Callable[[Principal], bool], described: Answers
+) -> APIRouter:
     router = APIRouter(tags=["web"], dependencies=[Depends(demo.door)])
 
-    @router.get("/widget-demo", include_in_schema=False)
-    async def show_page() -> Response:
-        """Return the demo page."""
-        text = (STATIC / "demo.html").read_text(encoding="utf-8")
-        made = (await core.agents.get(demo.agent)).definition
-        filled = text.replace("{{notice}}", html.escape(demo.notice(made.controls.model or made.model)))
-        return Response(filled, 200, PAGE_HEADERS, "text/html")
+    @router.get(TOKEN, responses=described.demo)
+    async def demo_token(request: Request, agent: Annotated[Name | None, Query()] = None) -> Response:
+        """Make a token for the person at the demo page, who talks to the agent; a cookie keeps them the same visitor.
 
-    @router.get("/widget-demo/token", responses=described.demo)
-    async def demo_token(request: Request) -> Response:
-        """Make a token for the person at the demo page; a cookie keeps them the same visitor."""
+        Without an agent it is for the one that the page shows first.
+        """
         known = tokens.read_cookie(request.cookies.get(COOKIE, ""))
         visitor = known.actor.id if known is not None and holds(known) else new_id("visitor")
-        agent = await core.agents.get(demo.agent)
-        answer = token_answer(tokens.visitor(Actor(id=visitor, kind="visitor"), agent=agent.id))
-        answer.set_cookie(
-            COOKIE,
-            tokens.cookie(visitor).text,
-            max_age=COOKIE_SECONDS,
-            path="/widget-demo",
-            httponly=True,
-            samesite="strict",
-        )
+        first = choose(await _offered(core, demo), None) if agent is None else None
+        found = await core.agents.get(agent or (first.id if first else PREFERRED))
+        person, asked_with = Actor(id=visitor, kind="visitor"), demo.tool_context
+        answer = token_answer(tokens.visitor(person, agent=found.id, tool_context=asked_with))
+        text = tokens.cookie(visitor).text
+        answer.set_cookie(COOKIE, text, max_age=COOKIE_SECONDS, path=PAGE, httponly=True, samesite="strict")
         return answer
 
     return router
+
+
+async def _offered(core: Core, demo: Demo) -> list[OfferedAgent]:
+    return sorted((demo.offered(agent) for agent in await core.agents.all()), key=lambda each: each.name)
+
+
+def script_answer(name: str, if_none_match: str | None = None) -> Response:
+    """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`."""
+    content = (STATIC / name).read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+    if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
+        return Response(status_code=304, headers=headers)
+    return Response(content, 200, headers, "text/javascript")
 
 
 def token_answer(token: Token, status: int = 200) -> Response:

@@ -88,7 +88,10 @@ def is_plain(event: Event) -> bool:
 
 def visible_message(message: Fields, show: ShowTools) -> Fields:
     """Return *message*, an object or an event's body, with only the parts that a visitor sees."""
-    return {**_unsigned(without(message, MESSAGE_OPERATORS)), "parts": visible_parts(message["parts"], show)}
+    seen = _unsigned(without(message, MESSAGE_OPERATORS))
+    if message.get("role") == "assistant" and message.get("actor"):
+        seen["actor"] = _replier(message["actor"])
+    return {**seen, "parts": visible_parts(message["parts"], show)}
 
 
 def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
@@ -143,6 +146,12 @@ def _someone(actor: Fields, own: str) -> Fields:
     if actor["id"] == own:
         return actor
     return ANY_OPERATOR if actor["kind"] == "service" else {**actor, "id": "someone"}
+
+
+def _replier(actor: Fields) -> Fields:
+    """Return a person who replied in the agent's place: by the name that they gave, and without an id."""
+    shown = ANY_OPERATOR if actor["kind"] == "service" else {**actor, "id": "someone"}
+    return {**shown, "name": actor["name"]} if actor.get("name") else shown
 
 
 def _someone_in(each: Fields, own: str) -> Fields:

@@ -327,7 +327,7 @@ async def test_tool_context_of_a_resume_is_passed_to_the_tools(make_core: MakeCo
     @tool
     async def ask(context: CallContext) -> str:
         """Tell the context's token."""
-        tokens.append(context.context.get("token"))
+        tokens.append(context.tool_context.get("token"))
         return "asked"
 
     tokens: list[Any] = []

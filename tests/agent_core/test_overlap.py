@@ -22,6 +22,7 @@ from agent_core import (
 )
 from agent_core.context.frames import STOPPED_NOTE
 from agent_core.providers.base import Request
+from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
@@ -37,7 +38,7 @@ def asked(request: Request) -> list[str]:
     texts: list[str] = []
     for entry in request.messages:
         if entry.message.role == "user":
-            texts.append(unmarked(text_of(entry.message.parts)))
+            texts.append(SPEAKER.sub("", unmarked(text_of(entry.message.parts))))
             texts = [text for text in texts if text != STOPPED_NOTE]
         elif entry.message.role == "assistant":
             texts = []

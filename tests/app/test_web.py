@@ -1,16 +1,19 @@
 """The demo page, its token, the widget's script, and tokens for other sites."""
 
 import base64
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+import yaml
 from fastapi import FastAPI
+from msgspec import convert
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_core import Core, RateLimited
+from agent_core import Core, Definition, RateLimited
 from app.addresses import network
 from app.api.peers import trust_proxies
 from app.compose import create_app
@@ -21,11 +24,14 @@ from channels.web.demo import WAIT, Door, Unauthorized
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 
+DEMO = ("/widget-demo", "/widget-demo/token", "/widget-demo/status", "/widget-demo/demo.js")
+
 
 @pytest.fixture
 def static(tmp_path, monkeypatch):
-    """A page and a script of their own."""
-    (tmp_path / "demo.html").write_text("<p>{{notice}}</p>")
+    """A page and scripts of their own."""
+    (tmp_path / "demo.html").write_text("<p>{{notice}}</p>{{main}}<ul>{{problems}}</ul>{{agents}}")
+    (tmp_path / "demo.js").write_text("export {};\n")
     (tmp_path / "parley-chat.js").write_text("export {};\n")
     monkeypatch.setattr(routes, "STATIC", tmp_path)
     return tmp_path
@@ -40,6 +46,82 @@ async def test_the_page_says_that_it_is_a_demonstration(anyone: httpx.AsyncClien
     policy = answer.headers["Content-Security-Policy"].split("; ")
     assert {"default-src 'none'", "script-src 'self'", "base-uri 'none'", "frame-ancestors 'none'"} <= set(policy)
     assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_the_page_shows_the_agent_that_is_asked_for(anyone: httpx.AsyncClient):
+    """Each agent has a page, by its name or id; without either it is `assistant`, and the others can be chosen."""
+    for query, name in (("", "assistant"), ("?agent=filed", "filed"), ("?agent=", "assistant")):
+        page = (await anyone.get(f"/widget-demo{query}")).text
+        assert f'<parley-chat agent="{name}" token-url="/widget-demo/token?agent={name}"' in page
+        assert re.findall(r'<option value="(\w+)"[^>]*?( selected)?>', page) == [
+            (each, " selected" if each == name else "") for each in ("assistant", "filed")
+        ]
+
+
+async def test_a_token_of_the_page_is_for_its_agent(anyone: httpx.AsyncClient, core: Core, tokens: TokenSigner):
+    """The page's token opens conversations with the agent that the page shows, and with no other."""
+    for name in ("filed", "assistant"):
+        found = tokens.read((await anyone.get(f"/widget-demo/token?agent={name}")).json()["token"])
+        assert found
+        assert found.agent == (await core.agents.get(name)).id
+    assert (await anyone.get("/widget-demo/token?agent=nothing")).status_code == 404
+
+
+async def test_the_page_names_the_agents_when_there_is_none_of_the_name(anyone: httpx.AsyncClient):
+    """An unknown agent is one sentence, with the name as it was written and a link to each agent that there is."""
+    answer = await anyone.get("/widget-demo", params={"agent": "<b>x\u202e{{main}}"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert (
+        "There is no agent <code>&lt;b&gt;x\\u{202e}{{main}}</code>; choose "
+        '<a href="/widget-demo?agent=assistant">assistant</a> or <a href="/widget-demo?agent=filed">filed</a>.'
+    ) in answer.text
+    assert "<parley-chat" not in answer.text
+
+
+async def test_without_agents_the_page_says_how_to_make_one(anyone: httpx.AsyncClient, core: Core):
+    """A server without agents has a page, with a file that is an agent."""
+    await core.agents.sync_files([])
+    for agent in await core.agents.all():
+        await core.agents.delete(agent.id)
+    answer = await anyone.get("/widget-demo")
+    assert answer.status_code == 200
+    assert "There is no agent yet." in answer.text
+    assert '<body data-watch="on">' in answer.text, "it looks for the first agent"
+    (example,) = re.findall(r"<pre>(.*?)</pre>", answer.text, re.DOTALL)
+    assert convert(yaml.safe_load(example), Definition).name == "assistant"
+    assert (await anyone.get("/widget-demo/token")).status_code == 404
+
+
+async def test_the_page_reports_what_could_not_be_loaded(core: Core, tokens: TokenSigner, settings: Settings):
+    """What is broken is on the page at once and later, and gone when it is corrected."""
+    found = ["agents/a.yaml: `<name>` \u202e is missing."]
+    app = create_app(core, settings, tokens=tokens, api_key=ApiKey(b""), broken=lambda: found)
+    async with peer(app, "127.0.0.1") as client:
+        page = (await client.get("/widget-demo")).text
+        assert '<body data-watch="on">' in page
+        assert '<section class="problems" role="alert">' in page
+        assert "<li>agents/a.yaml: `&lt;name&gt;` \\u{202e} is missing.</li>" in page
+        status = (await client.get("/widget-demo/status")).json()
+        assert status["problems"] == ["agents/a.yaml: `<name>` \\u{202e} is missing."]
+        assert [each["name"] for each in status["agents"]] == ["assistant", "filed"]
+        assert "demonstration" in status["agents"][0]["notice"]
+        found.clear()
+        assert '<section class="problems" role="alert" hidden>' in (await client.get("/widget-demo")).text
+        assert (await client.get("/widget-demo/status")).json()["problems"] == []
+
+
+async def test_the_root_leads_this_machine_to_the_page(app: FastAPI, locked: FastAPI):
+    """Whom the page is open to is led there from `/`; to all others there is nothing, as at any unknown address."""
+    async with peer(app, "127.0.0.1") as near, peer(app, "203.0.113.7") as far, peer(locked, "127.0.0.1") as asked:
+        led = await near.get("/")
+        assert (led.status_code, led.headers["location"]) == (307, "/widget-demo")
+        assert led.headers["Cache-Control"] == "no-store"
+        refused = [await far.get("/"), await asked.get("/"), await near.get("/", headers={"Host": "evil.example"})]
+        refused += [await near.get("/", headers=header) for header in FORWARDED]
+        for answer in refused:
+            assert answer.status_code == 404
+            assert (answer.json()["code"], answer.json()["detail"]) == ("not_found", "There is nothing at `/`.")
+        assert (await asked.get("/", auth=("", "open sesame"))).status_code == 307
 
 
 async def test_a_reload_is_the_same_visitor(anyone: httpx.AsyncClient, core: Core, tokens: TokenSigner):
@@ -66,7 +148,7 @@ async def test_the_demo_token_opens_a_session(app: FastAPI, anyone: httpx.AsyncC
         assert (await visitor.post("/v1/sessions", json={})).status_code == 201
 
 
-@pytest.mark.parametrize("path", ["/widget-demo", "/widget-demo/token"])
+@pytest.mark.parametrize("path", DEMO)
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -103,7 +185,7 @@ async def peer(app: FastAPI, address: str) -> AsyncIterator[httpx.AsyncClient]:
 FORWARDED = ({"X-Forwarded-For": "127.0.0.1"}, {"Forwarded": "for=127.0.0.1"}, {"Via": "1.1 x"}, {"X-Real-IP": "::1"})
 
 
-@pytest.mark.parametrize("path", ["/widget-demo", "/widget-demo/token"])
+@pytest.mark.parametrize("path", DEMO)
 async def test_the_demo_is_open_to_this_machine_alone(app: FastAPI, static, path):
     """What counts is the peer of the connection: neither a name nor a header makes another machine this one."""
     for address, status in (("127.0.0.1", 200), ("::1", 200), ("10.0.0.7", 403), ("203.0.113.7", 403)):
@@ -122,7 +204,7 @@ def locked(core: Core, tokens: TokenSigner, tmp_path) -> FastAPI:
     return create_app(core, settings, tokens=tokens, api_key=ApiKey(b""))
 
 
-@pytest.mark.parametrize("path", ["/widget-demo", "/widget-demo/token"])
+@pytest.mark.parametrize("path", DEMO)
 async def test_a_password_opens_the_demo(locked: FastAPI, static, path):
     """With a password the page asks every caller for it, this machine's too, and proxies do not matter."""
     for address in ("127.0.0.1", "203.0.113.7"):
@@ -209,7 +291,7 @@ async def test_the_demo_is_gone_when_it_is_off(core: Core, tokens: TokenSigner, 
     settings = Settings(_env_file=None, data=tmp_path, demo_page=False)  # type: ignore[call-arg]
     app = create_app(core, settings, tokens=tokens, api_key=ApiKey(b""))
     async with caller(app, "") as client:
-        for path in ("/widget-demo", "/widget-demo/token"):
+        for path in ("/", *DEMO):
             assert (await client.get(path, headers={"Host": "localhost"})).status_code == 404
 
 

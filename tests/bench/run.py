@@ -26,7 +26,7 @@ from tests.bench.wires import MESSAGES, RESPONSES, WIRES, Wire
 
 T = TypeVar("T")
 # What an installation compiles; a checkout does as it is first started.
-PACKAGES = ("agent_core", "app", "channels", "migrations", "tests/bench")
+PACKAGES = ("agent_core", "app", "channels", "migrations", "parley", "tests/bench")
 # Above this share of its core the model server or the client is what limits a figure.
 BUSY = 0.9
 

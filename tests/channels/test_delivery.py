@@ -299,3 +299,39 @@ def test_a_toy_channel_fits_the_seam():
     yes = Decision(approval="apr_1", by=Decider(actor=ANN), approved=True, surface="toy")
     assert toy.parse({"from": "ann", "button": "approve", "approval": "apr_1"}) == yes
     assert toy.parse({"from": "ann", "reaction": "wave"}) is None
+
+
+async def test_a_persons_answer_has_a_message_of_its_own(stage: Open):
+    """One that comes while the agent writes is posted once the agent's message is complete; no border moves."""
+    made = await stage()
+    made.start()
+    made.say("Hel")
+    await made.toy.times(1)
+    reply = e.MessageCompleted(
+        message="msg_9",
+        role="assistant",
+        parts=(Text("Me too."),),
+        stop="done",
+        actor=Actor("operator", "service", "Meg"),
+    )
+    made.feed.push(made.emit(reply, None))
+    made.ask(made.said("Hello", stop="length"))
+    made.ask(e.StepStarted(n=2, attempt=1, message="msg_3", takes=(), snapshot="sha256:1"))
+    made.say("there", message="msg_3")
+    made.ask(made.said("there", message="msg_3"), made.completed())
+    await made.toy.times(4)
+    assert list(made.toy.now.values()) == ["Hello", "Me too.", "there"]
+    assert [each.ref for each in made.toy.shown if each.verb == "post"] == ["m1", "m2", "m3"]
+    assert len([each for each in made.toy.shown if each.ref == "m2"]) == 1
+
+
+async def test_a_persons_answer_is_shown_where_no_run_is_open():
+    """An idle session shows it too, each one in its own message."""
+    made = Stage()
+    for n in (1, 2):
+        said = e.MessageCompleted(
+            message=f"msg_{n}", role="assistant", parts=(Text(f"{n}"),), stop="done", actor=Actor("operator", "service")
+        )
+        made.feed.push(made.emit(said, None))
+    await whole(made)
+    assert made.toy.now == {"m1": "1", "m2": "2"}

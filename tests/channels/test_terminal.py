@@ -136,13 +136,13 @@ async def test_a_call_is_finished_on_its_own_line():
 
 
 async def test_a_waiting_call_says_so():
-    """A message that was closed by a wait shows the call that waits; its outcome is printed again."""
+    """A message that was closed by a wait shows the call that waits, once, and later its outcome."""
     call, run = CallView("c1", "buy", "waiting"), RunView("run_1", "waiting")
     paper = Paper(live=True)
     waits = picture("", call, closed=True, run=run)
     bought = picture("", replace(call, status="done"), closed=True)
     assert await paper.pictures(waits, bought) == (
-        "· buy … waiting\n(waits for a decision or for the result of a call)\n\n↻\n· buy … done\n"
+        "· buy … waiting\n(waits for a decision or for the result of a call)\n· buy … done\n"
     )
 
 
@@ -178,7 +178,7 @@ async def test_a_question_is_shown_whole():
     assert "  for the person who asked, operators, until 2026-01-05" in until
     decided = replace(ASKED, status="approved", by=ANN)
     assert (await Paper(live=True).pictures(waits, asking(decided, "done"))).startswith(
-        f"{shown}\n↻\n· pay … approved by ann, done\n"
+        f"{shown}· pay … approved by ann, done\n"
     )
 
 

@@ -37,15 +37,16 @@ def start_shared(
 ) -> Iterator[StartServer]:
     """The same for the tests of a whole module, each server in a folder, and a database, of its own.
 
-    *assistant* is the YAML of the agent `assistant`, unless it is the one that ships.
+    *assistant* is the YAML of the agent `assistant`, unless it is the one that ships; *also* that of a second agent.
     """
     postgres: Postgres | None = request.getfixturevalue("postgres") if backend == "postgres" else None
     with ExitStack() as servers:
 
-        def start(*, assistant: str | None = None, **settings) -> Server:
+        def start(*, assistant: str | None = None, also: str | None = None, **settings) -> Server:
             home = prepare(tmp_path_factory.mktemp("home"), template)
-            if assistant is not None:
-                (home / "agents/assistant.yaml").write_text(assistant, "utf-8")
+            for name, text in (("assistant", assistant), ("also", also)):
+                if text is not None:
+                    (home / f"agents/{name}.yaml").write_text(text, "utf-8")
             place = on_postgres(servers.enter_context(postgres.database())) if postgres else {}
             return servers.enter_context(serving(home, **{**place, **settings}))
 

@@ -61,7 +61,9 @@ async def test_the_demo_answers_to_this_machine_only(server: Server):
         b"[",
         b"",
     ]
-    for path in ("/widget-demo", "/widget-demo/token"):
+    for host in hosts:
+        refused(await exchange(server, get("/", host=host)), 404, "not_found")
+    for path in ("/widget-demo", "/widget-demo/token", "/widget-demo/status"):
         for host in hosts:
             claims = (b"X-Forwarded-Host: localhost", b"Forwarded: host=localhost", b"X-Forwarded-For: 127.0.0.1")
             refused(await exchange(server, get(path, *claims, host=host)), 403, "forbidden")
@@ -85,7 +87,7 @@ async def test_methods_that_a_path_does_not_know(server: Server):
             answer = await client.request(method, path)
             refused(answer, 405, "method_not_allowed")
             assert answer.headers["allow"] == allow
-        for path in ("/", "/v1", "/v1/", "/v2/agents", "/healthz/", "/v1/agents/a%2Fb", "/docs", "/redoc"):
+        for path in ("/v1", "/v1/", "/v2/agents", "/healthz/", "/v1/agents/a%2Fb", "/docs", "/redoc"):
             refused(await client.get(path), 404, "not_found")
 
 

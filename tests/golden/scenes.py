@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from agent_core import (
+    Actor,
     Core,
     DeclaredTool,
     Event,
@@ -65,9 +66,9 @@ class Scene:
     def core(self) -> Core:
         return self.stage.core
 
-    async def send(self, key: str, overlap: Overlap = "queue") -> None:
+    async def send(self, key: str, overlap: Overlap = "queue", by: Actor = ANN) -> None:
         """Send a message that says its *key*."""
-        inbound = Inbound(parts=(Text(key),), actor=ANN, key=key, overlap=overlap)
+        inbound = Inbound(parts=(Text(key),), actor=by, key=key, overlap=overlap)
         self.runs[key] = (await self.core.receive(self.stage.session, inbound)).run
 
     async def answered(self, key: str) -> None:
@@ -83,6 +84,10 @@ class Scene:
 
     async def retract(self, key: str) -> None:
         await self.core.retract(self.stage.session, key, by=ANN)
+
+    async def reply(self, text: str) -> None:
+        """Have an operator answer in the agent's place."""
+        await self.core.replies.give(self.stage.session, text, by=Actor("operator:key_1", "service", "Meg"))
 
     async def stop(self) -> None:
         await self.core.stop_session(self.stage.session, by=ANN)
@@ -206,6 +211,31 @@ async def client_call(scene: Scene) -> None:
     await scene.done("one")
 
 
+async def replied(scene: Scene) -> None:
+    """A person answers in the agent's place: while a tool works, when the agent is idle, and while it answers."""
+    await scene.send("one")
+    await scene.reader.until(is_a(ToolStarted))
+    await scene.reply("At once.")
+    scene.gate.set()
+    await scene.done("one")
+    await scene.reply("Later.")
+    scene.gate.clear()
+    await scene.send("two")
+    await scene.reader.until(_HALF)
+    await scene.reply("Meanwhile.")
+    scene.gate.set()
+    await scene.done("two")
+    await scene.answered("three")
+
+
+async def several(scene: Scene) -> None:
+    """A second person writes, and from then on the model reads who wrote what."""
+    await scene.answered("one")
+    await scene.send("two", by=BOB)
+    await scene.done("two")
+    await scene.answered("three")
+
+
 async def rendered(scene: Scene) -> None:
     """A tool shows something of a kind that no surface knows, and the model goes on from its text."""
     await scene.answered("one")
@@ -237,6 +267,8 @@ def scripts(scene: Scene) -> dict[Play, Script]:
         approved_quorum: [(call("pay", amount=5),), (say("Paid."),)],
         approval_cancelled: [(call("pay", amount=5),), (say("Two."),)],
         blocked: [(say("Two."),)],
+        replied: [waits, (say("One."),), held, (say("Three."),)],
+        several: [(say("One."),), (say("Two."),), (say("Three."),)],
         rendered: [(say("Let me see."), call("survey")), (say("Most drink coffee."),)],
         client_call: [(call("where"),), (say("You are in Bern."),)],
     }

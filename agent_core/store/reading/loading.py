@@ -8,7 +8,7 @@ from agent_core.domain.agents import Definition, Snapshot
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.store import log
-from agent_core.store.log import RUN
+from agent_core.store.log import RUN, RunRef, SessionKey
 from agent_core.store.work import catalog, notes, runs, sessions
 from agent_core.store.work.sessions import SessionRef
 
@@ -47,6 +47,15 @@ def load(connection: Connection, session: str) -> Loaded:
         facts,
         log.facts_at(connection, ref.session_key, [seq for seq in named if seq < start]),
     )
+
+
+def of_run(connection: Connection, run: RunRef, seen: int) -> tuple[list[Fact], list[Fact], list[Fact]]:
+    """Return the facts of *run*, the messages of an ended run that it answers, and the session's facts after *seen*."""
+    place = SessionKey(run.session, run.session_id)
+    own = log.facts_of_run(connection, place, run.id, run.first_seq, None)
+    left = [seq for fact in own[:1] if fact.type == e.RunQueued.type for seq in _named(fact)]
+    inputs = log.facts_at(connection, place, left) if left else []
+    return own, inputs, log.facts_between(connection, place, seen)
 
 
 def _named(fact: Fact) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Readings of the log that clients ask for: a run's object, a session's transcript. Each is one transaction's work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import dropwhile
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -82,7 +83,7 @@ def transcript(connection: Connection, session: str, *, after: int, limit: int) 
     facts = log.message_facts(connection, session_key, after, limit + 1)
     moved = _adopted(connection, facts) if facts else {}
     cursor = str(facts[limit - 1].seq) if len(facts) > limit else None
-    return Page(tuple(_message(fact, moved) for fact in facts[:limit]), cursor)
+    return Page(tuple(message_object(fact, moved) for fact in facts[:limit]), cursor)
 
 
 def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
@@ -100,7 +101,8 @@ def _adopted(connection: Connection, facts: Sequence[Fact]) -> dict[int, str]:
     return moved
 
 
-def _message(fact: Fact, moved: dict[int, str]) -> MessageObject:
+def message_object(fact: Fact, moved: Mapping[int, str] = MappingProxyType({})) -> MessageObject:
+    """Return the message that *fact* holds as clients read it; *moved* are later runs that took one, by its seq."""
     body = fact.body
     if isinstance(body, e.MessageReceived):
         return MessageObject(
@@ -118,7 +120,7 @@ def _message(fact: Fact, moved: dict[int, str]) -> MessageObject:
         id=body.message,
         seq=fact.seq,
         role=body.role,
-        actor=None,
+        actor=body.actor,
         run=fact.run,
         parts=body.parts,
         partial=body.partial,

@@ -1,12 +1,14 @@
 """Changes: messages are corrected or retracted, context is added. Each function is one transaction's work."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
 from sqlalchemy import Connection, Select, insert, select, update
 
-from agent_core.context.quoted import context_facts
+from agent_core.context.quoted import context_facts, reply_fact
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.inbound import Context
@@ -24,16 +26,24 @@ from agent_core.store.work.sessions import SessionRef
 
 _CHANGE, _RECEIPT = table_of(ChangeRow), table_of(ReceiptRow)
 _QUOTED = 60
+_MOST_ATTACHED = 8
+"""Facts before a message that are looked through for what came with it; those of one source are one fact."""
 DELETED = "message deleted"
-Kind = Literal["correct", "retract", "context", "order"]
+Kind = Literal["correct", "retract", "context", "order", "reply"]
+Also = Callable[[Connection, str, int], None]
+"""Writes what is committed together with a change of the session with this id, at this time."""
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """A change in the log: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer."""
+    """A change in the log: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer.
+
+    *said* is the fact of a reply, written now or before.
+    """
 
     seq: int
     facts: Sequence[Fact] = ()
     cancelled: Cancelled | None = None
+    said: Fact | None = None
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -116,6 +126,7 @@ def retract(
         _remember(connection, ref, key, "retract", seq)
         return Changed(seq)
     gone = [found.fact.seq, *(fact.seq for fact in found.corrections)]
+    gone += [] if found.taken else _attached(connection, ref, found.fact.seq)
     bodies: list[FactBody] = [e.MessageCorrected(message=found.body.message, parts=(), corrects=each) for each in gone]
     if found.taken:
         bodies.append(e.ContextAdded(source="note", text=_note(by, current)))
@@ -141,6 +152,36 @@ def add_context(
     seq = facts[-1].seq if facts else ref.newest
     _remember(connection, ref, key, "context", seq)
     return Changed(seq, facts)
+
+
+def reply(
+    connection: Connection, session: str, said: e.MessageCompleted, *, key: str | None, also: Also | None, now: int
+) -> Changed:
+    """Write that a person *said* something to the user; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`.
+
+    The message is of no run, so that no run's answer changes by it. The model reads a note of it with its next step: in
+    the active run if it takes another one, else in the next run. A reply starts no run.
+    """
+    assert said.actor is not None
+    ref = sessions.hold(connection, session)
+    name = None if key is None else f"reply:{hashlib.sha256(key.encode()).hexdigest()}"
+    if known := _seen(connection, ref, name, "reply"):
+        (before,) = log.facts_at(connection, ref.session_key, [known])
+        body = before.body
+        if not isinstance(body, e.MessageCompleted) or (body.parts, body.actor) != (said.parts, said.actor):
+            raise IdempotencyMismatch(key or "")
+        return Changed(known, said=before)
+    if ref.closed:
+        raise SessionClosed(f"Session `{ref.id}` is closed; open a new one.")
+    busy = runs.active(connection, ref.key)
+    note = reply_fact(said.actor, text_of(said.parts))
+    facts = _write(connection, ref, [(None, said), (busy[0] if busy else None, note)], now)
+    if busy is None:
+        notes.change(connection, ref.key, add=[facts[1].seq])
+    _remember(connection, ref, name, "reply", facts[0].seq)
+    if also is not None:
+        also(connection, session, now)
+    return Changed(facts[0].seq, facts, said=facts[0])
 
 
 def _cancel(
@@ -226,6 +267,16 @@ def _of_type(ref: SessionRef, kind: type[e.MessageReceived | e.MessageCorrected]
     return select(EVENT.c.seq, EVENT.c.data).where(
         EVENT.c.session == ref.key, EVENT.c.seq > after, EVENT.c.type == CODES[kind.type]
     )
+
+
+def _attached(connection: Connection, ref: SessionRef, message: int) -> list[int]:
+    """Return the seqs of what came with the message at the seq *message*, right before it."""
+    before = log.facts_between(connection, ref.session_key, max(0, message - 1 - _MOST_ATTACHED), message)
+    return [fact.seq for fact in takewhile(_is_attached, reversed(before))]
+
+
+def _is_attached(fact: Fact) -> bool:
+    return isinstance(fact.body, e.ContextAdded) and fact.body.attached
 
 
 def _note(by: Actor, parts: Sequence[Part]) -> str:

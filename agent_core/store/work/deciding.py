@@ -11,7 +11,7 @@ from agent_core.domain import events as e
 from agent_core.domain.approvals import Decider, Decision, may_respond
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.hooks import ApprovalConfig
-from agent_core.domain.inbound import RunOptions
+from agent_core.domain.inbound import read_options
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ApprovalObject, Vote
 from agent_core.errors import AlreadyDecided, InvalidInput
@@ -139,7 +139,7 @@ def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
 
 def _hand(connection: Connection, run: RunRef, tool_context: dict[str, Any]) -> None:
     """Store what is passed to the tools of *run* from now on."""
-    options = msgspec.json.decode(run.options, type=RunOptions) if run.options else RunOptions()
+    options = read_options(run.options)
     changed = replace(options, controls=replace(options.controls, tool_context=tool_context))
     connection.execute(update(RUN).where(RUN.c.key == run.key).values(options=msgspec.json.encode(changed)))
 

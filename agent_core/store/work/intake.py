@@ -17,7 +17,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
-from agent_core.store.work import catalog, limits, notes, quotas, runs, sessions
+from agent_core.store.work import catalog, limits, notes, quotas, runs, sessions, steering
 from agent_core.store.work.runs import Finish
 
 _RECEIPT = table_of(ReceiptRow)
@@ -155,6 +155,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     charged = quotas.take(connection, session.agent, session.bounds.quotas, *who, spent, now=intake.now)
     if inbound.metadata:
         sessions.merge_metadata(connection, session, inbound.metadata)
+    intake = _named(connection, session, intake)
     busy = runs.active(connection, session.key)
     if busy and inbound.overlap == "steer":
         return _join(connection, session, intake, busy[0])
@@ -201,10 +202,12 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
     waiting, inbound = steered + limits.queued_in(connection, session.key), intake.inbound
     if refusal := limits.refusal_of(session.id, waiting, inbound.lane):
         raise refusal
-    body = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts, via=inbound.via)
+    body = _received(intake)
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
     first = log.take_seqs(connection, session.key, len(drafts))
     facts = log.write(connection, session.session_key, first, drafts, now=intake.now)
+    if inbound.tool_context:
+        steering.keep(connection, run, facts[-1].seq, inbound.tool_context, waiting=steered)
     receipt = _keep_receipt(connection, session, intake, run, facts[-1].seq)
     return Received(receipt=receipt, facts=facts)
 
@@ -272,8 +275,22 @@ def input_facts(intake: Intake) -> list[FactBody]:
         )
         for name, old in zip(intake.history, inbound.history, strict=True)
     ]
-    said = e.MessageReceived(message=intake.message, actor=inbound.actor, parts=inbound.parts, via=inbound.via)
-    return [*imported, *context_facts(inbound.context), said, e.RunQueued()]
+    return [*imported, *context_facts(inbound.context), _received(intake), e.RunQueued()]
+
+
+def _named(connection: Connection, session: sessions.SessionRef, intake: Intake) -> Intake:
+    """Return *intake* of a message that the model reads with its speaker's name if several people write here."""
+    named = sessions.is_named(connection, session, intake.inbound.actor.id)
+    if not named or intake.inbound.shared:
+        return intake
+    return msgspec.structs.replace(intake, inbound=msgspec.structs.replace(intake.inbound, shared=True))
+
+
+def _received(intake: Intake) -> e.MessageReceived:
+    given = intake.inbound
+    return e.MessageReceived(
+        message=intake.message, actor=given.actor, parts=given.parts, via=given.via, named=given.shared
+    )
 
 
 def _keep_receipt(

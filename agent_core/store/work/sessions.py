@@ -1,16 +1,16 @@
 """Sessions in the store: open, find, list, close, fork, delete. Each function is one transaction's work."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select, bindparam, insert, literal, select, update
+from sqlalchemy import Connection, bindparam, insert, literal, select, update
 
 from agent_core.domain import events as e
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
+from agent_core.domain.objects import ACTIVE
 from agent_core.domain.quotas import ANYWHERE, Origin, Spending
 from agent_core.errors import InvalidInput, NotFound, SessionBusy
 from agent_core.ids import new_id
@@ -27,14 +27,16 @@ from agent_core.store.work.quotas import AgentBounds
 FIRST_SEQS = 2
 """Facts of a session that was just opened: `session.opened` and `snapshot.frozen`."""
 
-_MANY = 500
-"""How many sessions one query is about."""
+_MANY = 500  # sessions that one query is about
 TITLE_LENGTH = 200
 """Characters of a title: those of its column."""
 
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`."""
+    """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`.
+
+    *shared*: others than its opener, *actor*, have written in it.
+    """
 
     key: int
     id: str
@@ -47,7 +49,9 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     newest: int
     window_seq: int
     bounds: AgentBounds
+    address: str | None = None
     noted: bytes | None = None
+    shared: bool = False
 
     @property
     def session_key(self) -> SessionKey:
@@ -164,6 +168,7 @@ def open_session(connection: Connection, opening: NewSession, bounds: AgentBound
         newest=FIRST_SEQS,
         window_seq=1,
         bounds=bounds,
+        address=opening.address,
     )
     ref = msgspec.structs.replace(ref, key=_insert(connection, ref, opening))
     bodies: list[e.FactBody] = [
@@ -199,12 +204,21 @@ def opener_and_marker(connection: Connection, session: SessionRef) -> tuple[Acto
     return msgspec.convert(about["actor"], Actor), about.get("marker", "")
 
 
+def is_named(connection: Connection, session: SessionRef, actor: str) -> bool:
+    """Return whether the model reads who wrote a message of *actor*: others than the opener write in the session.
+
+    The first such message is written down in the session's row, which is locked.
+    """
+    if actor != session.actor and not session.shared:
+        connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(shared=1))
+    return session.shared or actor != session.actor
+
+
 def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str, Any]) -> None:
     """Merge *patch* into the metadata of a locked session; None removes an entry."""
     about = connection.execute(select(SESSION.c.about).where(SESSION.c.key == session.key)).scalar_one()
     laid = {name: value for name, value in {**about["metadata"], **patch}.items() if value is not None}
-    changed = {**about, "metadata": laid}
-    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about=changed))
+    connection.execute(update(SESSION).where(SESSION.c.key == session.key).values(about={**about, "metadata": laid}))
 
 
 def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
@@ -214,45 +228,6 @@ def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
         asked = select(SESSION.c.id, SESSION.c.next_seq).where(SESSION.c.id.in_(names[start : start + _MANY]))
         found |= {row.id for row in connection.execute(asked) if row.next_seq > seen[row.id] + 1}
     return found
-
-
-def get(connection: Connection, session: str) -> SessionObject:
-    """Return the session as clients read it; raises `NotFound`."""
-    row = connection.execute(_OBJECT, {"b_id": session}).first()
-    if row is None:
-        raise NotFound("session", session)
-    return _object(row)
-
-
-def listed(
-    connection: Connection,
-    *,
-    actor: str | None,
-    kinds: Collection[str] | None,
-    agent: str | None,
-    status: SessionStatus | None,
-    limit: int,
-    before: int | None,
-) -> Page[SessionObject]:
-    """Return up to *limit* sessions, newest first, with a key below *before*; *kinds* are those of their actors."""
-    query = _objects().order_by(SESSION.c.key.desc()).limit(limit + 1)
-    if actor is not None:
-        query = query.where(SESSION.c.actor == actor)
-    if kinds is not None:
-        query = query.where(SESSION.c.actor_kind.in_(kinds))
-    if agent is not None:
-        query = query.where((AGENT.c.id == agent) | (AGENT.c.name == agent))
-    if before is not None:
-        query = query.where(SESSION.c.key < before)
-    if status == "closed":
-        query = query.where(SESSION.c.closed == 1)
-    elif status == "idle":
-        query = query.where(SESSION.c.closed == 0, RUN.c.key.is_(None))
-    elif status is not None:
-        query = query.where(SESSION.c.closed == 0, RUN.c.status == status)
-    rows = connection.execute(query).all()
-    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
-    return Page(tuple(_object(row) for row in rows[:limit]), cursor)
 
 
 def close(connection: Connection, session: SessionRef) -> None:
@@ -276,8 +251,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
 def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: Actor | None) -> str:
     """Copy a session's log up to seq *at* (None: all) into a new session and return its id.
 
-    No run may be open at *at*. Raises `InvalidInput` otherwise, `SessionBusy` for None while a run
-    is open.
+    No run may be open at *at*: raises `InvalidInput`, for None `SessionBusy`.
     """
     last = source.newest if at is None else at
     if not FIRST_SEQS <= last <= source.newest:
@@ -298,10 +272,11 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     copy |= {
         "actor": about["actor"]["id"],
         "actor_kind": about["actor"]["kind"],
+        "shared": row["shared"] or about["actor"]["id"] != row["actor"],
         "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
         "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
     }
-    waiting = [seq for seq in notes.seqs_of(source.noted) if seq <= last]
+    waiting = _noted_at(connection, source, last)
     copy["noted"] = msgspec.json.encode(waiting) if waiting else None
     del copy["key"]
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
@@ -310,12 +285,23 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     return str(copy["id"])
 
 
+def _noted_at(connection: Connection, source: SessionRef, last: int) -> list[int]:
+    """Return the notes that the next run would have shown the model at seq *last*: later runs may have by now."""
+    begun = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.RunStarted.type]) & (EVENT.c.seq > last)
+    shown = (
+        msgspec.json.decode(data, type=e.RunStarted).notes
+        for data in connection.execute(select(EVENT.c.data).where(begun)).scalars()
+    )
+    noted = {*notes.seqs_of(source.noted), *(seq for seqs in shown for seq in seqs)}
+    return sorted(seq for seq in noted if seq <= last)
+
+
 def _copy_log(connection: Connection, source: int, target: int, last: int, runs: list[dict[str, Any]]) -> None:
     keys: dict[int | None, int | None] = {None: None}
     for run in runs:
         old = run.pop("key")
         parent = keys[run["parent"]]
-        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None}
+        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None, "options": None}
         keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
     old, new = RUN.alias("old_run"), RUN.alias("new_run")
     twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)
@@ -348,38 +334,6 @@ def refuse_busy(connection: Connection, session: SessionRef, verb: str) -> None:
         raise SessionBusy(f"Session `{session.id}` is answering; cancel its runs before you {verb} it.")
 
 
-def _objects() -> Select[Any]:
-    newest = select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == SESSION.c.next_seq - 1)
-    oldest = select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == 1)
-    return (
-        select(
-            SESSION,
-            AGENT.c.id.label("agent_id"),
-            RUN.c.status,
-            oldest.scalar_subquery().label("created_at"),
-            newest.scalar_subquery().label("active_at"),
-        )
-        .join(AGENT, AGENT.c.key == SESSION.c.agent)
-        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(literals(*ACTIVE)))
-        .where(SESSION.c.project == DEFAULT_PROJECT)
-    )
-
-
-def _object(row: Any) -> SessionObject:
-    """Return the session of *row*; a prepared statement returns its JSON as text."""
-    about = msgspec.json.decode(row.about) if isinstance(row.about, str) else row.about
-    return SessionObject(
-        id=row.id,
-        agent=row.agent_id,
-        actor=msgspec.convert(about["actor"], Actor),
-        title=row.title,
-        status="closed" if row.closed else row.status or "idle",
-        metadata=about["metadata"],
-        created_at=row.created_at,
-        last_activity_at=row.active_at,
-    )
-
-
 def _ref(row: Any) -> SessionRef:
     return SessionRef(
         key=row.key,
@@ -393,8 +347,7 @@ def _ref(row: Any) -> SessionRef:
         newest=row.next_seq - 1,
         window_seq=row.window_seq,
         bounds=AgentBounds(row.max_runs, row.quotas),
+        address=row.address,
         noted=row.noted,
+        shared=bool(row.shared),
     )
-
-
-_OBJECT = _objects().where(SESSION.c.id == bindparam("b_id"))

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from agent_core.providers.demo import NOTE
+from agent_core.providers.demo import NOTE, SPEAKER
 
 Wire = Literal["messages", "responses", "chat"]
 
@@ -71,7 +71,7 @@ def _newest(wire: Wire, head: Head) -> tuple[str, int]:
     for each in reversed(given or ()):
         position = msgspec.json.decode(each, type=_Position)
         if position.role == "user" and (text := _plain_text(position.content)) is not None and not NOTE.match(text):
-            return text, step
+            return SPEAKER.sub("", text, count=1) if SPEAKER.match(text) else text, step
         spoken = position.role == "assistant" or (wire == "responses" and _is_output(position.type))
         # An answer is one message, but on Responses a run of items.
         step += spoken and not (ours and wire == "responses")

@@ -21,6 +21,7 @@ from agent_core import (
     NotFound,
     ParleyError,
     Unavailable,
+    trace_of,
 )
 from channels.ledger import LostPlace
 from channels.slack.cards.blocks import CardContext, pages
@@ -170,8 +171,8 @@ class Cards:
             _log.info("slack.card_elsewhere", card=card.id)
         except ParleyError as error:
             _log.warning("slack.card_not_shown", card=card.id, error=str(error))
-        except Exception:  # noqa: BLE001 - the boundary of a task: one card's fault is no other's
-            _log.exception("slack.failed", card=card.id)
+        except Exception as error:  # noqa: BLE001 - the boundary of a task: one card's fault is no other's
+            _log.error("slack.failed", card=card.id, exception=trace_of(error))
             with suppress(LostPlace, Unavailable):  # what is wrong may be there to stay
                 await self._rows.leave(card, again=SLOWEST * 2.0 ** min(card.tries, 6), tries=card.tries + 1)
 

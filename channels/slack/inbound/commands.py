@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from agent_core import Actor, Clock, Context, Inbound, ParleyError, RateLimited, SessionClosed, Text
+from agent_core import Actor, AgentObject, Clock, Context, Inbound, ParleyError, RateLimited, SessionClosed, Text
 from channels.slack.inbound.context import Watermark, as_context, at
 from channels.slack.inbound.intake import Commanded, Pointed, words
-from channels.slack.inbound.mentions import CLOSED, NO_AGENT, Mentions, actor, asked_by, refusal
+from channels.slack.inbound.mentions import CLOSED, NO_AGENT, Mentions, actor, asked_by, refusal, tool_context
+from channels.slack.inbound.people import Person
 from channels.slack.inbound.queued import WAITS, say_queued
 from channels.slack.outbound.finding import QUESTION, SKEW, mark, marked
 from channels.slack.outbound.text import escape, neutral
@@ -31,20 +32,30 @@ UNSURE = (
 MAYBE = "I could not find out whether your question was posted. If it was, mention me in its thread; else ask again."
 LOOKS = (1.0, 5.0, 20.0)
 """Seconds before each look for a question that may or may not have been posted."""
-USAGE = "Ask me something: {command} your question"
-
+HELP = frozenset({"", "help", "?"})
+"""What is no question, and gets the help."""
+_HELP = """{who}
+• `{command} your question`: your question is posted here for all to see, and answered in its thread.
+• Mention me, {me}, in a message or in a thread: I read the thread and answer there.{follow_up}
+• Write me a direct message: no one else in Slack reads it.
+• “Ask about this”, among a message's actions: I look at that message and answer below it.
+• Stop, above the answer, ends what I do. Edit or delete what you wrote, and I take it so.
+• `{command} help`: this, which only you see."""
+_ANSWERS = "In <#{channel}> the agent `{agent}` answers."
+_FOLLOW_UP = " Once I am in a thread your replies need no mention."
 
 Begin = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a person *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
+    """What *person* *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
 
     asked: Commanded
     thread: Thread
     text: str
     by: Actor
+    person: Person
     since: int
 
     @property
@@ -63,16 +74,18 @@ async def commanded(
     until, me = asking.until(), installation.me
     where = Thread(me.team, asked.channel, "", asked.user, me.team, me.enterprise, is_dm=asked.channel.startswith("D"))
     question = words(asked.text, me, await asking.names(installation, asked.text, until))
-    if not question:
-        return USAGE.format(command=asked.command)
     agent = await asking.agent(None, where)
+    if question.strip().lower() in HELP:
+        return _help(asked, installation, agent)
     if agent is None:
         return NO_AGENT.format(channel=asked.channel)
-    person = await asking.who(installation, asked.user, settings_of(agent.definition), until)
-    if (notice := refusal(person, settings_of(agent.definition))) is not None:
+    settings = settings_of(agent.definition)
+    person = await asking.who(installation, asked.user, settings, until)
+    notice = refusal(person, settings) or await asking.place(installation, asked.channel, settings, until)
+    if notice is not None:
         return notice
     thread, by = asked_by(where, person, agent, question), actor(installation, person.id, person.name)
-    put = _Question(asked, thread, question, by, clock.now())
+    put = _Question(asked, thread, question, by, person, clock.now())
     try:
         async with asyncio.timeout_at(until + POSTING):
             root = await _post(installation, put)
@@ -91,15 +104,29 @@ async def commanded(
     return None
 
 
+def _help(asked: Commanded, installation: Installation, agent: AgentObject | None) -> str:
+    """Return what people can do here, in mrkdwn."""
+    who, follow_up = NO_AGENT.format(channel=f"<#{asked.channel}>"), False
+    if agent is not None:
+        who = _ANSWERS.format(channel=asked.channel, agent=escape(neutral(agent.definition.name)))
+        follow_up = settings_of(agent.definition).follow_up
+    more = _FOLLOW_UP if follow_up else ""
+    return _HELP.format(
+        who=who, command=escape(neutral(asked.command)), me=f"<@{installation.me.user}>", follow_up=more
+    )
+
+
 async def _asked(asking: Mentions, put: _Question, root: str) -> None:
     """Have the question answered in the thread of its post at *root*."""
+    thread = replace(put.thread, root=root)
     inbound = Inbound(
         parts=(Text(put.text),),
         actor=put.by,
         key=f"command:{put.asked.trigger}",
         metadata=Watermark(root).metadata,
+        tool_context=tool_context(thread, put.person),
     )
-    await asking.ask(replace(put.thread, root=root), None, inbound)
+    await asking.ask(thread, None, inbound)
 
 
 async def pointed(asking: Mentions, installation: Installation, asked: Pointed, begin: Begin) -> str | None:
@@ -108,8 +135,10 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
         return NO_AGENT.format(channel=thread.channel)
-    person = await asking.who(installation, thread.user, settings_of(agent.definition), until)
-    if (notice := refusal(person, settings_of(agent.definition))) is not None:
+    settings = settings_of(agent.definition)
+    person = await asking.who(installation, thread.user, settings, until)
+    notice = refusal(person, settings) or await asking.place(installation, thread.channel, settings, until)
+    if notice is not None:
         return notice
     async with asking.order(thread, until):
         session = await asking.core.find_session(thread.address)
@@ -127,6 +156,7 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
             key=f"shortcut:{asked.trigger}",
             context=(*(found.context if found else ()), note, *shown),
             metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
+            tool_context=tool_context(thread, person),
         )
         try:
             receipt = await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)

@@ -4,13 +4,17 @@ A session remembers how far it has looked, by the `ts` of a message: its waterma
 time, the message goes ahead of it, and the next call makes up for what is after the watermark.
 """
 
+import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from agent_core import Context
-from channels.slack.inbound.intake import is_ours, text_of_message, words
+from channels.slack.inbound.attached import Quote, author_of, beside, names_in, quotes, readable
+from channels.slack.inbound.intake import is_ours, written
 from channels.slack.inbound.people import People
 from channels.slack.outbound.finding import QUESTION, marked
 from channels.slack.thread import Thread
@@ -25,7 +29,9 @@ MOST = 50
 LENGTH = 20_000
 """Characters that they have together."""
 ONE = 4_000
-"""Characters of one message."""
+"""Characters of one message; of what it forwards as many again."""
+CARRIED = 12_000
+"""Characters of what a message to the agent carries besides its words; of what it forwards as many again."""
 PAGE = 200
 PAGES = 10
 """Pages of a thread that are read in search of its newest messages."""
@@ -63,6 +69,10 @@ class Watermark:
         """Return whether the session has looked as far as *ts*."""
         return self.seen is not None and at(ts) <= at(self.seen)
 
+    def knows(self, ts: str) -> bool:
+        """Return whether the session has looked as far as *ts*, or has taken it in ahead of that."""
+        return ts in self.ahead or self.covers(ts)
+
     def moved(self, ts: str) -> "Watermark":
         """Return it once all up to *ts* is known."""
         return self if self.covers(ts) else Watermark(ts, tuple(each for each in self.ahead if at(each) > at(ts)))
@@ -97,13 +107,17 @@ async def look(
     earlier = [each for each in found if before is None or at(each["ts"]) < at(before)]
     wanted = [each for each in earlier if _is_new_to_it(each, installation, mark, skipped)]
     newest = max((each["ts"] for each in found), key=at, default=None)
-    quoted = await as_context(installation, people, _bounded(wanted, thread.root), until=until)
-    left_out = older + len(wanted) - len(quoted)
+    kept = _bounded(wanted, thread.root)
+    left_out = older + len(wanted) - len(kept)
     if not left_out:
-        return Look(quoted, newest)
+        return Look(await as_context(installation, people, kept, until=until), newest)
     note = Context(text=f"{left_out} more messages of this thread are left out here.", source="note")
     opening = 1 if wanted and wanted[0]["ts"] == thread.root else 0
-    return Look((*quoted[:opening], note, *quoted[opening:]), newest)
+    first, rest = await asyncio.gather(
+        as_context(installation, people, kept[:opening], until=until),
+        as_context(installation, people, kept[opening:], until=until),
+    )
+    return Look((*first, note, *rest), newest)
 
 
 async def after(installation: Installation, thread: Thread, ts: str) -> list[Json]:
@@ -128,11 +142,34 @@ async def exists(installation: Installation, thread: Thread, ts: str) -> bool:
 async def as_context(
     installation: Installation, people: People, messages: Sequence[Json], *, until: float
 ) -> tuple[Context, ...]:
-    """Return *messages* of Slack's as context for the model, with the names that are known by *until*."""
-    names = await people.names(installation, _people_in(messages), until=until)
+    """Return *messages* of Slack's as context for the model, with the names that are known by *until*.
+
+    There is one for each message at least, its own words; what it forwards follows it, each by its own author.
+    """
+    found = [quotes(each, ONE) for each in messages]
+    shown = [[each for n, each in enumerate(said) if each.lines or (not n and len(said) == 1)] for said in found]
+    names = await people.names(installation, names_in(each for said in found for each in said), until=until)
     return tuple(
-        Context(text=_quoted_text(each, installation, names), author=_author(each, names)) for each in messages
+        _context(each, author_of(said[0], names), names)
+        for said, kept in zip(found, shown, strict=True)
+        for each in kept
     )
+
+
+async def carried(installation: Installation, people: People, message: Json, *, until: float) -> tuple[Context, ...]:
+    """Return what *message* carries besides its words as context for the model, with the names known by *until*."""
+    found = beside(message, CARRIED)
+    if not found:
+        return ()
+    sender = Quote(str(message.get("user") or ""), "", ())
+    names = await people.names(installation, names_in((sender, *found)), until=until)
+    note = Context(text="The message that comes next carries what is quoted here:", source="note")
+    return note, *(_context(each, author_of(sender, names), names) for each in found)
+
+
+def attached(context: Iterable[Context]) -> tuple[Context, ...]:
+    """Return *context* as what belongs to the message that comes next, and is deleted with it."""
+    return tuple(msgspec.structs.replace(each, attached=True) for each in context)
 
 
 async def _read(installation: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
@@ -178,17 +215,15 @@ def _bounded(messages: list[Json], root: str) -> list[Json]:
     kept: list[Json] = []
     room = LENGTH
     for each in reversed(messages[len(opening) :][-MOST:]):
-        room -= min(ONE, len(text_of_message(each)))
+        room -= _size(each)
         if room < 0:
             break
         kept.append(each)
     return [*opening, *reversed(kept)]
 
 
-def _people_in(messages: Iterable[Json]) -> list[str]:
-    """Return who wrote *messages*, and who is mentioned in them."""
-    writers = [str(each["user"]) for each in messages if each.get("user") and not each.get("username")]
-    return [*writers, *(user for each in messages for user in _USER.findall(text_of_message(each)))]
+def _size(message: Json) -> int:
+    return sum(len(line.text) for said in quotes(message, ONE) for line in said.lines)
 
 
 def mentioned_in(text: str) -> list[str]:
@@ -196,14 +231,8 @@ def mentioned_in(text: str) -> list[str]:
     return _USER.findall(text)
 
 
-def _quoted_text(message: Json, installation: Installation, names: Mapping[str, str]) -> str:
-    posted = words(text_of_message(message), installation.me, names)
-    posted = posted if len(posted) <= ONE else f"{posted[:ONE]}…"
-    files = len(message.get("files") or ())
-    return f"{posted}\n({files} attached)".strip() if files else posted
-
-
-def _author(message: Json, names: Mapping[str, str]) -> str:
-    user = str(message.get("user") or message.get("bot_id") or "")
-    profile: Json = message.get("bot_profile") or {}
-    return str(message.get("username") or names.get(user) or profile.get("name") or user or "someone")
+def _context(quote: Quote, sender: str, names: Mapping[str, str]) -> Context:
+    """Return what *sender* wrote, or forwarded of someone else, as context."""
+    text = readable(quote.lines, lambda mrkdwn: written(mrkdwn, names))
+    head = f"[forwarded by {sender}]\n" if quote.forwarded else ""
+    return Context(text=f"{head}{text}", author=author_of(quote, names))

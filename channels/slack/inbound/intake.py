@@ -5,12 +5,13 @@ Slack's words end here. What bots say asks for nothing, our own words least of a
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
 from channels.slack.cards.forms import CardAt, kept
+from channels.slack.inbound.viewing import viewed
 from channels.slack.outbound.blocks import FEEDBACK, voted
 from channels.slack.outbound.text import clean, unescape
 from channels.slack.thread import Thread
@@ -20,17 +21,29 @@ ASK_MESSAGE = "ask_message"
 # A message that is more than words, or that was sent to the channel too; all others report things, not words.
 _NEW_TEXT = frozenset({None, "file_share", "thread_broadcast"})
 _SLACK = frozenset({"USLACK", "USLACKBOT"})
+_SHARED = "is_ext_shared_channel"
+_CONTENT = ("attachments", "blocks", "files")
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePosted:
-    """A person wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name, with a number of *files*."""
+    """A person wrote *text* (mrkdwn) at *ts*, *mentioned* if to us by name; *content* is what else Slack sends of it.
+
+    *shared* says that other organisations are in the channel. *viewing* are the things that the person looks at.
+    """
 
     thread: Thread
     ts: str
     text: str
     mentioned: bool = False
-    files: int = 0
+    content: Json = field(default_factory=dict[str, Any])
+    shared: bool = False
+    viewing: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> Json:
+        """What was written, in Slack's form."""
+        return {**self.content, "user": self.thread.user, "text": self.text}
 
     @property
     def addressed(self) -> bool:
@@ -44,6 +57,13 @@ class Edited:
 
     posted: MessagePosted
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfurled:
+    """Slack now shows messages below *posted* to which it links."""
+
+    posted: MessagePosted
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +160,7 @@ class Unknown:
 Asked = (
     MessagePosted
     | Edited
+    | Unfurled
     | Deleted
     | StopPressed
     | Renamed
@@ -191,13 +212,12 @@ def words(text: str, me: Identity, names: Mapping[str, str]) -> str:
     """Return what the mrkdwn *text* says, without the mention of ourselves that opens it unless that is all."""
     posted = text.strip()
     rest = _mention(me).sub("", posted, count=1).strip() if _mention(me).match(posted) else posted
-    return clean(unescape(rest or posted, names)).strip()
+    return written(rest or posted, names).strip()
 
 
-def text_of_message(message: Json) -> str:
-    """Return the mrkdwn of a message that may have none of its own, only attachments with a plain form."""
-    attached: list[Json] = message.get("attachments") or []
-    return message.get("text") or "\n".join(str(each.get("fallback") or each.get("text") or "") for each in attached)
+def written(text: str, names: Mapping[str, str]) -> str:
+    """Return the mrkdwn *text* as it is read."""
+    return clean(unescape(text, names))
 
 
 def is_ours(message: Json, me: Identity) -> bool:
@@ -209,7 +229,7 @@ def _sorted(payload: Json) -> tuple[Mapping[str, Reading], str, Json]:
     """Return the table for payloads like this one, the name to look up in it, and what the reading is given."""
     match payload:
         case {"type": "event_callback", "event": {"type": str(name)} as event}:
-            return _EVENTS, name, event
+            return _EVENTS, name, {**event, _SHARED: payload.get(_SHARED)}
         case {"type": "block_actions", "actions": [{"action_id": str(name)}, *_]}:
             return _ACTIONS, name, payload
         case {"type": "message_action", "callback_id": str(name)}:
@@ -227,24 +247,39 @@ def _message_posted(event: Json, me: Identity) -> MessagePosted | None:
         return None
     text = str(event.get("text") or "")
     mentioned = event["type"] == "app_mention" or _mention(me).search(text) is not None
-    return MessagePosted(_thread(event, me), event["ts"], text, mentioned, len(event.get("files") or ()))
+    content = {name: event[name] for name in _CONTENT if event.get(name)}
+    shared = event.get(_SHARED) is True
+    return MessagePosted(
+        _thread(event, me), event["ts"], text, mentioned, content, shared, viewed(part(event, "app_context"))
+    )
 
 
-def _message(event: Json, me: Identity) -> MessagePosted | Edited | Deleted | None:
+def _message(event: Json, me: Identity) -> MessagePosted | Edited | Unfurled | Deleted | None:
     before = part(event, "previous_message")
     match event.get("subtype"):
         case "message_deleted":
             return _deleted({**before, "channel": event["channel"], "ts": event["deleted_ts"]}, me)
         case "message_changed":
-            now: Json = {**event["message"], "channel": event["channel"]}
+            now: Json = {**event["message"], "channel": event["channel"], _SHARED: event.get(_SHARED)}
             if now.get("subtype") == "tombstone":  # a root with answers, deleted
                 return _deleted({**before, "channel": event["channel"], "ts": now["ts"]}, me)
             at = _edited_at(now)
+            if at and at != _edited_at(before):
+                posted = _message_posted({"type": "message", **now}, me)
+                return Edited(posted, at) if posted else None
             # Previews of links and our own updates are changes without an edit.
-            posted = _message_posted({"type": "message", **now}, me) if at and at != _edited_at(before) else None
-            return Edited(posted, at) if posted and at else None
+            posted = _message_posted({"type": "message", **now}, me) if _shows_more(now, before) else None
+            return Unfurled(posted) if posted else None
         case _:
             return _message_posted(event, me)
+
+
+def _shows_more(now: Json, before: Json) -> bool:
+    """Return whether messages are shown below another to which it links, and were not before."""
+    fresh, old = (
+        [each for each in message.get("attachments") or () if each.get("is_msg_unfurl")] for message in (now, before)
+    )
+    return len(fresh) > len(old)
 
 
 def _deleted(message: Json, me: Identity) -> Deleted | None:

@@ -5,13 +5,14 @@ goes ahead without it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 import structlog
+from msgspec import structs
 
 from agent_core import (
     Actor,
@@ -24,8 +25,9 @@ from agent_core import (
     SessionObject,
 )
 from channels.slack.inbound.context import Look, Watermark, exists, look, mentioned_in
+from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.people import People, Person
-from channels.slack.settings import Slack, route, settings_of
+from channels.slack.settings import Prompt, Slack, route, settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -38,6 +40,11 @@ NAMING = 0.1
 MOST_NOTED = 1_000
 NO_AGENT = "No agent answers here. My operator can name this channel, {channel}, in the settings of one."
 OUTSIDE = "I answer only people of the workspace that runs me."
+SHARED = "People of other organisations are in this channel, and I answer where only my own can read it."
+UNSURE_PLACE = (
+    "I cannot see whether people of other organisations are in this channel, so I do not answer this here; my operator "
+    "finds the reason in my log. Mention me instead."
+)
 UNKNOWN = "I cannot see who you are, so I do not answer; my operator finds the reason in my log."
 CLOSED = "This conversation was closed. Begin a new one, and I am there."
 _log = structlog.get_logger("parley.slack")
@@ -54,8 +61,8 @@ class Shows(Protocol):
         """Show *session* from now on."""
         ...
 
-    async def home(self, team: str, user: str, channel: str) -> None:
-        """Suggest something to *user*, who has opened the app's Messages tab."""
+    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
+        """Suggest *prompts* to the person who has opened the app's Messages tab, which is *channel*."""
         ...
 
 
@@ -88,8 +95,11 @@ class Notes:
 class Mentions:
     """Asks agents in the name of people in Slack."""
 
-    def __init__(self, core: Core, shows: Shows, people: People, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, core: Core, shows: Shows, people: People, conversations: Conversations, *, timeout: float = TIMEOUT
+    ) -> None:
         self.core, self.shows, self.people, self.notes = core, shows, people, Notes()
+        self.conversations = conversations
         self._timeout = timeout
         self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -105,6 +115,13 @@ class Mentions:
         found = {agent.definition.name: agent for agent in await self.core.agents.all()}
         return found.get(route((each.definition for each in found.values()), thread.team, thread.channel) or "")
 
+    async def home(self, installation: Installation, user: str, channel: str) -> None:
+        """Suggest to *user* what the agent suggests that answers in their Messages tab; raises a `SlackFailure`."""
+        me = installation.me
+        agent = await self.agent(None, Thread(me.team, channel, "", user, me.team, me.enterprise, is_dm=True))
+        prompts = settings_of(agent.definition).prompts if agent is not None else ()
+        await self.shows.home(me.team, channel, prompts)
+
     async def who(self, installation: Installation, user: str, slack: Slack, until: float) -> Person:
         """Return who *user* is; raises `NotNow` when that decides whether they are answered, and may be known soon."""
         try:
@@ -116,9 +133,25 @@ class Mentions:
                 return Person(user, user, installation.me.team, "unknown")
         raise NotNow(f"Slack does not say who `{user}` is.")
 
+    async def place(self, installation: Installation, channel: str, slack: Slack, until: float) -> str | None:
+        """Return why an agent with these settings answers no one in *channel*, if so; raises `NotNow` as `who` does."""
+        if slack.external == "answer" or channel.startswith("D"):
+            return None
+        try:
+            async with asyncio.timeout_at(until):
+                return SHARED if await self.conversations.is_shared(installation, channel) else None
+        except f.TargetMissing:
+            return None  # the app is not in it, so it can say nothing there
+        except (f.SlackFailure, TimeoutError) as error:
+            self.notes.failure(error)
+            if isinstance(error, f.Unauthorised):
+                return UNSURE_PLACE
+        raise NotNow(f"Slack does not say who is in `{channel}`.")
+
     async def names(self, installation: Installation, text: str, until: float) -> dict[str, str]:
-        """Return the names of those whom the mrkdwn *text* mentions."""
-        return await self.people.names(installation, mentioned_in(text), until=until)
+        """Return the names of those whom the mrkdwn *text* mentions; what we are called ourselves is no question."""
+        others = [user for user in mentioned_in(text) if user != installation.me.user]
+        return await self.people.names(installation, others, until=until)
 
     async def look(
         self, installation: Installation, thread: Thread, mark: Watermark, *, before: str | None, until: float
@@ -162,22 +195,28 @@ class Mentions:
     async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> Receipt:
         """Receive *inbound*. That it is to be shown is noted before, so that a kill in between loses nothing.
 
+        In a channel others can join the thread, so the model reads who wrote each message.
         Raises what `Core.receive` raises.
         """
         if session is None:
             name, address = thread.agent or "", thread.address
             session = await self.core.open_session(agent=name, actor=inbound.actor, address=address)
         await self.shows.want(session.id, thread)
-        receipt = await self.core.receive(session.id, inbound)
+        receipt = await self.core.receive(session.id, structs.replace(inbound, shared=not thread.is_dm))
         self.shows.show(session.id)
         return receipt
 
 
-def refusal(person: Person, slack: Slack) -> str | None:
-    """Return what an agent with these settings answers *person* instead of an answer, if it does not answer them."""
-    if slack.external == "answer" or not person.outside:
+def refusal(person: Person, slack: Slack, *, shared: bool = False) -> str | None:
+    """Return what an agent with these settings answers *person* instead of an answer, if it does not answer them.
+
+    In a channel that is *shared* with other organisations it answers no one.
+    """
+    if slack.external == "answer":
         return None
-    return UNKNOWN if person.kind == "unknown" else OUTSIDE
+    if person.outside:
+        return UNKNOWN if person.kind == "unknown" else OUTSIDE
+    return SHARED if shared else None
 
 
 def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> Thread:
@@ -192,6 +231,19 @@ def asked_by(thread: Thread, person: Person, agent: AgentObject, words: str) -> 
 def actor(installation: Installation, user: str, name: str | None = None) -> Actor:
     """Return *user* as the core knows them: no two workspaces share one."""
     return Actor(f"slack:{installation.me.team}:{user}", "user", name)
+
+
+def tool_context(thread: Thread, person: Person) -> dict[str, str]:
+    """Return what tools are given of *person*, who asks in *thread*: what Slack has signed or says, never the model."""
+    known = {
+        "slack_user": person.id,
+        "slack_user_team": thread.user_team if person.kind == "unknown" else person.team,
+        "slack_user_kind": person.kind,
+        "slack_team": thread.team,
+        "slack_channel": thread.channel,
+        "slack_thread": thread.root,
+    }
+    return {**known, "email": person.email} if person.email else known
 
 
 def own_name(installation: Installation, agent: AgentObject | None) -> Mapping[str, str]:

@@ -1,12 +1,14 @@
 """people: a Slack user's name, and whether they are of the workspace, a guest, or from outside."""
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from agent_core import Clock
+from channels.slack.inbound.block_text import named
 from channels.slack.inbound.intake import part
 from channels.slack.web_api import failures as f
 from channels.slack.web_api.client import Identity, Json
@@ -18,19 +20,28 @@ METHOD = "users.info"
 AGE = 3_600_000
 """Milliseconds for which what Slack said of a person is taken for true."""
 SIZE = 10_000
+MOST_NAME = 80
+"""Characters of a name."""
+MOST_EMAIL = 320
+"""Characters of an address, as RFC 3696 counts them."""
 MOST = 25
 """People who are looked up for one message; those beyond are called by their ids."""
 Key = tuple[str, str]
+_COLON = re.compile(r":(?=\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person: *team* is the workspace that they belong to. Of those who are *unknown* Slack says nothing."""
+    """A person: *team* is the workspace that they belong to. Of those who are *unknown* Slack says nothing.
+
+    *email* is known of the workspace's own people and guests, and only with the scope `users:read.email`.
+    """
 
     id: str
     name: str
     team: str
     kind: Kind = "member"
+    email: str | None = None
 
     @property
     def outside(self) -> bool:
@@ -113,7 +124,20 @@ def person_of(user: Json, me: Identity) -> Person:
     profile = part(user, "profile")
     name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
     team = str(user.get("team_id") or me.team)
-    return Person(str(user["id"]), str(name or user["id"]), team, _kind(user, team, me))
+    kind = _kind(user, team, me)
+    return Person(str(user["id"]), called(name or user["id"]), team, kind, _email(user, kind))
+
+
+def _email(user: Json, kind: Kind) -> str | None:
+    """Return the address that the workspace vouches for: a stranger's is what their own organisation says of them."""
+    email = part(user, "profile").get("email")
+    is_sure = kind in ("member", "guest") and user.get("is_email_confirmed") is not False
+    return email if is_sure and isinstance(email, str) and len(email) <= MOST_EMAIL else None
+
+
+def called(name: object) -> str:
+    """Return a name that people gave themselves so that it ends where it seems to: quotations read `name: words`."""
+    return _COLON.sub("", named(name, most=MOST_NAME))
 
 
 def _kind(user: Json, team: str, me: Identity) -> Kind:

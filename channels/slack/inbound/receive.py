@@ -23,11 +23,13 @@ from agent_core import (
     SessionClosed,
     SessionObject,
     Text,
+    trace_of,
 )
 from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import CardDisplay, Clicks
 from channels.slack.inbound.commands import commanded, pointed
-from channels.slack.inbound.context import Look, Watermark, after, as_context, at
+from channels.slack.inbound.context import Look, Watermark, after, as_context, at, attached, carried
+from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
     CLOSED,
@@ -39,10 +41,12 @@ from channels.slack.inbound.mentions import (
     asked_by,
     own_name,
     refusal,
+    tool_context,
 )
 from channels.slack.inbound.people import People, Person
 from channels.slack.inbound.queued import WAITS, say_queued
 from channels.slack.inbound.recent import Deduplicator, Newest
+from channels.slack.inbound.viewing import SEEN, as_note
 from channels.slack.settings import settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
@@ -69,7 +73,7 @@ class Receiver:
         self, core: Core, shows: Shows, people: People, clock: Clock, cards: CardDisplay, *, timeout: float = TIMEOUT
     ) -> None:
         self._core, self._shows, self._people = core, shows, people
-        self._mentions = Mentions(core, shows, people, timeout=timeout)
+        self._mentions = Mentions(core, shows, people, Conversations(clock), timeout=timeout)
         self._clicks = Clicks(self._mentions, Groups(clock, self._mentions.notes), cards, self._begin)
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
@@ -84,6 +88,8 @@ class Receiver:
                 await self._on_message(installation, asked)
             case i.Edited():
                 await self._edited(installation, asked)
+            case i.Unfurled():
+                await self._unfurled(installation, asked.posted)
             case i.Deleted():
                 await self._deleted(installation, asked)
             case i.StopPressed():
@@ -95,7 +101,7 @@ class Receiver:
                     by = self._actor(installation, asked.user)
                     await self._core.feedback(asked.run, by=by, rating="up" if asked.good else "down")
             case i.Opened():
-                self._begin(self._shows.home(installation.me.team, asked.user, asked.channel))
+                self._begin(self._mentions.home(installation, asked.user, asked.channel))
             case i.Unknown():
                 self.note("slack.unknown", kind=asked.kind)
             case _:
@@ -156,7 +162,8 @@ class Receiver:
         person = await self._mentions.who(installation, thread.user, settings_of(agent.definition), until)
         if person.kind == "bot":
             return
-        if (words := refusal(person, settings_of(agent.definition))) is not None:
+        self._mentions.conversations.note(thread.team, thread.channel, shared=posted.shared)
+        if (words := refusal(person, settings_of(agent.definition), shared=posted.shared)) is not None:
             self._reply_privately(installation, posted, words, scope="")
             return
         late = self._clock.now() - at(posted.ts)[0] * 1000 > IN_TIME
@@ -181,7 +188,8 @@ class Receiver:
         """Take in the replies that came before the late message which they reply to, and were therefore skipped."""
         for message in await self._after(installation, posted):
             event = {**message, "type": "message", "channel": posted.thread.channel}
-            match i.read({"type": "event_callback", "event": event}, installation.me):
+            payload = {"type": "event_callback", "event": event, "is_ext_shared_channel": posted.shared}
+            match i.read(payload, installation.me):
                 case i.MessagePosted() as reply:
                     await self._on_message(installation, reply)
                 case _:
@@ -204,16 +212,20 @@ class Receiver:
         person: Person,
         until: float,
     ) -> None:
-        mark = Watermark.of(session.metadata if session else {})
+        known: Json = session.metadata if session else {}
+        mark = Watermark.of(known)
         found = await self._look(installation, posted, mark, until)
         words = await self._words(installation, posted, agent, until)
+        beside = await carried(installation, self._people, posted.message, until=until)
         mark = mark.passed(posted.ts) if found is None else mark.moved(posted.ts)
+        viewing = {SEEN: "; ".join(posted.viewing)} if posted.viewing else {}
         inbound = Inbound(
             parts=(Text(words),),
             actor=actor(installation, person.id, person.name),
             key=_key(posted.ts),
-            context=(*(found.context if found else ()), *_files(posted)),
-            metadata=mark.metadata,
+            context=(*(found.context if found else ()), *attached((*beside, *as_note(posted.viewing, known)))),
+            metadata={**mark.metadata, **viewing},
+            tool_context=tool_context(posted.thread, person),
         )
         receipt = await self._mentions.ask(asked_by(posted.thread, person, agent, words), session, inbound)
         if session is not None and session.status in WAITS and not receipt.repeated:
@@ -261,10 +273,20 @@ class Receiver:
     async def _quote_again(self, installation: Installation, session: SessionObject, edited: i.Edited) -> None:
         """Quote a message of others again, whose text changed after it was quoted."""
         posted = edited.posted
-        message = {"user": posted.thread.user, "text": posted.text, "files": [None] * posted.files}
-        notice = await as_context(installation, self._people, (message,), until=self._mentions.until())
+        notice = await as_context(installation, self._people, (posted.message,), until=self._mentions.until())
         with suppress(SessionClosed):
             await self._core.add_context(session.id, (_EDITED, *notice), key=f"edit:{posted.ts}:{edited.at}")
+
+    async def _unfurled(self, installation: Installation, posted: i.MessagePosted) -> None:
+        """Quote the messages that Slack shows below one that the agent has, and links to them."""
+        session = await self._core.find_session(posted.thread.address)
+        if session is None or not Watermark.of(session.metadata).knows(posted.ts):
+            return
+        shown = await carried(installation, self._people, posted.message, until=self._mentions.until())
+        note = Context(text="A message of this thread links to what is quoted here:", source="note")
+        if shown:
+            with suppress(SessionClosed):
+                await self._core.add_context(session.id, (note, *shown[1:]), key=f"unfurl:{posted.ts}")
 
     async def _deleted(self, installation: Installation, deleted: i.Deleted) -> None:
         session = await self._core.find_session(deleted.thread.address)
@@ -329,8 +351,8 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         await work
     except ParleyError as error:
         _log.info("slack.notice_failed", error=str(error))
-    except Exception:  # noqa: BLE001 - the boundary of a task
-        _log.exception("slack.failed")
+    except Exception as error:  # noqa: BLE001 - the boundary of a task
+        _log.error("slack.failed", exception=trace_of(error))
 
 
 async def _notify_alone(installation: Installation, thread: Thread, words: str, root: str | None) -> None:
@@ -344,12 +366,6 @@ async def _show_closed(installation: Installation, thread: Thread) -> None:
     space = installation.space
     await space.pacer.admit("agents.sessions.setStatus", space.team, thread.channel, Lane.LIFECYCLE)
     await space.api.set_status(thread.channel, thread.root, "closed")
-
-
-def _files(posted: i.MessagePosted) -> tuple[Context, ...]:
-    """Return a note for the model about files, which it cannot see."""
-    note = f"Files are attached to the next message, {posted.files} of them; you cannot see them."
-    return (Context(text=note, source="note"),) if posted.files else ()
 
 
 def _key(ts: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from channels.base import CallView, ConversationView, RunView
 from channels.delivery import PartTooLong
+from channels.legible import one_line
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.rich import segments
@@ -127,7 +128,8 @@ def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessageP
     continues = False
     for each in messages:
         grows = each.open and not body.closed
-        text = (flowing if grows else safe)(each.text, allow_mentions=allow_mentions)
+        said = each.text if each.speaker is None else f"**{one_line(each.speaker)}:**{_GAP}{each.text}"
+        text = (flowing if grows else safe)(said, allow_mentions=allow_mentions)
         if text.strip():
             gap = _GAP if text_before and not continues else ""
             items.append(Words(each.id, f"{gap}{text}", allow_mentions, grows))

@@ -20,6 +20,7 @@ from agent_core import (
     RunFailed,
     RunResumed,
     Unavailable,
+    trace_of,
 )
 from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, LostPlace, OwnedPlace
@@ -170,8 +171,8 @@ class Threads:
         is_bug = not isinstance(error, ParleyError)
         pause = min(PAUSE * 2.0 ** (tries - 1), LONGEST_AFTER_BUG if is_bug else LONGEST)
         write = _log.error if is_bug else _log.warning
-        trace = error if is_bug and tries == 1 else None
-        write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, exc_info=trace)
+        trace = {"exception": trace_of(error)} if is_bug and tries == 1 else {}
+        write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, **trace)
         if place is not None:
             with suppress(LostPlace, Unavailable):  # else its lease expires
                 await self._ledger.postpone(place, pause)

@@ -6,7 +6,7 @@ from channels.slack.testing.faults import Armed, InjectedFault
 from channels.slack.testing.page import StandInPage
 from channels.slack.testing.server import ApiCall, SlackStandIn
 from channels.slack.testing.shown import Button, SessionShown, VisibleMessage
-from channels.slack.testing.team import Dispatched, NotPossible, Team
+from channels.slack.testing.team import Content, Dispatched, NotPossible, Team
 from channels.slack.testing.world import SCOPES, Channel, SimulatedWorkspace, User
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Armed",
     "Button",
     "Channel",
+    "Content",
     "Dispatched",
     "InjectedFault",
     "NotPossible",

@@ -109,6 +109,9 @@ def _too_much(blocks: Sequence[Json], surface: Surface) -> Iterator[ShapeProblem
                     yield ShapeProblem(
                         f"/{n}", "too_long", f"all {kind} blocks of a {surface} hold at most {most} characters"
                     )
+    tables = [n for n, block in enumerate(blocks) if block.get("type") == "table"]
+    if surface == "message" and len(tables) > (most := limits.TABLES_PER_MESSAGE.value):
+        yield ShapeProblem(f"/{tables[most]}", "only_one_table_allowed", "only one table block is allowed in a message")
     charts = [n for n, block in enumerate(blocks) if block.get("type") == "data_visualization"]
     if len(charts) > (most := limits.CHARTS_PER_MESSAGE.value):
         yield ShapeProblem(f"/{charts[most]}", "too_many", f"no more than {most} data_visualization blocks allowed")

@@ -68,6 +68,7 @@ def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
     fresh = "".join(each["text"] for each in chunks if each["type"] == "markdown_text")
     if len(stream.markdown) + len(fresh) > limits.MARKDOWN.value:
         raise MethodFailed("msg_too_long")  # no page says how long a finished stream may be: the least is assumed
+    _check_tables(chunks, stream)
     for chunk in chunks:
         match chunk["type"]:
             case "markdown_text":
@@ -82,6 +83,15 @@ def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
             case _:
                 _update_task(chunk, stream)
     return warnings
+
+
+def _check_tables(chunks: list[Json], stream: Stream) -> None:
+    """Raise `invalid_blocks` for more tables than one message of all that is streamed may hold."""
+    given = [cast("list[Json]", chunk["blocks"]) for chunk in chunks if chunk["type"] == "blocks"]
+    held = [block for part in stream.parts if isinstance(part, list) for block in part]
+    held += [block for blocks in given for block in blocks]
+    if sum(block.get("type") == "table" for block in held) > limits.TABLES_PER_MESSAGE.value:
+        raise_problems("invalid_blocks", [ShapeProblem("/blocks", "only_one_table_allowed", "only one table block")])
 
 
 def _update_task(chunk: Json, stream: Stream) -> None:

@@ -24,7 +24,7 @@ def as_json(message: SlackMessage, app_id: str = "", *, metadata: bool = True) -
         shown |= {"bot_id": message.bot_id, "app_id": app_id}
     else:
         shown["client_msg_id"] = f"{message.ts}-{message.user}"
-    for name in ("thread_ts", "subtype", "edited", "username", "attachments"):
+    for name in ("thread_ts", "subtype", "edited", "username", "attachments", "files"):
         if value := getattr(message, name):
             shown[name] = value
     if message.metadata and metadata:
@@ -83,7 +83,7 @@ def gone(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, be
 def mention(event: Json) -> Json:
     """Return the `app_mention` that goes with the event of a message."""
     kept = ("user", "bot_id", "app_id", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team")
-    kept += ("user_team", "blocks")
+    kept += ("user_team", "blocks", "attachments", "files")
     return {"type": "app_mention", **{name: event[name] for name in kept if name in event}}
 
 

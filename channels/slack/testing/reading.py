@@ -71,7 +71,7 @@ def user(context: MethodContext, given: Arguments) -> Json:
     found = context.workspace.users.get(given.need("user"))
     if found is None:
         raise MethodFailed("user_not_found")
-    return {"user": found.as_json()}
+    return {"user": found.as_json(email="users:read.email" in context.workspace.scopes)}
 
 
 def group_users(context: MethodContext, given: Arguments) -> Json:

@@ -26,6 +26,7 @@ from channels.slack.web_api.budget import CallBudget
 
 _LARGEST = 4 * 1024 * 1024
 _BEARER = "Bearer "
+_SCOPES = "X-OAuth-Scopes"
 _RATELIMITED = 429
 _GRACE = 0.2
 """Seconds for what is under way at the end: nothing but streams to browsers."""
@@ -189,6 +190,7 @@ class SlackStandIn:
             if call.ok and strike("answer_lost"):
                 return _cut(request)
             call.status = _RATELIMITED if headers else 200
+            headers |= {_SCOPES: ",".join(sorted(team.scopes))} if team else {}
             return web.json_response(call.answer, status=call.status, headers=headers)
         finally:
             self.changed()

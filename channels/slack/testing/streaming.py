@@ -12,6 +12,7 @@ _MODES = {"", "timeline", "plan"}
 
 def start(context: MethodContext, given: Arguments) -> Json:
     """`chat.startStream`: opens the session and sets it to `processing`."""
+    _refuse_metadata(given)
     channel = context.channel(given.need("channel"), write=True)
     root = thread_of(channel, given.text("thread_ts"), "invalid_thread_ts")
     if root is None:
@@ -35,6 +36,7 @@ def start(context: MethodContext, given: Arguments) -> Json:
 
 def append(context: MethodContext, given: Arguments) -> Json:
     """`chat.appendStream`."""
+    _refuse_metadata(given)
     channel, message, stream = _open(context, given)
     chunks = chunks_of(given)
     if not chunks:
@@ -48,9 +50,7 @@ def stop(context: MethodContext, given: Arguments) -> Json:
     status = status_of(given, "session_status", "active")
     chunks, blocks, metadata = chunks_of(given), blocks_of(given), metadata_of(given)
     before = payloads.as_json(message, context.app_id)
-    warnings = append_chunks(chunks, stream)
-    if blocks:
-        stream.parts.append(blocks)
+    warnings = append_chunks([*chunks, *([{"type": "blocks", "blocks": blocks}] if blocks else [])], stream)
     stream.ended, message.metadata = "finished", metadata
     session_at(channel, message.root).become(status, context.now)
     context.notify(channel, payloads.changed(context.workspace, channel, message, before, channel.stamp(context.now)))
@@ -68,6 +68,11 @@ def _open(context: MethodContext, given: Arguments) -> tuple[Channel, SlackMessa
     if stream is None or stream.settled(context.now):
         raise MethodFailed("message_not_in_streaming_state")
     return channel, message, stream
+
+
+def _refuse_metadata(given: Arguments) -> None:
+    if given.get("metadata") is not None:
+        raise MethodFailed("invalid_arguments", "[ERROR] only chat.stopStream takes it [json-pointer:/metadata]")
 
 
 def _check_recipient(context: MethodContext, given: Arguments, channel: Channel) -> None:

@@ -1,7 +1,7 @@
 """A workspace as people use it: what they do there, and what they see."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_core import Clock
@@ -13,6 +13,15 @@ from channels.slack.testing.tickets import Tickets
 from channels.slack.testing.world import Channel, Json, SimulatedWorkspace, SlackMessage, User, View
 
 _MARKUP = re.compile(r"<(?:[@#!][^<>\s]+|(?:https?|mailto):[^<>\s]+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a message carries besides its text, in Slack's form; `Team.forward` makes an attachment."""
+
+    blocks: Sequence[Json] = ()
+    attachments: Sequence[Json] = ()
+    files: Sequence[Json] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +78,28 @@ class Team:
     # ---- what people do --------------------------------------------------------------------------
 
     async def says(
-        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, entities: list[Json] | None = None
+        self,
+        user: str,
+        channel: str,
+        text: str,
+        thread_ts: str | None = None,
+        *,
+        entities: list[Json] | None = None,
+        content: Content | None = None,
     ) -> Dispatched:
         """Write *text*; a mention of the app reaches it twice, as Slack does. *entities* are what the person looks at.
 
-        Mentions and links are written as Slack keeps them, `<@UPARLEY>`; other angle brackets are escaped.
+        Mentions and links are written as Slack keeps them, `<@UPARLEY>`; other angle brackets are escaped. *content*
+        is what the message carries besides.
         """
         place, author = self._place(user, channel)
         now = self._clock.now()
         message = SlackMessage(place.stamp(now), author.id, escaped(text), thread_ts, author.team)
         if author.bot:
             message.bot_id = f"B{author.id[1:]}"
+        if content is not None:
+            message.blocks, message.attachments = list(content.blocks), list(content.attachments)
+            message.files, message.subtype = list(content.files), "file_share" if content.files else None
         place.messages[message.ts] = message
         event = payloads.message(self.workspace, place, message)
         if place.kind == "im" and entities is not None:
@@ -89,9 +109,22 @@ class Team:
             deliveries = self._courier.event(self.workspace, place, payloads.mention(event)) + deliveries
         return await self._dispatched(message.ts, deliveries)
 
-    async def mentions(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> Dispatched:
+    async def mentions(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, content: Content | None = None
+    ) -> Dispatched:
         """Write *text* to the app by name."""
-        return await self.says(user, channel, f"<@{self.bot}> {text}", thread_ts)
+        return await self.says(user, channel, f"<@{self.bot}> {text}", thread_ts, content=content)
+
+    def forward(self, channel: str, ts: str) -> Json:
+        """Return the attachment by which Slack forwards a message, or shows one to which another links."""
+        place, message = self._message(channel, ts)
+        author = self.workspace.users[message.user]
+        kept = payloads.as_json(message, self._courier.app.id)
+        inner = {"team": self.id, "channel": place.id, "ts": ts, "message": {"blocks": kept.get("blocks", [])}}
+        about: Json = {"is_msg_unfurl": True, "ts": ts, "author_id": author.id, "author_name": author.real_name}
+        about |= {"channel_id": place.id, "channel_team": self.id, "text": message.text, "message_blocks": [inner]}
+        about |= {name: kept[name] for name in ("files", "attachments") if name in kept}
+        return about | {"fallback": f"{author.name}: {message.text}", "footer": f"Posted in #{place.name}"}
 
     async def edits(self, user: str, channel: str, ts: str, text: str) -> Dispatched:
         """Change one's own message."""
@@ -101,11 +134,13 @@ class Team:
         message.text, message.edited = escaped(text), {"user": user, "ts": stamp}
         return await self._notify(place, payloads.changed(self.workspace, place, message, before, stamp), ts)
 
-    async def unfurls(self, channel: str, ts: str, url: str = "https://example.com/") -> Dispatched:
-        """Let Slack add the preview of a link: a change without an edit."""
+    async def unfurls(
+        self, channel: str, ts: str, url: str = "https://example.com/", *, attachment: Json | None = None
+    ) -> Dispatched:
+        """Let Slack add the preview of a link, or *attachment*: a change without an edit."""
         place, message = self._message(channel, ts)
         before = payloads.as_json(message, self._courier.app.id)
-        message.attachments = [{"from_url": url, "title": url, "fallback": url}]
+        message.attachments = [attachment or {"from_url": url, "title": url, "fallback": url}]
         event = payloads.changed(self.workspace, place, message, before, place.stamp(self._clock.now()))
         return await self._notify(place, event, ts)
 

@@ -14,7 +14,7 @@ StreamEnd = Literal["finished", "expired", "stopped_by_user", "closed"]
 SCOPES = (
     "app_mentions:read assistant:write channels:history channels:read chat:write commands files:read files:write "
     "groups:history groups:read im:history im:read im:write mpim:history mpim:read reactions:read reactions:write "
-    "usergroups:read users:read"
+    "usergroups:read users:read users:read.email"
 )
 """What the app may do in a workspace that says nothing else."""
 
@@ -31,9 +31,11 @@ class User:
     guest: bool = False
     stranger: bool = False
     deleted: bool = False
+    email: str = ""
 
-    def as_json(self) -> Json:
-        """Return the user object of `users.info`."""
+    def as_json(self, *, email: bool = False) -> Json:
+        """Return the user object of `users.info`, with its *email* for those who may read it."""
+        profile = {"real_name": self.real_name, "display_name": self.name, "team": self.team}
         return {
             "id": self.id,
             "team_id": self.team,
@@ -45,7 +47,8 @@ class User:
             "is_ultra_restricted": False,
             "is_stranger": self.stranger,
             "is_app_user": False,
-            "profile": {"real_name": self.real_name, "display_name": self.name, "team": self.team},
+            "is_email_confirmed": bool(self.email),
+            "profile": profile | ({"email": self.email} if email and self.email else {}),
         }
 
 
@@ -106,6 +109,7 @@ class SlackMessage:
     bot_id: str | None = None
     blocks: list[Json] = field(default_factory=list[Json])
     attachments: list[Json] = field(default_factory=list[Json])
+    files: list[Json] = field(default_factory=list[Json])
     metadata: Json | None = None
     edited: Json | None = None
     subtype: str | None = None
@@ -176,6 +180,7 @@ class Channel:
         if message.root == message.ts and self.replies(message.ts):
             message.subtype, message.user, message.text = "tombstone", "USLACKBOT", "This message was deleted."
             message.blocks, message.stream, message.metadata = [], None, None
+            message.attachments, message.files = [], []
         else:
             del self.messages[message.ts]
 
@@ -236,11 +241,11 @@ class SimulatedWorkspace:
         """
         made = cls(id, name, User("UPARLEY", "parley", "Parley", id, bot=True), enterprise)
         made.add(
-            User("UANN", "ann", "Ann Lee", id),
-            User("UBEN", "ben", "Ben Okoro", id),
+            User("UANN", "ann", "Ann Lee", id, email="ann@acme.example"),
+            User("UBEN", "ben", "Ben Okoro", id, email="ben@acme.example"),
             User("UCLEO", "cleo", "Cleo Marsh", id),
             User("UGUEST", "gus", "Gus Guest", id, guest=True),
-            User("USAM", "sam", "Sam Stranger", "TOTHER", stranger=True),
+            User("USAM", "sam", "Sam Stranger", "TOTHER", stranger=True, email="ann@acme.example"),
             User("UBUILD", "buildbot", "Build bot", id, bot=True),
         )
         staff = {"UANN", "UBEN", "UCLEO", "UBUILD", "UPARLEY"}

@@ -23,7 +23,14 @@ Blocks = Sequence[Json]
 
 # Slack accepts no JSON body for these.
 _READS = frozenset(
-    {"chat.getPermalink", "conversations.history", "conversations.replies", "users.info", "usergroups.users.list"}
+    {
+        "chat.getPermalink",
+        "conversations.history",
+        "conversations.info",
+        "conversations.replies",
+        "users.info",
+        "usergroups.users.list",
+    }
 )
 # Of a model's text Slack turns nothing into links, fetches nothing and shows nothing of other sites.
 _PLAIN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
@@ -192,6 +199,10 @@ class SlackApi:
     async def usergroup_users(self, id: str) -> tuple[str, ...]:
         """Return the user ids of a user group."""
         return tuple((await self._ask("usergroups.users.list", usergroup=id))["users"])
+
+    async def channel(self, id: str) -> Json:
+        """Return Slack's conversation object."""
+        return (await self._ask("conversations.info", channel=id))["channel"]
 
     async def open_dm(self, user: str) -> str:
         """Return the channel of the conversation with *user*."""

@@ -139,6 +139,7 @@ _UNCERTAIN = (
     "service_unavailable",
 )
 _BAD_BLOCKS = (
+    "invalid_attachments",  # as Slack calls a second table
     "invalid_blocks",
     "invalid_blocks_format",
     "invalid_chunks",

@@ -68,6 +68,9 @@ IMAGE_URL = _documented(3_000, "characters", f"{_KIT}/blocks/image-block")
 IMAGE_TITLE = _documented(2_000, "characters", f"{_KIT}/blocks/image-block")
 INPUT_LABEL = _documented(2_000, "characters", f"{_KIT}/blocks/input-block")
 INPUT_HINT = _documented(2_000, "characters", f"{_KIT}/blocks/input-block")
+TABLES_PER_MESSAGE = _documented(
+    1, "blocks", f"{_KIT}/blocks/table-block", "`only_one_table_allowed`; newer pages: a sum over several tables"
+)
 TABLE_ROWS = _documented(100, "rows", f"{_KIT}/blocks/table-block")
 TABLE_CELLS = _documented(20, "cells in a row", f"{_KIT}/blocks/table-block")
 TABLE_COLUMN_SETTINGS = _documented(20, "entries", f"{_KIT}/blocks/table-block")
@@ -156,8 +159,8 @@ SOCKETS = _documented(10, "connections", "apis/events-api/using-socket-mode")
 
 _RATES = "apis/web-api/rate-limits"
 RATE_WINDOW = _documented(60, "seconds", _RATES)
-TIER_1 = _documented(1, "calls per minute", _RATES, "also for methods that have no row")
-TIER_2 = _documented(20, "calls per minute", _RATES)
+TIER_1 = _documented(1, "calls per minute", _RATES)
+TIER_2 = _documented(20, "calls per minute", _RATES, "`most methods`: also those that have no row")
 TIER_3 = _documented(50, "calls per minute", _RATES)
 TIER_4 = _documented(100, "calls per minute", _RATES)
 POSTS_PER_CHANNEL = _documented(
@@ -190,11 +193,13 @@ RATES: Mapping[str, Limit[int]] = MappingProxyType({
     "chat.update": TIER_3,
     "conversations.history": TIER_3,
     "conversations.info": TIER_3,
+    "conversations.members": TIER_4,
     "conversations.open": TIER_3,
     "conversations.replies": TIER_3,
     "files.completeUploadExternal": TIER_4,
     "files.getUploadURLExternal": TIER_4,
     "oauth.v2.access": SPECIAL,
+    "reactions.add": TIER_3,
     "usergroups.users.list": TIER_2,
     "users.info": TIER_4,
     "views.open": TIER_4,
@@ -207,7 +212,7 @@ HISTORIES = frozenset({"conversations.history", "conversations.replies"})
 
 def rate(method: str, *, unlisted: bool = False) -> Limit[int]:
     """Return how often *method* may be called per `RATE_WINDOW`, *unlisted*: by an app from outside the Marketplace."""
-    return UNLISTED if unlisted and method in HISTORIES else RATES.get(method, TIER_1)
+    return UNLISTED if unlisted and method in HISTORIES else RATES.get(method, TIER_2)
 
 
 LIMITS: Mapping[str, Limit[Any]] = MappingProxyType({

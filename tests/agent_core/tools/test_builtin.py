@@ -13,12 +13,13 @@ from agent_core.domain.messages import Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.builtin import BUILTIN, calculate, current_time
+from tests.agent_core.stage import ANN
 
 NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z
 
 
 def context() -> CallContext:
-    return CallContext(call="c", session="s", run="r", clock=FakeClock(NOON), progress=print)
+    return CallContext(call="c", session="s", run="r", actor=ANN, channel="api", clock=FakeClock(NOON), progress=print)
 
 
 async def use(made, **arguments) -> str:

@@ -18,6 +18,7 @@ from agent_core.domain.messages import File, Render, Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Pending, Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool
+from tests.agent_core.stage import ANN
 
 
 class Colour(Enum):
@@ -60,7 +61,9 @@ async def add(a: int, b: int = 1) -> int:
 
 
 def context(progress=print) -> CallContext:
-    return CallContext(call="call_1", session="ses_1", run="run_1", clock=FakeClock(), progress=progress)
+    return CallContext(
+        call="call_1", session="ses_1", run="run_1", actor=ANN, channel="api", clock=FakeClock(), progress=progress
+    )
 
 
 async def use(made: Tool, /, **arguments: Any):

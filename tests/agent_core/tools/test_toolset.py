@@ -95,7 +95,7 @@ async def test_no_set_replaces_the_tools_of_an_earlier_one():
 async def test_a_renamed_tool_runs_as_itself():
     """A prefix changes a tool's name in its spec and nothing else of it."""
     (renamed,) = (await Prefixed(Static({"calculate": calculate}), "x_").tools(Scope())).values()
-    context = CallContext(call="c", session="s", run="r", clock=FakeClock(), progress=print)
+    context = CallContext(call="c", session="s", run="r", actor=ANN, channel="api", clock=FakeClock(), progress=print)
     assert renamed.spec.name == "x_calculate"
     assert renamed.spec.parameters == calculate.spec.parameters
     answer = await renamed.call({"expression": "1+1"}, context)

@@ -186,6 +186,7 @@ async def test_an_agent_has_its_places(client: httpx.AsyncClient):
         "allow_mentions": False,
         "external": "refuse",
         "loading": [],
+        "prompts": [],
     }
     changed = await client.patch("/v1/agents/scout", json={"slack": {"default": False, "loading": ["Looking"]}})
     assert changed.json()["slack"] == {**made.json()["slack"], "default": False, "loading": ["Looking"]}

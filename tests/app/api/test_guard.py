@@ -18,6 +18,7 @@ from app.api.entrances import BODIES
 from app.api.guard import RequestGuard
 from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
+from tests.app.api.test_keys import made
 from tests.app.conftest import KEY, SECRET, caller
 
 JSON = {"Content-Type": "application/json"}
@@ -131,6 +132,21 @@ async def test_refusals_leave_the_body_unread(app: FastAPI, tokens, core, method
     assert (answer.status_code, answer.headers["content-type"], read) == (status, PROBLEM, 0)
 
 
+@pytest.mark.parametrize("path", ["/v1/agents", "/v1/keys", "/v1/approvals/apr_1"])
+async def test_a_key_without_the_scope_leaves_the_body_unread(app: FastAPI, client: httpx.AsyncClient, path: str):
+    """What a key may not do is refused before anything of it is read."""
+    key, read = await made(client, "read"), []
+
+    async def endless():
+        while True:
+            read.append(1)
+            yield b"["
+
+    async with caller(app, key["secret"]) as reports:
+        answer = await reports.post(path, content=endless(), headers=JSON)
+    assert (answer.status_code, answer.json()["code"], read) == (403, "forbidden", [])
+
+
 async def test_values_of_a_body_are_bounded(client: httpx.AsyncClient):
     """More than 20,000 fields and items answer 422, before the body is read as JSON or whole."""
 
@@ -224,7 +240,7 @@ async def _ok(request: Request) -> Response:
 
 
 _routes = [Route("/slack/events", _ok, methods=["POST"])]
-SLACK = RequestGuard(Router(_routes), identify=lambda _: None, routes=_routes)
+SLACK = RequestGuard(Router(_routes), routes=_routes)
 
 
 async def test_one_address_does_not_silence_slack(monkeypatch):

@@ -192,6 +192,7 @@ async def test_operators_are_on_record(app: FastAPI, client: httpx.AsyncClient, 
         agent = (await admin.post("/v1/agents", json={"name": "b", "instructions": "Be."})).json()["id"]
         await admin.delete(f"/v1/agents/{agent}")
         await admin.post("/v1/approvals/apr_1", json={"approved": True})
+        await admin.post("/v1/agents", json={"name": "x" * 2_000_000})
         text = (await admin.get("/v1/audit")).text
     lines = [httpx.Response(200, text=line).json() for line in text.splitlines()]
     mine = [line for line in lines if line["actor"]["id"] == key["actor"]]
@@ -199,6 +200,7 @@ async def test_operators_are_on_record(app: FastAPI, client: httpx.AsyncClient, 
         ("POST /v1/agents", agent, 201),
         ("DELETE /v1/agents/{id}", agent, 204),
         ("POST /v1/approvals/{id}", "apr_1", 403),
+        ("POST /v1/agents", None, 413),
     ]
     assert (lines[0]["route"], lines[0]["object"], lines[0]["actor"]["id"]) == ("POST /v1/keys", key["id"], "operator")
     assert key["secret"] not in text

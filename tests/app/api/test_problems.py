@@ -44,10 +44,10 @@ async def test_a_refused_method_names_all_that_work(client: httpx.AsyncClient):
 async def test_a_crash_shows_no_trace(client: httpx.AsyncClient, core: Core, monkeypatch):
     """An error of our own answers 500 without a word of where it happened."""
 
-    async def broken(**_):
+    async def broken(*_, **__):
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr(core, "sessions", broken)
+    monkeypatch.setattr(core.listing, "newest", broken)
     answer = await client.get("/v1/sessions")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert "secret" not in answer.text
@@ -56,10 +56,10 @@ async def test_a_crash_shows_no_trace(client: httpx.AsyncClient, core: Core, mon
 async def test_a_database_that_is_away_is_said(client: httpx.AsyncClient, core: Core, monkeypatch):
     """Without a database a request answers 503, and says when to come again."""
 
-    async def away(**_):
+    async def away(*_, **__):
         raise Unavailable("The database cannot be reached; try again in a moment.")
 
-    monkeypatch.setattr(core, "sessions", away)
+    monkeypatch.setattr(core.listing, "newest", away)
     answer = await client.get("/v1/sessions")
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert int(answer.headers["Retry-After"]) > 0

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from app.api.guard import GUARDED
+from app.api.callers import GUARDED
 from app.api.operations import RECORDED
 from app.api.scopes import SCOPE_OF
 from channels.web.identity import SCOPES, TokenSigner

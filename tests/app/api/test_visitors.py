@@ -36,6 +36,7 @@ BODIES = {
     "/v1/agents": {"name": "a", "instructions": "b"},
     "/v1/agents/{id}": {"instructions": "b"},
     "/v1/agents/{id}/runs": {"input": "Hi"},
+    "/v1/sessions/{id}/replies": {"text": "Hi"},
     "/v1/web/visitor-tokens": {"agent": "assistant", "actor": "a"},
 }
 

@@ -70,6 +70,32 @@ async def test_a_key_ends_at_its_time(core: Core, tokens: TokenSigner, clock: Fa
     assert here.identify(secret) is None
 
 
+async def test_a_stream_ends_with_its_token(tokens: TokenSigner):
+    """An open stream is ended when the visitor's token expires: to read on takes a new one."""
+    token = tokens.visitor(Actor("ada", "visitor"), agent="agent_1", seconds=60)
+    visitor = tokens.read(token.text)
+    assert visitor
+    readers = Readers(now=lambda: 1000 * token.expires - 5)
+    stream = asyncio.create_task(asyncio.Event().wait())
+    with readers.of(visitor, "ses_1").holding(stream):
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(asyncio.shield(stream), 20)
+        assert stream.cancelled()
+
+
+async def test_a_secret_that_was_rotated_has_an_end(core: Core, tokens: TokenSigner, clock: FakeClock):
+    """What is opened with the secret before ends with its grace; the new secret has no such end."""
+    secret = await secret_of(core, "read")
+    here = credentials_of(core, tokens, clock, shared=False)
+    await here.load()
+    first = here.identify(secret)
+    assert first
+    assert (first.expires, first.key) == (None, first.key)
+    _, new = await core.access.rotate_key(str(first.key), grace=60)
+    await here.load()
+    assert [getattr(here.identify(each), "expires", 0) for each in (secret, new)] == [clock.now() + 60_000, None]
+
+
 async def test_use_is_written_once_a_minute(core: Core, tokens: TokenSigner, clock: FakeClock, monkeypatch):
     """However often a key is used, its last use is written once a minute, and at the end."""
     secret = await secret_of(core, "read")

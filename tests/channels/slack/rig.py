@@ -1,7 +1,7 @@
 """The stand-in, a core and all that is between them, over real sockets; answers are noted, or shown."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from agent_core import Core, Definition, Hook, SessionObject, text_of
 from agent_core.providers.base import Request
+from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
 from agent_core.tools.base import Tool
 from app.serving.connections import Connections
@@ -24,7 +25,7 @@ from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.outbound.threads import Threads
 from channels.slack.serving import Places
-from channels.slack.settings import SETTINGS, Slack
+from channels.slack.settings import SETTINGS, Prompt, Slack
 from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn, StandInPage, Team
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi, open_session
@@ -43,7 +44,7 @@ class Noted:
 
     log: list[tuple[str, str]] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
-    homes: list[tuple[str, str, str]] = field(default_factory=list)
+    homes: list[tuple[str, str, list[str]]] = field(default_factory=list)
 
     async def want(self, session: str, thread: Thread) -> None:
         self.log.append(("want", session))
@@ -52,8 +53,8 @@ class Noted:
     def show(self, session: str) -> None:
         self.log.append(("show", session))
 
-    async def home(self, team: str, user: str, channel: str) -> None:
-        self.homes.append((team, user, channel))
+    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
+        self.homes.append((team, channel, [each.title for each in prompts]))
 
 
 @dataclass
@@ -98,7 +99,8 @@ class Rig:
 
 
 def texts(request: Request) -> list[str]:
-    return [text_of(entry.message.parts) for entry in request.messages]
+    """Return what people and the model said, without the names of who said it."""
+    return [SPEAKER.sub("", text_of(entry.message.parts), count=1) for entry in request.messages]
 
 
 def in_slack(slack: Slack) -> dict[str, dict[str, Any]]:

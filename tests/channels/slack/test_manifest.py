@@ -2,7 +2,7 @@
 
 import pytest
 
-from channels.slack.manifest import EVENTS, SCOPES, manifest
+from channels.slack.manifest import EVENTS, OPTIONAL, SCOPES, manifest
 from channels.slack.testing import EVENTS as SUBSCRIBED
 from channels.slack.testing import SCOPES as GIVEN
 
@@ -41,7 +41,8 @@ def test_every_event_has_its_scope_and_stop_its_button():
     """The app has the scopes for its events, the Stop among them, and the stand-in can send them all."""
     assert {NEEDS[each.partition(".")[2]] for each in EVENTS if "." in each} < set(SCOPES)
     assert {"agent_session_stopped", "app_mention", "app_home_opened"} < set(EVENTS) <= SUBSCRIBED
-    assert set(SCOPES) <= set(GIVEN.split())
+    assert set(OPTIONAL) < set(SCOPES) <= set(GIVEN.split())
+    assert manifest(URL)["oauth_config"]["scopes"]["bot_optional"] == ["users:read.email"]
 
 
 def test_requests_go_to_the_public_address():

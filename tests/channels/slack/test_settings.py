@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from agent_core import ConfigError, Definition, InvalidInput
-from channels.slack.settings import SETTINGS, Slack, conflicts, route, settings_of
+from channels.slack.settings import MAX_PROMPTS, SETTINGS, Slack, conflicts, route, settings_of
+from channels.slack.web_api import limits
 from tests.conftest import MakeCore
 
 
@@ -66,6 +67,12 @@ def test_places_beside_each_other_do_not_conflict():
         ({"loading": ["Thinking", " "]}, "slack.loading[1]"),
         ({"loading": ["two\nlines"]}, "slack.loading[0]"),
         ({"extrenal": "answer"}, "slack.extrenal"),
+        ({"prompts": [{"title": "x", "message": "y"}] * (MAX_PROMPTS + 1)}, "slack.prompts"),
+        ({"prompts": [{"title": "x" * 76, "message": "y"}]}, "slack.prompts[0].title"),
+        ({"prompts": [{"title": "two\nlines", "message": "y"}]}, "slack.prompts[0].title"),
+        ({"prompts": [{"title": "x", "message": " "}]}, "slack.prompts[0].message"),
+        ({"prompts": [{"title": "x"}]}, "slack.prompts[0]"),
+        ({"prompts": ["x"]}, "slack.prompts[0]"),
     ],
 )
 async def test_invalid_settings_are_refused_with_their_field(make_core: MakeCore, slack, path):
@@ -100,6 +107,13 @@ async def test_files_that_claim_a_taken_place_do_not_start(make_core: MakeCore):
         await core.agents.sync_files([agent("filed", default=["T1"])])
     assert [each.definition.name for each in await core.agents.all()] == ["assistant", "ops"]
     await core.agents.sync_files([agent("filed", channels=["C1"])])
+
+
+def test_an_agent_has_as_many_prompts_as_slack_shows():
+    """The bound is Slack's, and prompts are kept as they are written."""
+    assert limits.PROMPTS.value == MAX_PROMPTS
+    prompts = [{"title": f"Orders {n}", "message": "What is open?"} for n in range(MAX_PROMPTS)]
+    assert SETTINGS.stored(SETTINGS.read({"prompts": prompts}))["prompts"] == prompts
 
 
 def test_settings_read_as_they_are_written():

@@ -1,9 +1,11 @@
-/** Write the bundle that the server gives out and that is committed. */
+/** Write the bundles that the server gives out and that are committed. */
 
 import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
-import { bundle, STATIC } from "./bundle.mjs";
+import { bundle, BUNDLES, placeOf } from "./bundle.mjs";
 
-const bytes = await bundle();
-await writeFile(STATIC, bytes);
-console.log(`parley-chat.js: ${bytes.length} bytes, ${gzipSync(bytes, { level: 9 }).length} with gzip`);
+for (const made of BUNDLES) {
+  const bytes = await bundle(made);
+  await writeFile(placeOf(made.name), bytes);
+  console.log(`${made.name}: ${bytes.length} bytes, ${gzipSync(bytes, { level: 9 }).length} with gzip`);
+}

@@ -1,11 +1,20 @@
-/** How the widget is bundled: one ES module, its style sheet minified inside. */
+/** How the widget and the operator's page are bundled: one ES module each, its style sheets minified inside. */
 
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
 
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
-export const STATIC = fileURLToPath(new URL("../../static/parley-chat.js", import.meta.url));
+/** The bundles: what each begins with, where it is committed, and how many bytes it may have with gzip (without charts). */
+export const BUNDLES = [
+  { name: "parley-chat.js", entry: "src/define.ts", budget: 34 * 1024 },
+  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * 1024 },
+];
+
+/** Return where the bundle *name* is committed. */
+export function placeOf(name) {
+  return fileURLToPath(new URL(`../../static/${name}`, import.meta.url));
+}
 
 /** Style sheets are imported as minified text. */
 export const css = {
@@ -35,18 +44,18 @@ const lexerOnly = {
   },
 };
 
-/** Return the bundle's bytes. */
-export async function bundle() {
+/** Return the bytes of the bundle *name* that begins with *entry*. */
+export async function bundle({ name, entry }) {
   const result = await build({
     absWorkingDir: HOME,
-    entryPoints: ["src/define.ts"],
+    entryPoints: [entry],
     bundle: true,
     minify: true,
     format: "esm",
     target: "es2022",
     charset: "utf8",
     legalComments: "none",
-    banner: { js: "/* parley-chat, MIT. Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey. */" },
+    banner: { js: `/* ${name.replace(".js", "")}, MIT. Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey. */` },
     plugins: [css, lexerOnly],
     write: false,
   });

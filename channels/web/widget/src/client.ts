@@ -78,15 +78,15 @@ export function createClient(options: ClientOptions): Client {
   };
 }
 
-type Request = (path: string, init: RequestInit) => Promise<Response>;
-type Send = <T>(path: string, body: object, signal: AbortSignal) => Promise<T>;
+export type Request = (path: string, init: RequestInit) => Promise<Response>;
+export type Send = <T>(path: string, body: object, signal: AbortSignal) => Promise<T>;
 
 function pathOf(session: string): string {
   return `/v1/sessions/${encodeURIComponent(session)}`;
 }
 
 /** Ask with the visitor's token, once more with a new one when it is refused; throws the problem of an answer that is none. */
-function requester({ server, tokens, fetch: ask }: ClientOptions): Request {
+export function requester({ server, tokens, fetch: ask }: ClientOptions): Request {
   const request = async (path: string, init: RequestInit, again: boolean): Promise<Response> => {
     const token = await tokens.get();
     const headers = new Headers(init.headers);
@@ -103,7 +103,7 @@ function requester({ server, tokens, fetch: ask }: ClientOptions): Request {
 }
 
 /** Post JSON, a few times while the reason for failing may pass: every post is safe to repeat. */
-function sender({ pause, random }: ClientOptions, request: Request): Send {
+export function sender({ pause, random }: ClientOptions, request: Request): Send {
   return async <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
     const init = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal };
     for (let tries = 1; ; tries += 1) {
@@ -135,7 +135,8 @@ async function follow(options: ClientOptions, request: Request, session: string,
     }
     if (signal.aborted) return;
     failures = follower.cursor() > before || !problem ? 1 : failures + 1;
-    follower.link("reconnecting");
+    // A stream that ends well ends with its token or its process: what comes next is there before a person could read of it.
+    if (problem) follower.link("reconnecting");
     await options.pause(delay(failures, problem, options.random), signal);
   }
 }

@@ -30,6 +30,8 @@ export interface Answer {
   readonly thinking: boolean;
   readonly run: Run | undefined;
   readonly mark: "stopped" | "refused" | "cut" | "blank" | null;
+  /** Who answered in the agent's place: the name, empty without one; null for the agent's own answers. */
+  readonly by: string | null;
   /** The question to ask again after a failure; only under the newest answer. */
   readonly again: string | null;
 }
@@ -52,13 +54,17 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
       continue;
     }
     const group = [first];
-    for (at += 1; view.messages[at]?.role === "assistant" && view.messages[at]?.run === first.run; at += 1) {
+    for (at += 1; !first.by && isMore(view.messages[at], first.run); at += 1) {
       group.push(view.messages[at] as Message);
     }
     entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
   }
   entries.push(...unshown(conversation.outbox, view).map(unsent));
   return markRetry(entries.map((entry) => withDecisions(entry, conversation.decisions)));
+}
+
+function isMore(next: Message | undefined, run: string | null): boolean {
+  return next?.role === "assistant" && next.run === run && !next.by;
 }
 
 function withDecisions(entry: Entry, decisions: Decisions): Entry {
@@ -101,7 +107,9 @@ function answer(key: string, group: readonly Message[], run: Run | undefined, ca
   const busy = run !== undefined && isBusy(run);
   const working = blocks.some((block) => (block.kind === "tool" ? block.call.status === "running" : block.kind === "text" && block.open));
   const thinking = busy && run.status === "running" && !working;
-  return { kind: "answer", key, blocks, busy, thinking, run, mark: markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null), again: null };
+  const by = last?.by ? (last.by.name ?? "") : null;
+  const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
+  return { kind: "answer", key, blocks, busy, thinking, run, mark, by, again: null };
 }
 
 /** A run that ended with an answer without a word, after calls that showed nothing to people either. */

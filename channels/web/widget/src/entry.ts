@@ -51,13 +51,21 @@ function answerNode(strings: Strings, decide: Decide): Shown<Answer> {
   const foot = h("div", { class: "notes" });
   const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
   const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
-  const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, h("div", { class: "turn" }, body, foot));
+  const name = h("div", { class: "by" });
+  const turn = h("div", { class: "turn" }, body, foot);
+  const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, turn);
   const shown = new Map<string, Shown<Block>>();
   let noted = "";
   return {
     node,
     update(answer) {
       setAttribute(node, "aria-busy", answer.busy ? "true" : "false");
+      if (answer.by !== null && !name.parentNode) {
+        setText(name, answer.by || strings.person);
+        node.classList.add("person");
+        node.firstElementChild?.remove(); // the name says who answers, also to a reader of the screen
+        turn.prepend(name);
+      }
       const nodes = answer.blocks.map((block) => {
         const known = shown.get(block.key) ?? blockNode(block, strings, decide);
         shown.set(block.key, known);

@@ -79,6 +79,8 @@ interface Bodies {
     parts: readonly Part[];
     partial?: boolean;
     stop: Stop;
+    /** The person who answered in the agent's place. */
+    actor?: Person;
   };
   /** `inputs` are messages that an ended run left to this one. */
   "run.queued": { inputs?: readonly number[] };

@@ -65,9 +65,9 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
       return { ...state, messages: change(state.messages, id, (message) => ({ ...message, parts })) };
     }
     case "message.completed": {
-      const { role, stop, partial = false } = frame.data;
+      const { role, stop, partial = false, actor: by } = frame.data;
       const known = find(state.messages, id) ? state : begin(state, blank(id, role, frame.run));
-      const done = { seq: frame.seq ?? 0, parts, stop, partial, open: false };
+      const done = { seq: frame.seq ?? 0, parts, stop, partial, open: false, ...(by && { by }) };
       return expectCalls({ ...known, messages: change(known.messages, id, (message) => ({ ...message, ...done })) }, id, frame.run);
     }
   }

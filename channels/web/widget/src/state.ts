@@ -42,6 +42,8 @@ export interface Message {
   readonly stop: Stop | null;
   readonly epoch: number;
   readonly attempt: number;
+  /** The person who answered in the agent's place. */
+  readonly by?: Person;
 }
 
 /** What people are asked about a call. */

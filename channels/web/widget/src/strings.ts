@@ -11,6 +11,7 @@ export const STRINGS = {
   message: "Your message",
   you: "You",
   assistant: "Assistant",
+  person: "A person of the team",
   send: "Send",
   stop: "Stop",
   stopping: "Stopping…",

@@ -128,7 +128,8 @@ function listen(node: HTMLElement, actions: Actions, stop: () => void, focus: ()
   }, { signal });
 }
 
-function copy(button: HTMLElement): void {
+/** Copy the code block that *button* is part of. */
+export function copy(button: HTMLElement): void {
   const text = button.closest(".code")?.querySelector("pre")?.textContent ?? "";
   const mark = (): void => {
     button.classList.add("copied");

@@ -111,6 +111,17 @@ test("a session that is gone ends the following with its problem", async () => {
   await assert.rejects(client.follow("ses_1", follower([]), life.signal), { status: 404 });
 });
 
+test("a stream that ends by itself is joined again without alarm", async () => {
+  const states: string[] = [];
+  const { client, seen, life } = setting((_, signal) => {
+    if (seen.length === 1) return stream(sse(1, "session.opened", null, {}), null);
+    setTimeout(() => life.abort(), 5);
+    return stream(": hello\n\n", signal);
+  });
+  await client.follow("ses_1", follower([], { link: (state) => void states.push(state) }), life.signal);
+  assert.deepEqual(states, ["connecting", "open", "open"]);
+});
+
 test("a silent connection is given up after 45 s", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   const states: string[] = [];

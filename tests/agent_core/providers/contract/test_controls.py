@@ -201,7 +201,7 @@ async def play(scene: Any, wire: Wire, level: str, given: Mapping[str, Any]) -> 
     @tool
     async def look(context: CallContext) -> str:
         """Look."""
-        seen.append(str(context.context.get("token")))
+        seen.append(str(context.tool_context.get("token")))
         return "Fine."
 
     own = msgspec.convert(given, Controls) if level == "agent" else Controls()

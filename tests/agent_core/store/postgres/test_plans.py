@@ -12,7 +12,7 @@ from sqlalchemy.sql import ClauseElement
 from agent_core import Core
 from agent_core.store import log
 from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.reading import follow, loading
+from agent_core.store.reading import follow, listing, loading
 from agent_core.store.statements import Statement
 from agent_core.store.work import due, intake, limits, progress, quotas, runs, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
@@ -118,7 +118,7 @@ INDEXES = [
     pytest.param(follow._OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, for a reader"),
     pytest.param(loading._FIRST_OPEN, ("uq_run_active_root", "ix_run_queued_root"), id="the open runs, to load"),
     pytest.param(sessions._HOLD, ("uq_session_id",), id="a session"),
-    pytest.param(sessions._OBJECT, ("uq_session_id", "uq_run_active_root", "pk_event"), id="a session to read"),
+    pytest.param(listing._OBJECT, ("uq_session_id", "uq_run_active_root", "pk_event"), id="a session to read"),
     pytest.param(intake._SEEN, ("pk_receipt",), id="a key"),
 ]
 

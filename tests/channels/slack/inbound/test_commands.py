@@ -8,8 +8,9 @@ import pytest
 
 from agent_core import Unavailable
 from agent_core.testing import FakeClock
-from channels.slack.inbound.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE, USAGE
+from channels.slack.inbound.commands import ABSENT, MAYBE, NOT_POSTED, UNSURE
 from channels.slack.outbound.finding import QUESTION, mark
+from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ticking
 from tests.channels.slack.rig import Rig, rigged
@@ -37,12 +38,33 @@ async def test_a_command_posts_its_question_and_the_answer(rig: Rig):
 
 
 async def test_a_command_that_cannot_be_answered_says_so_to_its_author(rig: Rig):
-    """Without a question, or where the app is not, the author alone reads what to do."""
-    empty = await rig.team.command("UANN", "CGENERAL", "/parley", "  ")
+    """Where the app is not in the channel the author alone reads what to do."""
     absent = await rig.team.command("UANN", "CQUIET", "/parley", "hello?")
-    notices = [dispatched.deliveries[0].answer["text"] for dispatched in (empty, absent)]
-    assert notices == [USAGE.format(command="/parley"), ABSENT]
+    assert absent.deliveries[0].answer["text"] == ABSENT
     assert (await rig.core.sessions()).items == ()
+
+
+@pytest.mark.parametrize("text", ["help", " HELP ", "?", "  "])
+async def test_help_is_for_its_author_alone(rig: Rig, text: str):
+    """`/parley help` is no question: nothing is posted, and the asker reads who answers here and how to ask."""
+    asked = await rig.team.command("UANN", "CGENERAL", "/parley", text)
+    answer = asked.deliveries[0].answer
+    assert answer["response_type"] == "ephemeral"
+    assert answer["text"].startswith("In <#CGENERAL> the agent `assistant` answers.")
+    assert "`/parley your question`" in answer["text"]
+    assert "need no mention" in answer["text"]
+    assert [each.to for each in rig.team.workspace.channels["CGENERAL"].ephemeral] == ["UANN"]
+    assert rig.stand_in.called("chat.postMessage") == []
+    assert (await rig.core.sessions()).items == ()
+
+
+async def test_help_says_where_no_agent_answers(make_core):
+    """Where no agent answers the help says so, and what its operator can do."""
+    async with rigged(make_core, slack=Slack()) as rig:
+        asked = await rig.team.command("UANN", "CGENERAL", "/parley", "help")
+        assert asked.deliveries[0].answer["text"].startswith("No agent answers here.")
+        asked = await rig.team.command("UANN", "CGENERAL", "/parley", "help me with this")
+        assert asked.deliveries[0].answer["text"].startswith("No agent answers here.")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ async def test_a_long_thread_is_quoted_by_its_root_and_its_end(rig: Rig):
     assert len(place.messages) == MOST + 31
     rig.stand_in.app = before
     given = await called(rig, root, "well?")
-    lines = [line for line in given.splitlines() if line.startswith("| ")]
+    lines = [line for line in given.splitlines() if line.startswith("| Ben Okoro")]
     assert lines[0] == "| Ben Okoro: the beginning"
     assert lines[-1] == f"| Ben Okoro: reply {MOST + 29}"
     left_out = MOST + 31 - len(lines)

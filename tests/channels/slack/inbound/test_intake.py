@@ -48,7 +48,7 @@ def test_a_message_has_its_thread():
     """A message at the top is the root of its thread, a reply is in that of its root; `D` are direct messages."""
     assert asked(MESSAGE) == MessagePosted(THREAD, "10.000100", "hello")
     reply = asked({**MESSAGE, "thread_ts": "9.000000", "user_team": "T9", "files": [{}, {}], "subtype": "file_share"})
-    assert (reply.thread.root, reply.thread.user_team, reply.files) == ("9.000000", "T9", 2)
+    assert (reply.thread.root, reply.thread.user_team, reply.content) == ("9.000000", "T9", {"files": [{}, {}]})
     assert asked({**MESSAGE, "channel": "D1"}).addressed
     assert not asked(MESSAGE).addressed
 

@@ -355,13 +355,6 @@ async def test_a_shortcut_where_the_app_is_not_says_so(rig: Rig, channel: str):
     assert (await rig.core.sessions()).items == ()
 
 
-async def test_opening_the_messages_tab_shows_suggestions(rig: Rig):
-    """The Messages tab has its prompts; the Home tab has none."""
-    await rig.team.opens_home("UANN", "home")
-    await rig.team.opens_home("UANN", "messages")
-    assert rig.shows.homes == [("T0001", "UANN", "DANN")]
-
-
 async def test_a_closed_conversation_says_so(rig: Rig):
     """In a conversation that an operator closed people read that they may begin another."""
     dispatched = await rig.team.says("UANN", "UANN", "hello")

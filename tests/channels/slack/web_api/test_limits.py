@@ -1,10 +1,12 @@
 """The table of Slack's limits is data that says where each number is from."""
 
+import inspect
 import re
 
 import pytest
 
-from channels.slack.web_api import limits
+from channels.slack.testing.methods import METHODS
+from channels.slack.web_api import client, limits
 from channels.slack.web_api.limits import LIMITS, RATES, rate
 
 
@@ -24,12 +26,19 @@ def test_every_rate_is_a_row_of_the_table():
     assert {row.unit for row in RATES.values()} == {"calls per minute"}
 
 
-def test_a_method_without_a_row_is_taken_for_the_slowest():
-    """Unlisted methods get Tier 1, and histories one call per minute for unlisted apps."""
-    assert rate("admin.something.odd") is limits.TIER_1
+def test_a_method_without_a_row_has_the_rate_of_most():
+    """Unlisted methods get Tier 2, and histories one call per minute for unlisted apps."""
+    assert rate("pins.list") is limits.TIER_2
     assert rate("conversations.replies") is limits.TIER_3
     assert rate("conversations.replies", unlisted=True) is limits.UNLISTED
     assert rate("chat.update", unlisted=True) is limits.TIER_3
+
+
+def test_every_method_that_is_called_or_played_has_a_row():
+    """What Parley calls, and what the stand-in answers, is paced by its own documented rate."""
+    called = set(re.findall(r'_ask\(\s*"([\w.]+)"', inspect.getsource(client)))
+    assert len(called) > 15
+    assert called | set(METHODS) <= set(RATES)
 
 
 def test_we_roll_over_before_slack_makes_us():

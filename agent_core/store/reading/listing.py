@@ -1,0 +1,195 @@
+"""Lists of sessions as clients read them, by creation or by activity, and words looked for in them.
+
+Nothing is kept for a search: it reads the log itself, the newest sessions first, as far as its bounds go. So what is
+deleted or redacted is not found any more, and a message on its way in costs no statement more.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, desc, func, or_, select, tuple_
+
+from agent_core.domain import events as e
+from agent_core.domain.messages import Actor, text_of
+from agent_core.domain.objects import ACTIVE, Page, SessionObject, SessionStatus
+from agent_core.errors import NotFound
+from agent_core.store.codes import CODES
+from agent_core.store.log import EVENT, RUN, SESSION
+from agent_core.store.statements import Statement, literals
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work.catalog import AGENT
+
+MOST_OF_ONE = 20_000
+"""Newest facts of one session in which words are looked for."""
+_SAID = (e.MessageReceived, e.MessageCorrected, e.MessageCompleted)
+_DECODERS = {CODES[kind.type]: msgspec.json.Decoder(kind) for kind in _SAID}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are listed: of an opener *actor* of these *kinds*, with *agent* (id or name), in this *status*."""
+
+    actor: str | None = None
+    kinds: Collection[str] | None = None
+    agent: str | None = None
+    status: SessionStatus | None = None
+
+
+class Moment(msgspec.Struct, frozen=True, order=True):
+    """A place in the list by activity: when something was written last, in milliseconds, and the session's key."""
+
+    at: int
+    key: int
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A session whose log has *facts*, at its *moment*; *words* is what its row says of it, folded."""
+
+    moment: Moment
+    facts: int
+    words: str
+
+
+def get(connection: Connection, session: str) -> SessionObject:
+    """Return the session as clients read it; raises `NotFound`."""
+    row = _OBJECT.run(connection, b_id=session).first()
+    if row is None:
+        raise NotFound("session", session)
+    return _object(row)
+
+
+def listed(connection: Connection, wanted: Wanted, *, limit: int, before: int | None) -> Page[SessionObject]:
+    """Return up to *limit* sessions, the newest first, with a key below *before*."""
+    query = _filtered(_objects(), wanted).order_by(SESSION.c.key.desc()).limit(limit + 1)
+    if before is not None:
+        query = query.where(SESSION.c.key < before)
+    rows = connection.execute(query).all()
+    cursor = str(rows[limit - 1].key) if len(rows) > limit else None
+    return Page(tuple(_object(row) for row in rows[:limit]), cursor)
+
+
+def recent(connection: Connection, wanted: Wanted, *, limit: int, before: Moment | None) -> list[Candidate]:
+    """Return up to *limit* sessions below *before*, those with the latest activity first."""
+    columns = (SESSION.c.key, SESSION.c.id, SESSION.c.title, SESSION.c.about, SESSION.c.next_seq, _NEWEST.label("at"))
+    query = _filtered(_joined(*columns), wanted).order_by(desc("at"), SESSION.c.key.desc()).limit(limit)
+    if before is not None:
+        query = query.where(tuple_(_NEWEST, SESSION.c.key) < (before.at, before.key))
+    return [_candidate(row) for row in connection.execute(query)]
+
+
+def objects(connection: Connection, keys: Sequence[int]) -> list[SessionObject]:
+    """Return the sessions with these *keys*, in their order, without those that were deleted meanwhile."""
+    rows = {row.key: row for row in connection.execute(_objects().where(SESSION.c.key.in_(keys)))}
+    return [_object(rows[key]) for key in keys if key in rows]
+
+
+def said(connection: Connection, candidates: Sequence[Candidate], words: Collection[str]) -> dict[int, set[str]]:
+    """Return which of the folded *words* people and the model said in each of the sessions, by its key.
+
+    A message that was corrected counts as it says now; of a session with more than `MOST_OF_ONE` facts the newest.
+    """
+    short = [each.moment.key for each in candidates if each.facts <= MOST_OF_ONE]
+    places = [EVENT.c.session.in_(short)] if short else []
+    places += [
+        and_(EVENT.c.session == each.moment.key, EVENT.c.seq > each.facts - MOST_OF_ONE)
+        for each in candidates
+        if each.facts > MOST_OF_ONE
+    ]
+    texts: dict[tuple[int, str], tuple[str, str]] = {}
+    for place in places:
+        query = select(EVENT.c.session, EVENT.c.type, EVENT.c.data).where(place, _may_say(connection, words))
+        for row in connection.execute(query.order_by(EVENT.c.session, EVENT.c.seq)):
+            body = _DECODERS[row.type].decode(bytes(row.data))
+            _, who = texts.get((row.session, body.message), ("", ""))
+            texts[row.session, body.message] = (text_of(body.parts), _name_of(getattr(body, "actor", None)) or who)
+    found: dict[int, set[str]] = {}
+    for (session, _), each in texts.items():
+        text = " ".join(each).casefold()
+        found.setdefault(session, set()).update(word for word in words if word in text)
+    return found
+
+
+def _may_say(connection: Connection, words: Collection[str]) -> ColumnElement[bool]:
+    """Return the condition for the messages that may hold one of *words*, and for all corrections.
+
+    A database folds the case of ASCII alone as we do; with other letters every message is read.
+    """
+    kinds = EVENT.c.type.in_(literals(*_DECODERS))
+    if not all(word.isascii() for word in words):
+        return kinds
+    is_postgres = connection.dialect.name == "postgresql"
+    data = func.lower(func.convert_from(EVENT.c.data, "UTF8") if is_postgres else cast(EVENT.c.data, Text))
+    place = func.strpos if is_postgres else func.instr
+    holds = (place(data, msgspec.json.encode(word).decode()[1:-1]) > 0 for word in words)
+    return and_(kinds, or_(EVENT.c.type == CODES[e.MessageCorrected.type], *holds))
+
+
+def _candidate(row: Any) -> Candidate:
+    actor = row.about["actor"]
+    words = " ".join((row.id, row.title or "", actor["id"], actor.get("name") or "")).casefold()
+    return Candidate(Moment(row.at, row.key), row.next_seq - 1, words)
+
+
+def _name_of(actor: Actor | None) -> str:
+    return f"{actor.id} {actor.name or ''}" if actor is not None else ""
+
+
+_NEWEST = (
+    select(EVENT.c.time)
+    .where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == SESSION.c.next_seq - 1)
+    .correlate(SESSION)
+    .scalar_subquery()
+)
+_OLDEST = (
+    select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == 1).correlate(SESSION).scalar_subquery()
+)
+
+
+def _joined(*columns: Any) -> Select[*tuple[Any, ...]]:
+    chosen: Select[*tuple[Any, ...]] = select(*columns)
+    return (
+        chosen.join(AGENT, AGENT.c.key == SESSION.c.agent)
+        .outerjoin(RUN, (RUN.c.session == SESSION.c.key) & RUN.c.parent.is_(None) & RUN.c.status.in_(literals(*ACTIVE)))
+        .where(SESSION.c.project == DEFAULT_PROJECT)
+    )
+
+
+def _objects() -> Select[*tuple[Any, ...]]:
+    times = (_OLDEST.label("created_at"), _NEWEST.label("active_at"))
+    return _joined(SESSION, AGENT.c.id.label("agent_id"), RUN.c.status, *times)
+
+
+def _filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[Any, ...]]:
+    if wanted.actor is not None:
+        query = query.where(SESSION.c.actor == wanted.actor)
+    if wanted.kinds is not None:
+        query = query.where(SESSION.c.actor_kind.in_(wanted.kinds))
+    if wanted.agent is not None:
+        query = query.where((AGENT.c.id == wanted.agent) | (AGENT.c.name == wanted.agent))
+    match wanted.status:
+        case None:
+            return query
+        case "closed":
+            return query.where(SESSION.c.closed == 1)
+        case "idle":
+            return query.where(SESSION.c.closed == 0, RUN.c.key.is_(None))
+        case status:
+            return query.where(SESSION.c.closed == 0, RUN.c.status == status)
+
+
+def _object(row: Any) -> SessionObject:
+    """Return the session of *row*; a prepared statement returns its JSON as text."""
+    about: Mapping[str, Any] = msgspec.json.decode(row.about) if isinstance(row.about, str) else row.about
+    return SessionObject(
+        id=row.id,
+        agent=row.agent_id,
+        actor=msgspec.convert(about["actor"], Actor),
+        title=row.title,
+        status="closed" if row.closed else row.status or "idle",
+        metadata=about["metadata"],
+        created_at=row.created_at,
+        last_activity_at=row.active_at,
+    )
+
+
+_OBJECT = Statement(_objects().where(SESSION.c.id == bindparam("b_id")))
