@@ -104,8 +104,10 @@ from agent_core.errors import (
 )
 from agent_core.ids import new_id
 from agent_core.runtime.outputs import Changes, ToolOutput
+from agent_core.secrets import Secrets
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
+from agent_core.traces import trace_of
 
 __all__ = [
     "SCOPES",
@@ -195,6 +197,7 @@ __all__ = [
     "RunStarted",
     "RunStatus",
     "RunWaiting",
+    "Secrets",
     "SessionBusy",
     "SessionClosed",
     "SessionObject",
@@ -228,4 +231,5 @@ __all__ = [
     "may_respond",
     "new_id",
     "text_of",
+    "trace_of",
 ]

@@ -88,31 +88,31 @@ class Core:
         secrets: Secrets | None = None,
         channels: Sequence[ChannelPort] = (),
         max_backlog: int | None = None,
+        tools_looked_for: str = "",
     ) -> None:
         """*engine* builds what drives the runs; *bus* connects the processes of one database.
 
         Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
         that agents may configure; *context_sources* are asked before the first step of every run. Beyond *max_backlog*
-        queued runs, over all processes, messages are refused.
+        queued runs, over all processes, messages are refused. *tools_looked_for* is a sentence for errors about tools.
         """
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        self.health, has = CoreHealth(store, bus, resolvers), bool(context_sources)
-        self.agents = Roster(store, toolset, providers, default_model, secrets, channels, resolvers, has_sources=has)
+        self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
+        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for)
+        self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
         segments = self._segments = Segments(
             store, cache, self.agents, providers, toolset, resolvers, dispatcher, context_sources
         )
-        self._engine = engine(segments, clock)
+        self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
-        self._backlog = Backlog(database, clock, max_backlog)
         self._openings = Openings(store, cache, self.agents, segments, self._finish, self._backlog, dispatcher)
-        self.approvals, self.access, self.listing = Approvals(store, dispatcher), Access(store), Listing(store)
-        self._outputs, self.replies = Outputs(store, cache, segments, dispatcher), OperatorReplies(store)
-        self._completion = CompletionNotifier(store, cache, segments)
+        self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
+        self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

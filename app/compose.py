@@ -17,11 +17,8 @@ from agent_core import (
     AgentObject,
     Channels,
     Clock,
-    ConfigError,
     Core,
     Database,
-    Definition,
-    InvalidInput,
     SqliteDatabase,
     SystemClock,
     Unavailable,
@@ -36,10 +33,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Static
-from agent_core.tools.toolset import Scope as ToolScope
-from app.agents import load_agents
+from agent_core.tools.toolset import Toolset
 from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -52,13 +46,14 @@ from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.console import routes as console
+from app.files import Files, read_once, toolset_with
 from app.models import Models, models_of, notice, warn_of_model
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.settings import Settings, check_model
+from app.settings import Settings
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.slack.spec import SLACK
@@ -114,7 +109,7 @@ def parts_of(settings: Settings, kind: Kind) -> Parts:
 
 @asynccontextmanager
 async def running_core(
-    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] = BUILTIN
+    settings: Settings, models: Models, *, kind: Kind = "both", tools: Sequence[Tool] | None = None
 ) -> AsyncIterator[Core]:
     """Give the core that *settings* describe, at work, with the agents of the files; stop it at the end.
 
@@ -126,36 +121,71 @@ async def running_core(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping."""
+    """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping.
+
+    *files* are where its agents and own tools come from.
+    """
 
     core: Core
     database: Database
     look: Look | None
+    files: Files
 
 
 @asynccontextmanager
 async def running(
-    settings: Settings, models: Models, *, kind: Kind, tools: Sequence[Tool], grace: float
+    settings: Settings,
+    models: Models,
+    *,
+    kind: Kind,
+    tools: Sequence[Tool] | None,
+    grace: float,
+    live: Files | None = None,
 ) -> AsyncIterator[Running]:
-    """Do as `running_core`; at the end what is driven gets *grace* seconds."""
-    # Each kind of tools is one toolset here.
-    toolset = Merged((Static({tool.spec.name: tool for tool in tools}),))
-    known, channels = await toolset.tools(ToolScope()), Channels(CHANNELS)
-    definitions = load_agents(settings.agents, tools=known, channels=channels, check=partial(check_model, settings))
+    """Do as `running_core`; at the end what is driven gets *grace* seconds.
+
+    *tools* are all that agents may use; when None, those that ship and the own ones. Agents and own tools are read
+    here, and a broken file ends the start, unless they are *live*.
+    """
+    files = live or await read_once(settings, tools, Channels(CHANNELS))
+    own, looked_for = files.own, files.own.looked_for
     check_migrated(settings)
     check_secret(settings)
-    parts, workers = parts_of(settings, kind), list[str]()
-    secrets, fetch = Secrets(load_keys(settings).derive("secrets")), Fetch(settings.fetch_allow)
+    parts, workers, fetch = parts_of(settings, kind), list[str](), Fetch(settings.fetch_allow)
 
     def engine(runs: Runs, clock: Clock) -> Engine:
         made = parts.engine(runs, clock)
         workers.append(made.worker)
         return made
 
-    core = Core(
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools), looked_for)
+    structlog.contextvars.bind_contextvars(worker=workers[0])
+    try:
+        await core.start()
+        await files.load(core)
+        await _warn(core, models, datetime.now(UTC).date(), looked_for)
+        look = None if settings.postgres is None else look_at(parts.database, workers[0])
+        yield Running(core, parts.database, look, files)
+    finally:
+        await _stop(core, grace)
+        await fetch.close()
+
+
+def _core(
+    settings: Settings,
+    models: Models,
+    parts: Parts,
+    engine: Callable[[Runs, Clock], Engine],
+    fetch: Fetch,
+    toolset: Toolset,
+    looked_for: str,
+) -> Core:
+    secrets = Secrets(load_keys(settings).derive("secrets"))
+    return Core(
         parts.database,
         providers=models.providers,
         tools=toolset,
+        tools_looked_for=looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -164,16 +194,6 @@ async def running(
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
     )
-    structlog.contextvars.bind_contextvars(worker=workers[0])
-    try:
-        await core.start()
-        await _follow_files(core, definitions)
-        await _warn(core, models, datetime.now(UTC).date())
-        look = None if settings.postgres is None else look_at(parts.database, workers[0])
-        yield Running(core, parts.database, look)
-    finally:
-        await _stop(core, grace)
-        await fetch.close()
 
 
 @asynccontextmanager
@@ -195,13 +215,6 @@ async def serving_channels(
         yield [routes for routes in served if routes is not None]
 
 
-async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
-    try:
-        await core.agents.sync_files(definitions)
-    except InvalidInput as error:
-        raise ConfigError(f"PARLEY_AGENTS: {error}") from None
-
-
 async def _stop(core: Core, grace: float) -> None:
     try:
         await core.stop(grace)
@@ -209,11 +222,16 @@ async def _stop(core: Core, grace: float) -> None:
         _log.warning("core.stopped", database="away")
 
 
-async def _warn(core: Core, models: Models, today: date) -> None:
+async def _warn(core: Core, models: Models, today: date, looked_for: str) -> None:
     """Log the tools and models of stored agents that are missing here, or will be soon."""
     warn_of_model(models.default, today)
     for agent, tool in await core.agents.lacking():
-        _log.warning("agent.tool_missing", agent=agent, tool=tool, remedy="bring it back or take it out of `tools`")
+        _log.warning(
+            "agent.tool_missing",
+            agent=agent,
+            tool=tool,
+            remedy=f"bring it back or take it out of `tools`. {looked_for}",
+        )
     async for agent in _agents(core):
         for place, matcher in unmatched(agent.definition):
             if is_name(matcher):  # a glob was warned of when the agent was made
@@ -286,7 +304,7 @@ def _described() -> Answers:
 
 def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
     password = settings.demo_password.get_secret_value() if settings.demo_password else None
-    return Demo(partial(notice, settings), Door(password), broken)
+    return Demo(partial(notice, settings), Door(password), broken, settings.demo_tool_context)
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:

@@ -18,9 +18,10 @@ from fastapi import FastAPI
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.builtin import BUILTIN
+from app import logs
 from app.api.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
+from app.files import Files
 from app.models import running_models, why_demo
 from app.printer import say
 from app.serving.connections import ConnectionBounds, Connections
@@ -28,7 +29,7 @@ from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics
 from app.serving.readers import Readers
 from app.serving.ready import Ready, Starting
-from app.serving.server import Server, config, listening, room_for, url_of
+from app.serving.server import EVERY, Server, config, listening, place_of, room_for, url_of
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage.at_rest import private_files, secure
@@ -44,33 +45,38 @@ SERVING = (20_000, 50, 100)
 _log = structlog.get_logger("parley.process")
 
 
-def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None) -> None:
+def serve(
+    settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None, live: Files | None = None
+) -> None:
     """Serve until a signal comes; raise ConfigError when that cannot begin.
 
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
-    those that ship when None.
+    those that ship and the own ones when None. With *live* files agents and own tools change while it serves.
     """
+    logs.complete(settings.log)
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
-        _run(_serve(settings, "web" if web_only else "both", BUILTIN if tools is None else tools, known_here))
+        _run(_serve(settings, "web" if web_only else "both", tools, live, known_here=known_here))
 
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
     """Drive runs and serve nothing until a signal comes; *health_port* answers `/healthz` and `/readyz`."""
+    logs.complete(settings.log)
     check_shared(settings, "worker")
-    _run(_work(settings, BUILTIN if tools is None else tools, health_port))
+    _run(_work(settings, tools, health_port))
 
 
 def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
     """Receive from *channel* by connections opened here, and drive runs, until a signal comes; raise ConfigError."""
+    logs.complete(settings.log)
     found = next(each for each in CHANNELS if each.name == channel)
     if (missing := found.no_socket(settings)) is not None:
         raise ConfigError(missing)
     if settings.postgres is None:
         prepare_data(settings)
     with private_files(), owned(settings) if settings.postgres is None else nullcontext():
-        _run(_listen(settings, BUILTIN if tools is None else tools, found))
+        _run(_listen(settings, tools, found))
 
 
 def check_shared(settings: Settings, command: str) -> None:
@@ -100,19 +106,19 @@ def _place(settings: Settings) -> Iterator[bool]:
         yield True
 
 
-async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_here: bool) -> None:  # noqa: FBT001
-    readers = Readers()
+async def _serve(
+    settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
+) -> None:
+    readers, connections, shared = Readers(), _connections(settings), settings.postgres is not None
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
             running_models(settings, SystemClock()) as models,
-            running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
+            running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as found,
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
-            serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
+            serving_channels(found.core, found.database, settings, socket=not shared) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
-            shared = settings.postgres is not None
             credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
-            connections = _connections(settings)
             app = create_app(
                 found.core,
                 settings,
@@ -121,6 +127,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
                 readers=readers,
                 connections=connections,
                 look=found.look,
+                broken=found.files.broken,
                 channels=routes,
                 credentials=credentials,
             )
@@ -129,19 +136,26 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool], known_he
 
                 def started() -> None:
                     announce()
-                    greet(settings, url, api_key)
+                    greet(settings, url, api_key, found.files.broken() if found.files.broken else ())
                     up.set()
 
-                served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
-                server = Server(served, readers=readers, connections=connections, started=started)
+                server = _server(app, settings, readers, connections, started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                async with credentials.following(), _settling(up, prepare), _working(found.core, end):
+                following = credentials.following(), found.files.following(found.core)
+                async with following[0], following[1], _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
 
 
-async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | None) -> None:
+def _server(
+    app: FastAPI, settings: Settings, readers: Readers, connections: Connections, started: Callable[[], None]
+) -> Server:
+    served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
+    return Server(served, readers=readers, connections=connections, started=started)
+
+
+async def _work(settings: Settings, tools: Sequence[Tool] | None, health_port: int | None) -> None:
     readers, asked, up = Readers(), asyncio.Event(), asyncio.Event()
     watch = create_watch(Starting())
     with Signals().taken() as signals:
@@ -162,7 +176,7 @@ async def _work(settings: Settings, tools: Sequence[Tool], health_port: int | No
                 await _until(asked, found.core)
 
 
-async def _listen(settings: Settings, tools: Sequence[Tool], channel: ChannelSpec[Settings]) -> None:
+async def _listen(settings: Settings, tools: Sequence[Tool] | None, channel: ChannelSpec[Settings]) -> None:
     asked, up = asyncio.Event(), asyncio.Event()
     with Signals().taken() as signals:
         async with (
@@ -285,26 +299,27 @@ def announced(data: Path, url: str) -> Iterator[Callable[[], None]]:
         path.unlink(missing_ok=True)
 
 
-def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) -> None:
-    """Print what a person needs to begin; a worker has no *api_key*."""
+def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None, broken: Sequence[str] = ()) -> None:
+    """Print what a person needs to begin, and which files are *broken*; a worker has no *api_key*."""
     if api_key is None:
         lines = ["Parley drives the runs of this database; Ctrl-C ends it."]
         lines += [f"Health:  {url}/readyz"] if url else []
     else:
-        lines = [f"Parley listens on {url}; Ctrl-C ends it."]
+        lines = [f"Parley listens on {place_of(settings.host, url or '')}; Ctrl-C ends it."]
         lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
         lines += [f"Console: {url}/operator (asks for an API key)"]
         lines += _key_lines(api_key)
-        found = [(channel.name, channel.receives(settings, url)) for channel in CHANNELS]
+        found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
-    say("\n".join(lines))
+    say("\n".join([*lines, *broken]))
 
 
 def page_line(settings: Settings, url: str | None) -> str | None:
     """Return where the demo page is and who may see it, or what opens it; None when PARLEY_DEMO is off."""
     if settings.demo:
-        return f"{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
+        where = "on this machine " if settings.host in EVERY else ""
+        return f"{where}{url}/widget-demo" + (" (asks for PARLEY_DEMO_PASSWORD)" if settings.demo_password else "")
     if settings.demo_page is False:
         return None
     return f"off, as {settings.fronted} lets others than this machine in; PARLEY_DEMO_PASSWORD opens it"

@@ -1,5 +1,6 @@
 """Inbound: a message on its way in, from any channel."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -15,12 +16,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads besides a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
 
     Text of a thread is shown as a quotation, see `context.quoted`; a note is shown as it is, so it may hold no text of
-    others.
+    others. What is *attached* belongs to the message, and is deleted with it while it waits.
     """
 
     text: str
     author: str | None = None
     source: Literal["thread", "note"] = "thread"
+    attached: bool = False
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +51,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     via: Actor | None = None
     origin: Origin = ANYWHERE
-    tool_context: dict[str, Any] | None = None
+    tool_context: Mapping[str, Any] | None = None
     shared: bool = False
 
     def __repr__(self) -> str:
@@ -78,7 +80,7 @@ class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     controls: Controls = Controls()
-    tool_context: dict[str, Any] | None = None
+    tool_context: Mapping[str, Any] | None = None
     steered: tuple[SteeredContext, ...] = ()
 
     def __repr__(self) -> str:

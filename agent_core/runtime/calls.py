@@ -21,7 +21,7 @@ from agent_core.loop.waiting import CallState
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
-from agent_core.tools.toolset import Scope, Toolset
+from agent_core.tools.toolset import Scope, Toolset, unknown_tool
 
 _RAW_SHOWN = 500
 _CANCEL_TIMEOUT = 0.5
@@ -147,8 +147,10 @@ class Calls:
         if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
             return _ended(call, "unknown", UNKNOWN)
         if spec is None or (tool is None and spec.kind == "function"):
-            names = ", ".join(sorted(self._agent.tools)) or "none"
-            return _ended(call, "failed", f"There is no tool `{call.name}`. The tools are: {names}.")
+            if spec is not None:
+                _log.warning("tool.missing", run=self._run.id, tool=call.name, remedy="load it again, or restart")
+            text = unknown_tool(call.name, self._agent.tools.keys() - {call.name})
+            return _ended(call, "failed", text[0].upper() + text[1:])
         if call.raw is not None:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
             return _ended(call, "failed", text)

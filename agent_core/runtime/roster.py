@@ -32,7 +32,7 @@ from agent_core.store.work import catalog
 from agent_core.store.work.catalog import StoredAgent
 from agent_core.tools.base import Tool
 from agent_core.tools.function import NAME
-from agent_core.tools.toolset import Scope, Toolset
+from agent_core.tools.toolset import Scope, Toolset, unknown_tool
 
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
@@ -55,7 +55,7 @@ class Prototype(NamedTuple):
 class Roster:
     """Stored agents; every definition that enters has been checked against what this process can run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a composition
         self,
         store: Store,
         toolset: Toolset,
@@ -66,10 +66,11 @@ class Roster:
         resolvers: Resolver | None = None,
         *,
         has_sources: bool = False,
+        tools_looked_for: str = "",
     ) -> None:
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
-        self._has_sources = has_sources
+        self._has_sources, self._tools_looked_for = has_sources, tools_looked_for
         self._guard = resolvers.guard if isinstance(resolvers, HookResolvers) else None
         self._channels = Channels(channels)
         self._prototypes: dict[str, Prototype] = {}
@@ -160,7 +161,7 @@ class Roster:
             raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
         if len(definition.instructions) > MAX_INSTRUCTIONS:
             raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
-        _check_tools(definition, known)
+        _check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
             check_addresses(definition.hooks, self._guard)
@@ -312,13 +313,12 @@ def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
     return [tool for tool in definition.tools if isinstance(tool, str) and tool not in known]
 
 
-def _check_tools(definition: Definition, known: Collection[str]) -> None:
+def _check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:
     names: set[str] = set()
     for place, tool in enumerate(definition.tools):
         path = f"tools[{place}]"
         if isinstance(tool, str) and tool not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise InvalidInput("tools", f"there is no tool `{tool}`; the tools are: {listed}.")
+            raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
         name = tool if isinstance(tool, str) else tool.name
         if name in names:
             raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")

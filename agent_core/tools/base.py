@@ -71,6 +71,10 @@ class Pending:
 Outcome = Done | ToolError | Pending
 
 
+class UnfitFunction(TypeError):
+    """A function that no tool can be made of; its message names the function and the remedy."""
+
+
 class Tool(Protocol):
     """One tool: its spec, and its use."""
 

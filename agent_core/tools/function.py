@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
 from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, NewRender, Outcome, Pending, ToolError
+from agent_core.tools.base import CallContext, Done, NewRender, Outcome, Pending, ToolError, UnfitFunction
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
 
@@ -79,7 +79,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
 
     *effect* `write` means that a second execution may do harm, *idempotent* that the function hands on
     `context.call` as an idempotency key, *concurrency_safe* that calls may run side by side; *timeout* is
-    seconds, *result_limit* characters shown to the model. TypeError is raised for a function that no schema fits.
+    seconds, *result_limit* characters shown to the model. `UnfitFunction` is raised for a function that no schema fits.
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool[..., Any]:
@@ -138,7 +138,7 @@ def _from_thread(context: CallContext) -> CallContext:
 
 def _named(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise TypeError(
+        raise UnfitFunction(
             f"`{name}` is no name for a tool: use 1 to 64 letters, digits, `_` and `-`; `@tool(name=...)` sets it."
         )
     return name

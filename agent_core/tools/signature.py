@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
 from agent_core.domain.schemas import uncheckable
-from agent_core.tools.base import CallContext
+from agent_core.tools.base import CallContext, UnfitFunction
 
 Function = Callable[..., object]
 _REMEDY = "leave it out of the annotation and see to it in the function."
@@ -31,7 +31,7 @@ class Signature:
 
     @classmethod
     def of(cls, function: Function) -> "Signature":
-        """Read *function*; TypeError names it and the remedy when no schema fits."""
+        """Read *function*; UnfitFunction names it and the remedy when no schema fits."""
         _check_kind(function)
         docstring = docstring_parser.parse(inspect.getdoc(function) or "")
         if not docstring.description:
@@ -128,7 +128,7 @@ class _Terse(GenerateJsonSchema):
 
 
 def _refuse(function: Function, why: str) -> NoReturn:
-    raise TypeError(f"`{_name(function)}` cannot be a tool: it {why}")
+    raise UnfitFunction(f"`{_name(function)}` cannot be a tool: it {why}")
 
 
 def _name(function: Function) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -112,3 +113,14 @@ class _Renamed:
 def toolset_of(tools: Toolset | Mapping[str, Tool]) -> Toolset:
     """Return *tools* as a toolset; a mapping gives the same tools for every scope."""
     return Static(tools) if isinstance(tools, Mapping) else tools
+
+
+def unknown_tool(name: str, known: Collection[str], looked_for: str = "") -> str:
+    """Return what is wrong with the *name* of a tool that is not *known*, with the likely one if there is one.
+
+    *looked_for* is a sentence on where tools come from.
+    """
+    likely = get_close_matches(name, known, 1)
+    hint = f" (did you mean `{likely[0]}`?)" if likely else ""
+    text = f"there is no tool `{name}`{hint}; the tools are: {', '.join(sorted(known)) or 'none'}."
+    return f"{text} {looked_for}" if looked_for else text

@@ -147,6 +147,7 @@ async def post_message(
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
         origin=origin_of(request),
+        tool_context=principal.tool_context,
     )
     return answer(posted(await wired.core.receive(session.id, inbound)), 202)
 

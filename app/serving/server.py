@@ -22,6 +22,8 @@ GRACE = 2
 # Seconds of it after which connections are cut whose client neither reads its answer nor ends its request.
 CUT_AFTER = 1.5
 BACKLOG = 2048
+NEAR = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - as HOST names them
+EVERY = frozenset(NEAR)
 # File descriptors beside those of connections: of the database, of the models, and of refused connections for a moment.
 SPARE_FILES = REFUSED + 256
 
@@ -122,5 +124,13 @@ def _refused(host: str, port: int, named: str, error: OSError) -> Exception:
 
 def url_of(host: str, sock: socket.socket) -> str:
     """Return the address under which this machine reaches the server."""
-    near = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(host, host)  # noqa: S104
+    near = NEAR.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{near}:{sock.getsockname()[1]}"
+
+
+def place_of(host: str, url: str) -> str:
+    """Return where a server listens, for people: at *url*, and at what others reach where *host* is every address."""
+    if host not in EVERY:
+        return url
+    port = url.rpartition(":")[2]
+    return f"{f'[{host}]' if ':' in host else host}:{port}, on this machine {url}"

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect, text
 
 import migrations
 from agent_core import ConfigError
-from app.settings import SQLITE, Settings
+from app.settings import SQLITE, Settings, check_file
 from app.storage.at_rest import private_files
 from app.storage.keys import prepare_data
 from app.storage.lock import owned
@@ -19,7 +19,11 @@ ENGINE_SCHEMA = "dbos"
 
 
 def migrate(settings: Settings) -> str:
-    """Upgrade the database that *settings* name, unless it is up to date or a later version's; return what was done."""
+    """Upgrade the database that *settings* name, unless it is up to date or a later version's; return what was done.
+
+    It needs nothing else of them: no agents, no keys, no secret. Raises ConfigError.
+    """
+    check_file(settings)
     with private_files():
         return _migrated(settings)
 

@@ -2,16 +2,17 @@
 
 import hmac
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import jwt
+import msgspec
 from jwt.types import Options
 
 from agent_core import SCOPES as ALL_SCOPES
-from agent_core import Actor, new_id
+from agent_core import Actor, ParleyError, Secrets, new_id
 from channels.web.visitor_ids import fault_of_id
 
 ALGORITHM = "HS256"
@@ -37,7 +38,8 @@ class Principal:
     *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
     (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
-    people: what the visitor says counts as the key's too. In the sessions *barred* a visitor reaches nothing. What was
+    people: what the visitor says counts as the key's too. *tool_context* is what the token says of the visitor to the
+    tools of their runs alone; it may hold secrets. In the sessions *barred* a visitor reaches nothing. What was
     sent is good until *expires* (milliseconds; None: for a key, whose end may be changed). An operator who logged in at
     the console has the login's id as *token*, and the *mark* of the key's secret, whose change ends the login.
     """
@@ -50,6 +52,7 @@ class Principal:
     token: str | None = field(default=None, compare=False)
     issued: int = field(default=0, compare=False)
     via: Actor | None = field(default=None, compare=False)
+    tool_context: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     barred: AbstractSet[str] = field(default=frozenset(), compare=False)
     mark: str | None = field(default=None, compare=False)
     expires: int | None = field(default=None, compare=False)
@@ -92,12 +95,25 @@ class TokenSigner:
             "login": derive("operator-login"),
         }
         self._pseudonyms, self._marks = derive("pseudonym"), derive("key-mark")
-        self._now = now
+        self._seals, self._now = Secrets(derive("visitor-context")), now
 
-    def visitor(self, actor: Actor, *, agent: str, seconds: int = VISITOR_SECONDS, made_by: str | None = None) -> Token:
-        """Return a token that lets *actor* talk to the agent with the id *agent*; *made_by* is the id of an API key."""
-        given = {"sub": actor.id, "agent": agent, "name": actor.name, "by": made_by}
-        return self._sign("visitor", {name: value for name, value in given.items() if value is not None}, seconds)
+    def visitor(
+        self,
+        actor: Actor,
+        *,
+        agent: str,
+        seconds: int = VISITOR_SECONDS,
+        made_by: str | None = None,
+        tool_context: Mapping[str, Any] | None = None,
+    ) -> Token:
+        """Return a token that lets *actor* talk to the agent with the id *agent*; *made_by* is the id of an API key.
+
+        *tool_context* is sealed in it, for who holds the token is not to read it.
+        """
+        id = new_id("tok")
+        sealed = self._seals.seal(msgspec.json.encode(tool_context).decode(), _purpose(id)) if tool_context else None
+        given = {"sub": actor.id, "agent": agent, "name": actor.name, "by": made_by, "ctx": sealed}
+        return self._sign("visitor", {name: value for name, value in given.items() if value is not None}, seconds, id)
 
     def operator(self, *, seconds: int = OPERATOR_SECONDS, scopes: Iterable[str] = SCOPES) -> Token:
         """Return a token for a command on the machine that holds the secret key."""
@@ -133,21 +149,30 @@ class TokenSigner:
     def read(self, text: str) -> Principal | None:
         """Return whom *text* names, or None when it is forged, expired, of an id that is none, or no token at all."""
         if (claims := self._current("visitor", text)) and fault_of_id(claims["sub"]) is None:
-            actor = Actor(id=claims["sub"], kind="visitor", name=claims.get("name"))
-            return Principal(
-                "visitor",
-                actor,
-                claims["agent"],
-                key=claims.get("by"),
-                token=claims.get("jti"),
-                issued=_milliseconds(claims),
-                expires=1000 * claims["exp"],
-            )
+            return self._visitor(claims)
         if claims := self._current("operator", text):
             if (scopes := claims.get("scopes")) is None:  # of the version before, whose `scope` names what is beside
                 scopes = f"read run approve admin {claims.get('scope', '')}"
             return _operator(claims, SCOPES & frozenset(scopes.split()))
         return None
+
+    def _visitor(self, claims: dict[str, Any]) -> Principal | None:
+        """Return the visitor of a token; None when its tool context cannot be opened: without it they are another."""
+        try:
+            sealed = claims.get("ctx")
+            context = None if sealed is None else msgspec.json.decode(self._seals.open(sealed, _purpose(claims["jti"])))
+        except ParleyError:
+            return None
+        return Principal(
+            "visitor",
+            Actor(id=claims["sub"], kind="visitor", name=claims.get("name")),
+            claims["agent"],
+            key=claims.get("by"),
+            token=claims.get("jti"),
+            issued=_milliseconds(claims),
+            expires=1000 * claims["exp"],
+            tool_context=context,
+        )
 
     def read_cookie(self, text: str) -> Principal | None:
         """Return the visitor that `cookie` signed, who may talk to no agent, or None."""
@@ -164,8 +189,8 @@ class TokenSigner:
         """Return what stands in records for the id *actor* of a person whose data was deleted; always the same."""
         return FORGOTTEN + hmac.digest(self._pseudonyms, actor.encode("utf-8", "surrogatepass"), "sha256").hex()[:24]
 
-    def _sign(self, audience: Audience, claims: dict[str, str], seconds: int) -> Token:
-        now, id = self._now(), new_id("tok")
+    def _sign(self, audience: Audience, claims: dict[str, str], seconds: int, id: str | None = None) -> Token:
+        now, id = self._now(), id or new_id("tok")
         expires = int(now) + seconds
         body = {**claims, "aud": audience, "exp": expires, "iat": round(now, 3), "jti": id}
         key = self._keys[audience]
@@ -199,6 +224,11 @@ def _operator(claims: dict[str, Any], scopes: frozenset[str]) -> Principal:
         claims["login"],
     )
     return Principal("operator", actor, scopes=scopes, key=key, token=login, expires=expires, mark=mark)
+
+
+def _purpose(token: str) -> str:
+    """Return what a token's tool context is sealed for: that token alone, so that equal ones do not look equal."""
+    return f"tool_context of {token}"
 
 
 def _milliseconds(claims: dict[str, Any]) -> int:

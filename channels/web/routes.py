@@ -1,8 +1,8 @@
 """What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +23,8 @@ from channels.web.visitor_ids import fault_of_id, fault_of_name
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
 DAY = 24 * 3600
+MAX_CONTEXT = 4_000
+"""Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -61,13 +63,20 @@ class VisitorActor(BaseModel):
     name: VisitorName | None = None
 
 
+def _context(given: dict[str, Any]) -> dict[str, Any]:
+    if len(msgspec.json.encode(given)) > MAX_CONTEXT:
+        raise ValueError(f"at most {MAX_CONTEXT:,} bytes of JSON: a token has to fit into a header.")
+    return given
+
+
 class TokenBody(BaseModel):
-    """What a visitor's token is asked for; *ttl* is seconds."""
+    """What a visitor's token is asked for; *ttl* is seconds, *tool_context* what the tools of their runs are given."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     actor: VisitorId | VisitorActor
     agent: Name
     ttl: int = Field(3600, ge=1, le=DAY)
+    tool_context: Annotated[dict[str, Any], AfterValidator(_context)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +84,13 @@ class Demo:
     """The demo page: what it says about an agent's model (None: the default one), who sees it, and what is broken.
 
     *problems* returns what could not be loaded, a sentence each; None where nothing is loaded while the server runs.
+    *tool_context* is what tools are given of who asks there.
     """
 
     notice: Callable[[str | None], str]
     door: Door
     problems: Callable[[], Sequence[str]] | None = None
+    tool_context: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def offered(self, agent: AgentObject) -> OfferedAgent:
         """Return *agent* as the page offers it."""
@@ -109,7 +120,10 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
         agent = await core.agents.get(body.agent)
         named = VisitorActor(id=body.actor) if isinstance(body.actor, str) else body.actor
         actor = Actor(id=named.id, kind="visitor", name=named.name)
-        return token_answer(tokens.visitor(actor, agent=agent.id, seconds=body.ttl, made_by=principal.key), 201)
+        token = tokens.visitor(
+            actor, agent=agent.id, seconds=body.ttl, made_by=principal.key, tool_context=body.tool_context
+        )
+        return token_answer(token, 201)
 
     return router
 
@@ -197,7 +211,8 @@ def _demo_token(
         visitor = known.actor.id if known is not None and holds(known) else new_id("visitor")
         first = choose(await _offered(core, demo), None) if agent is None else None
         found = await core.agents.get(agent or (first.id if first else PREFERRED))
-        answer = token_answer(tokens.visitor(Actor(id=visitor, kind="visitor"), agent=found.id))
+        person, asked_with = Actor(id=visitor, kind="visitor"), demo.tool_context
+        answer = token_answer(tokens.visitor(person, agent=found.id, tool_context=asked_with))
         text = tokens.cookie(visitor).text
         answer.set_cookie(COOKIE, text, max_age=COOKIE_SECONDS, path=PAGE, httponly=True, samesite="strict")
         return answer

@@ -30,16 +30,18 @@ def _vote(approval: str, by: Actor | Decider, *, approved: bool, **options: Any)
 
 
 class Till:
-    """A tool that matters: *paid* is what the world remembers of it."""
+    """A tool that matters: *paid* is what the world remembers of it, *contexts* are those of its calls."""
 
     def __init__(self) -> None:
         self.paid: list[int] = []
+        self.contexts: list[CallContext] = []
 
     def tools(self) -> tuple[Tool, ...]:
         @tool(effect="write", idempotent=False)
         async def pay(amount: int, context: CallContext) -> str:
             """Pay."""
             self.paid.append(amount)
+            self.contexts.append(context)
             return f"Paid {amount} as {context.call[:5]}"
 
         @tool(concurrency_safe=True)

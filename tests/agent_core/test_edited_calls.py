@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import Actor, ApprovalDecided, Decider, HookRuled
+from agent_core import Actor, ApprovalDecided, Decider, HookRuled, Text
 from agent_core.context.edits import Edit, edited
 from agent_core.testing import call, say
 from tests.agent_core.asking import OPERATOR, Till, asks, open_approvals, yes
@@ -30,7 +30,7 @@ async def paid(make_core: MakeCore, by: Actor | Decider, **changes) -> tuple[Sta
     await stage.done(run.id)
     await checked(stage)
     (result,) = results(stage.provider.requests[1])
-    return stage, [part.text for part in result.parts]
+    return stage, [part.text for part in result.parts if isinstance(part, Text)]
 
 
 async def test_the_model_reads_what_ran_and_who_changed_it(make_core: MakeCore):

@@ -5,7 +5,7 @@ import pytest
 from agent_core import Actor, Inbound, MessageReceived, Text
 from agent_core.testing import say
 from tests.agent_core.asking import BOB
-from tests.agent_core.stage import Stage, is_a, set_stage, texts
+from tests.agent_core.stage import Stage, set_stage, texts
 from tests.agent_core.test_corrections import checked, held
 from tests.conftest import MakeCore
 
@@ -87,5 +87,5 @@ async def test_no_name_can_leave_its_frame(make_core: MakeCore, name: str | None
     marker = (await stage.core._cache.get(stage.session)).window.frames.marker
     (entry,) = stage.provider.requests[0].messages
     assert sum(marker in part.text for part in entry.message.parts if isinstance(part, Text)) == 1
-    (fact,) = [fact for fact in await stage.log() if is_a(MessageReceived)(fact)]
-    assert fact.body.named
+    (received,) = [fact.body for fact in await stage.log() if isinstance(fact.body, MessageReceived)]
+    assert received.named

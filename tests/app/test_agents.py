@@ -140,3 +140,14 @@ def test_a_hook_that_cannot_be_asked_is_named_with_its_file(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"a\.yaml: `hooks\[0\]\.config\.secret`") as caught:
         load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
     assert "tooshort" not in str(caught.value)
+
+
+def test_an_unknown_tool_is_refused_with_the_likely_one_and_where_tools_come_from(tmp_path):
+    """The line says what was probably meant, which tools there are, and where they are looked for."""
+    (tmp_path / "a.yaml").write_text("name: a\ninstructions: b\ntools: [clacluate]")
+    with pytest.raises(ConfigError) as caught:
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check, looked_for="They are in `tools`.")
+    assert str(caught.value).endswith(
+        "there is no tool `clacluate` (did you mean `calculate`?); the tools are: calculate, current_time. "
+        "They are in `tools`."
+    )

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 from unittest.mock import Mock
 
 import httpx
@@ -15,7 +16,7 @@ from fastapi import FastAPI
 from agent_core import ConfigError
 from app import main
 from app.compose import create_watch
-from app.main import SERVING, _settle, _working
+from app.main import SERVING, _settle, _working, greet
 from app.serving.connections import Connections
 from app.serving.readers import Readers
 from app.serving.ready import Starting
@@ -163,6 +164,42 @@ def test_a_taken_port_is_named():
             pass
         with pytest.raises(ConfigError, match="another --health-port"), listening("127.0.0.1", taken, "--health-port"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "listens"),
+    [
+        ("127.0.0.1", "http://127.0.0.1", "http://127.0.0.1:{port};"),
+        ("0.0.0.0", "http://127.0.0.1", "0.0.0.0:{port}, on this machine http://127.0.0.1:{port};"),  # noqa: S104
+        ("::", "http://[::1]", "[::]:{port}, on this machine http://[::1]:{port};"),
+        ("::1", "http://[::1]", "http://[::1]:{port};"),
+    ],
+)
+def test_a_server_prints_where_it_listens(
+    host: str, url: str, listens: str, tmp_path, capsys: pytest.CaptureFixture[str]
+):
+    """HOST is printed as it is; where it means every address, the one of this machine is named as that."""
+    given: dict[str, Any] = {"host": host, "data": tmp_path, "demo_password": "open sesame"}
+    settings = Settings(_env_file=None, **given)  # type: ignore[call-arg]
+    with listening("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        assert url_of(host, sock) == f"{url}:{port}"
+        greet(settings, url_of(host, sock), ApiKey(b""))
+    printed = capsys.readouterr().out
+    assert f"Parley listens on {listens.format(port=port)}" in printed
+    assert f"{'' if '127' in host or host == '::1' else 'on this machine '}{url}:{port}/widget-demo" in printed
+
+
+def test_the_address_for_slack_is_the_public_one(tmp_path, capsys: pytest.CaptureFixture[str]):
+    """Where Slack sends requests is printed as PARLEY_PUBLIC_URL names it: Slack reaches no loopback address."""
+    given: dict[str, Any] = {
+        "slack_bot_token": "xoxb-1",
+        "slack_signing_secret": "s",
+        "public_url": "https://p.example",
+    }
+    settings = Settings(_env_file=None, data=tmp_path, **given)  # type: ignore[call-arg]
+    greet(settings, "http://127.0.0.1:8000", ApiKey(b""))
+    assert "Slack:   https://p.example/slack/events" in capsys.readouterr().out
 
 
 def test_a_host_that_is_not_here_is_named():

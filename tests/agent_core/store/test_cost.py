@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from agent_core import Core, Definition, SqliteDatabase, text_of
-from agent_core.store.reading import follow, loading, readings
+from agent_core.store.reading import follow, listing, loading, readings
 from agent_core.store.reading.loading import Loaded
 from agent_core.store.work import due, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, call, say
@@ -136,7 +136,7 @@ async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: P
         "last page": lambda connection, name: readings.transcript(connection, name, after=newest[name] - 70, limit=20),
         "run": lambda connection, name: readings.run(connection, run[name]),
         "tree": lambda connection, name: readings.tree(connection, run[name]),
-        "session": sessions.get,
+        "session": listing.get,
     }
     for kind, look_at in looks.items():
         short, long = [

@@ -97,6 +97,20 @@ def test_unlisted_models_are_warned_of(look: Examine, tmp_path: Path):
     assert (found.level, "`openai:gpt-7-moon`" in found.text) == ("warn", True)
 
 
+def test_own_tools_are_listed_and_a_broken_one_fails(look: Examine, tmp_path: Path):
+    """The folder's files are named with their tools; a file that cannot be loaded is a failure with its line."""
+    (tmp_path / "own").mkdir()
+    assert look(PARLEY_TOOLS=str(tmp_path / "nowhere"))["tools"].level == "fail"
+    (tmp_path / "own" / "shop.py").write_text(
+        'from parley import tool\n\n@tool\ndef find() -> str:\n    """Find."""\n    return ""\n'
+    )
+    found = look(PARLEY_TOOLS=str(tmp_path / "own"))["tools"]
+    assert (found.level, found.text) == ("ok", f"{tmp_path / 'own' / 'shop.py'}: `find`")
+    (tmp_path / "own" / "shop.py").write_text("def find(:")
+    found = look(PARLEY_TOOLS=str(tmp_path / "own"))["tools"]
+    assert (found.level, f"{tmp_path / 'own' / 'shop.py'}:1: this is not Python" in found.text) == ("fail", True)
+
+
 def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     """A migrated Postgres with a worker has nothing that fails, and a notification that arrives."""
     asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_1"))
@@ -106,6 +120,7 @@ def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
         **dict.fromkeys(
             ("demo", "proxies", "clients", "workers", "versions", "backlog", "connections", "listen"), "ok"
         ),
+        "tools": "ok",
         "providers": "warn",
     }
     assert "1 that drive runs, 0 that only serve" in found["workers"].text

@@ -1,0 +1,28 @@
+"""What the doctor reports on own tools: where they are looked for, which there are, and what is broken."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from app.doctor.findings import Finding
+from app.own_tools.toolset import OwnTools
+from app.settings import Settings
+
+
+def own_tools(settings: Settings) -> Iterator[Finding]:
+    """Load the own tools as a server does, and report them."""
+    own = OwnTools.of(settings)
+    own.load()
+    for problem in own.problems:
+        yield Finding("fail", "tools", str(problem))
+    if not own.folder.is_dir():
+        yield Finding("ok", "tools", f"there is no folder `{own.folder}`: no tools of your own (PARLEY_TOOLS)")
+    by_place = defaultdict[str, list[str]](list)
+    for name, place in own.places.items():
+        by_place[place.rpartition(":")[0] or place].append(f"`{name}`")
+    for place, names in by_place.items():
+        yield Finding("ok", "tools", f"{place}: {', '.join(sorted(names))}")
+    for stem, count in own.files.items():
+        if count == 0 and not stem.startswith("_"):
+            path = own.folder / f"{stem}.py"
+            remedy = "decorate a function with `@tool`, or begin the name of a file of helpers with `_`"
+            yield Finding("warn", "tools", f"{path}: holds no tool", remedy)

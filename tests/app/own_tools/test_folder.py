@@ -1,0 +1,217 @@
+"""Own tools in a folder: files are loaded by their path; what is wrong with one is a line with its remedy."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_core import ConfigError
+from agent_core import text_of as words
+from agent_core.testing import FakeClock
+from agent_core.tools.base import CallContext, Done, Outcome
+from agent_core.tools.function import FunctionTool
+from agent_core.tools.toolset import Scope
+from app.own_tools.folder import MAX_BYTES, MAX_FILES
+from app.own_tools.toolset import OwnTools
+from tests.agent_core.stage import ANN
+
+HEAD = "from parley import CallContext, tool\n"
+
+
+def a_tool(name: str, result: str = "'ok'", before: str = "") -> str:
+    """Return a file that defines the tool *name*, which returns *result*."""
+    return f'{HEAD}{before}\n@tool\ndef {name}() -> str:\n    """Return it."""\n    return {result}\n'
+
+
+def own(folder: Path, **files: str) -> OwnTools:
+    """Write *files* into *folder* and return its tools, loaded."""
+    for stem, text in files.items():
+        (folder / f"{stem}.py").write_text(text, "utf-8")
+    tools = OwnTools(folder, reserved={"calculate"})
+    tools.load()
+    return tools
+
+
+async def use(tools: OwnTools, name: str) -> Outcome:
+    """Call a tool without arguments."""
+    found = (await tools.tools(Scope()))[name]
+    context = CallContext(
+        call="c", session="s", run="r", actor=ANN, channel="api", clock=FakeClock(), progress=lambda _: None
+    )
+    return await found.call({}, context)
+
+
+async def text_of(tools: OwnTools, name: str) -> str:
+    outcome = await use(tools, name)
+    assert isinstance(outcome, Done)
+    return words(outcome.parts)
+
+
+async def test_every_tool_of_every_file_is_there(tmp_path):
+    """All tools of all Python files of the folder count; other files and hidden ones are not looked at."""
+    (tmp_path / ".#orders.py").symlink_to("a lock of an editor")
+    (tmp_path / "notes.txt").write_text("}{")
+    (tmp_path / "__init__.py").write_text("raise SystemExit")
+    tools = own(tmp_path, orders=a_tool("find") + a_tool("refund"), **{"my-rooms": a_tool("book", "__name__")})
+    assert not tools.problems
+    assert sorted(await tools.tools(Scope())) == ["book", "find", "refund"]
+    assert tools.files == {"my-rooms": 1, "orders": 2}
+    assert tools.places["book"] == f"{tmp_path / 'my-rooms.py'}:3"
+    assert (await text_of(tools, "book")).startswith("parley_tools_")
+
+
+@pytest.mark.parametrize("name", ["app", "channels", "migrations", "agent_core", "parley", "json", "tool"])
+async def test_a_file_can_have_any_name(tmp_path, name):
+    """A file that has the name of a package, ours or another's, neither replaces it nor is replaced by it."""
+    before = sys.modules.get(name)
+    tools = own(tmp_path, **{name: a_tool("find", "str(HERE)", "import json\nHERE = 1")})
+    assert not tools.problems
+    assert await text_of(tools, "find") == "1"
+    assert sys.modules.get(name) is before
+
+
+async def test_files_import_each_other_with_a_dot(tmp_path):
+    """`from .other import name` finds the file beside, whatever the order; what begins with `_` gives no tools."""
+    helper = a_tool("hidden") + "\nSHOP = 'Roof & Co'\n"
+    tools = own(
+        tmp_path,
+        a=a_tool("first", "SHOP + later.__name__[-2:]", "from ._json import SHOP\nfrom . import z as later"),
+        _json=helper,
+        z=a_tool("last", "json.dumps(1)", "import json"),
+    )
+    assert not tools.problems
+    assert sorted(await tools.tools(Scope())) == ["first", "last"]
+    assert (await text_of(tools, "first"), await text_of(tools, "last")) == ("Roof & Co.z", "1")
+
+
+BROKEN = [
+    ("x = (", 1, "this is not Python: '(' was never closed; correct it."),
+    ("\nimport stripe_not_here\n", 2, "there is no module `stripe_not_here`; install its package"),
+    ("import fine\n", 1, "there is no module `fine`; for the file beside this one write `from .fine import …`."),
+    ("from .absent import x\n", 1, "there is no file `absent.py` beside this one; correct the import."),
+    ("from json import nothing\n", 1, "ImportError: cannot import name 'nothing' from 'json'"),
+    ("\n\n1 / 0\n", 3, "ZeroDivisionError: division by zero; correct what the file does when it is loaded."),
+    ("import sys\nsys.exit(3)\n", 2, "it ends the process when it is loaded (`sys.exit`)"),
+    ("raise ValueError('x' * 9999)\n", 1, "ValueError: " + "x" * 300 + "…; correct"),
+    (HEAD + "@tool\ndef f(x):\n    pass\n", 2, "`f` cannot be a tool: it has no docstring"),
+    (HEAD + "@tool\ndef f(x):\n    '''Do it.'''\n", 2, "`f` cannot be a tool: it does not say the type of `x`"),
+    (
+        HEAD + "class K: ...\n@tool\ndef f(x: K):\n    '''Do it.'''\n",
+        3,
+        "`f` cannot be a tool: it has a parameter whose type JSON cannot hold",
+    ),
+    (HEAD + "@tool(name='with space')\ndef f():\n    '''Do it.'''\n", 2, "`with space` is no name for a tool"),
+    (a_tool("calculate"), 3, "the tool `calculate` ships with Parley; give it another name"),
+    (a_tool("find"), 3, "the tool `find` is defined at {0}/fine.py:3 too; give it another name"),
+    ("from .other import x\n", 1, "it imports `other.py`, which cannot be loaded; correct that file."),
+    ("\0", None, "null bytes"),
+    ("from .wrong import nothing\n", 1, "ImportError: cannot import name 'nothing' from"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "said"), BROKEN)
+async def test_a_broken_file_is_named_with_its_line_and_a_remedy(tmp_path, text, line, said):
+    """The start ends with one line; a file that is whole gives its tools anyway."""
+    (tmp_path / "other.py").mkdir()
+    tools = own(tmp_path, fine=a_tool("find"), wrong=text)
+    found = next(each for each in tools.problems if "wrong.py" in each.place)
+    assert found.place == str(tmp_path / "wrong.py") + (f":{line}" if line else "")
+    assert said.format(tmp_path) in found.text
+    assert "\n" not in str(found)
+    assert sorted(await tools.tools(Scope())) == ["find"]
+    with pytest.raises(ConfigError, match=r"other\.py: is a folder"):
+        tools.check()
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "huge", "dangling", "circle"])
+def test_what_is_no_file_of_code_is_named(tmp_path, kind):
+    """A folder, a pipe, gigabytes and links to nothing are refused without being read."""
+    path = tmp_path / "x.py"
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "huge":
+            with path.open("wb") as file:
+                file.truncate(1_000 * MAX_BYTES)
+        case "dangling":
+            path.symlink_to("nowhere.py")
+        case "circle":
+            path.symlink_to("x.py")
+    tools = own(tmp_path, fine=a_tool("find"))
+    assert [each.place for each in tools.problems] == [str(path)]
+    assert tools.files == {"fine": 1}
+
+
+async def test_links_to_files_are_followed(tmp_path):
+    """A mounted folder, as an orchestrator makes it, consists of links."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "orders").write_text(a_tool("find"))
+    (tmp_path / "orders.py").symlink_to("data/orders")
+    tools = own(tmp_path)
+    assert (tools.problems, tools.files) == ((), {"orders": 1})
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    """A folder with more files than anyone writes tools is not executed; a missing one is empty unless it is named."""
+    for n in range(MAX_FILES + 1):
+        (tmp_path / f"m{n}.py").touch()
+    (problem,) = own(tmp_path).problems
+    assert "501 Python files are more than 500" in str(problem)
+    missing = tmp_path / "nowhere"
+    assert not own(missing).problems
+    named = OwnTools(missing, reserved=(), required=True)
+    named.load()
+    with pytest.raises(ConfigError, match=f"PARLEY_TOOLS: there is no folder `{missing}`; make it"):
+        named.check()
+
+
+async def test_a_changed_file_is_taken_up_and_a_broken_one_keeps_its_tools(tmp_path):
+    """A refresh loads what has changed; a file that breaks gives its former tools until it is whole again."""
+    tools = own(tmp_path, orders=a_tool("find", "'one'"), rooms=a_tool("book"))
+    assert not await tools.refresh()
+    before = (await tools.tools(Scope()))["find"]
+    (tmp_path / "orders.py").write_text(a_tool("find", "'two'"))
+    assert await tools.refresh()
+    assert await text_of(tools, "find") == "two"
+    assert isinstance(before, FunctionTool)
+    assert before() == "one"
+    (tmp_path / "orders.py").write_text("x = (")
+    (tmp_path / "rooms.py").write_text(a_tool("leave"))
+    assert await tools.refresh()
+    assert [each.place for each in tools.problems] == [f"{tmp_path / 'orders.py'}:1"]
+    assert await text_of(tools, "find") == "two"
+    assert sorted(await tools.tools(Scope())) == ["find", "leave"]
+    (tmp_path / "orders.py").unlink()
+    assert await tools.refresh()
+    assert (sorted(await tools.tools(Scope())), tools.problems) == (["leave"], ())
+
+
+async def test_a_changed_helper_changes_the_files_that_import_it(tmp_path):
+    """All files are loaded again when one has changed; a broken helper leaves its users as they were."""
+    tools = own(tmp_path, _db="SHOP = 'one'", orders=a_tool("find", "SHOP", "from ._db import SHOP"))
+    (tmp_path / "_db.py").write_text("SHOP = 'two'")
+    assert await tools.refresh()
+    assert await text_of(tools, "find") == "two"
+    (tmp_path / "_db.py").write_text("SHOP = ")
+    assert await tools.refresh()
+    assert await text_of(tools, "find") == "two"
+    assert [each.place for each in tools.problems] == [f"{tmp_path / '_db.py'}:1", f"{tmp_path / 'orders.py'}:2"]
+
+
+async def test_a_tool_that_two_files_hold_is_one_tool(tmp_path):
+    """A tool that another file imports is the same one, also while one of the two is served as it was before."""
+    imports = "from .base import find\n"
+    tools = own(tmp_path, base=a_tool("find"), more=imports)
+    assert not tools.problems
+    (tmp_path / "more.py").write_text(imports + "x = (")
+    assert await tools.refresh()
+    assert [each.place for each in tools.problems] == [f"{tmp_path / 'more.py'}:2"]
+
+
+def test_what_failed_leaves_no_module(tmp_path):
+    """A file that could not be loaded is not among the modules of the process."""
+    own(tmp_path, failing="raise ValueError")
+    assert not [name for name in sys.modules if name.startswith("parley_tools_") and name.endswith(".failing")]
