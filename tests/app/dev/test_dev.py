@@ -144,9 +144,10 @@ def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
         path.write_text(whole, "utf-8")
         server.printing.until("Agent, for new conversations: assistant, version 1")
         assert server.problems() == []
+        assert '"status":"delivered"' in server.run(LOOK_UP)["output"]["text"]
 
 
-@pytest.mark.parametrize("sample", [True, False])
+@pytest.mark.parametrize("sample", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_the_tests_of_a_project_pass(tmp_path: Path, sample: bool):
     """What `parley init` makes is tested, with what its requirements-dev.txt names."""
     folder = made(tmp_path, sample=sample)
