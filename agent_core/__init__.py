@@ -107,6 +107,7 @@ from agent_core.runtime.outputs import Changes, ToolOutput
 from agent_core.secrets import Secrets
 from agent_core.store.database import Database
 from agent_core.store.sqlite import SqliteDatabase
+from agent_core.traces import trace_of
 
 __all__ = [
     "SCOPES",
@@ -230,4 +231,5 @@ __all__ = [
     "may_respond",
     "new_id",
     "text_of",
+    "trace_of",
 ]

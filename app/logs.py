@@ -19,29 +19,53 @@ def configure(form: Literal["text", "json"] = "text", level: int = logging.INFO)
     Ours are shown from *level* on, those of libraries from WARNING on. No renderer here shows a frame's variables: they
     hold prompts, results and keys.
     """
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    shown = _for_people() if form == "text" else _for_programs()
+    _configure_ours(form, level)
+    _configure_libraries(form)
+
+
+def complete(form: Literal["text", "json"] = "text") -> None:
+    """Set up what a launcher of one's own has not: our lines, and those of libraries."""
+    if not structlog.is_configured():
+        _configure_ours(form, logging.INFO)
+    if not logging.root.handlers:
+        _configure_libraries(form)
+
+
+def _configure_ours(form: Literal["text", "json"], level: int) -> None:
     structlog.configure(
-        processors=[*shared, *shown],
+        processors=[*_shared(), *_shown_as(form)],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def _configure_libraries(form: Literal["text", "json"]) -> None:
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler = logging.StreamHandler(sys.stderr)
     named = [structlog.stdlib.add_logger_name] if form == "json" else []
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[*shared, *named], processors=[strip, *shown])
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*_shared(), *named], processors=[strip, *_shown_as(form)]
+        )
     )
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.WARNING)
     logging.captureWarnings(form == "json")  # Python's own would be lines of another form
     library = logging.getLogger(_SELF_LOGGING)
     library.handlers[:], library.propagate = [logging.NullHandler()], True
+
+
+def _shared() -> list[Any]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _shown_as(form: Literal["text", "json"]) -> list[Any]:
+    return _for_people() if form == "text" else _for_programs()
 
 
 def _for_people() -> list[Any]:

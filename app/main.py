@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
+from app import logs
 from app.api.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files
@@ -52,6 +53,7 @@ def serve(
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
     those that ship and the own ones when None. With *live* files agents and own tools change while it serves.
     """
+    logs.complete(settings.log)
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
@@ -60,12 +62,14 @@ def serve(
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
     """Drive runs and serve nothing until a signal comes; *health_port* answers `/healthz` and `/readyz`."""
+    logs.complete(settings.log)
     check_shared(settings, "worker")
     _run(_work(settings, tools, health_port))
 
 
 def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
     """Receive from *channel* by connections opened here, and drive runs, until a signal comes; raise ConfigError."""
+    logs.complete(settings.log)
     found = next(each for each in CHANNELS if each.name == channel)
     if (missing := found.no_socket(settings)) is not None:
         raise ConfigError(missing)

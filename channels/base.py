@@ -201,13 +201,14 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The state of a run; *reason* is why it completed, *error* why it failed."""
+    """The state of a run; *reason* is why it completed, *error* why it failed; *blank* is an answer without a word."""
 
     id: str
     status: RunStatus = "queued"
     cancelling: bool = False
     reason: str | None = None
     error: str | None = None
+    blank: bool = False
 
     @property
     def active(self) -> bool:

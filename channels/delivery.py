@@ -101,7 +101,7 @@ class Delivery:
         self.body: ConversationView = EMPTY
         self._source, self._outbox, self._clock, self._session = source, outbox, clock, session
         self._slots = [_slot(LedgerEntry(new_id("dlv"), 0))]
-        self._changed, self._urgent = asyncio.Event(), asyncio.Event()
+        self._changed, self._urgent, self._up_to_date = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._over = False
 
     async def run(self, *, after: int = 0) -> None:
@@ -122,6 +122,10 @@ class Delivery:
             reading.cancel()
             await asyncio.wait((reading,))
 
+    async def shown(self) -> None:
+        """Return once all that was read is shown."""
+        await self._up_to_date.wait()
+
     async def _read(self, after: int) -> None:
         """Fold the events; the end of a run is urgent."""
         try:
@@ -138,6 +142,7 @@ class Delivery:
             self.body = view(self.body, event)
             if event.parent_run is None and event.type in _ENDS:
                 self._urgent.set()
+        self._up_to_date.clear()
         self._changed.set()
 
     async def _write(self) -> None:
@@ -148,6 +153,8 @@ class Delivery:
             self._urgent.clear()
             over = self._over
             failed = await self._show()
+            if failed is None and not self._changed.is_set():
+                self._up_to_date.set()
             if over and failed is None:
                 return
             beat = self._outbox.limits.edit_every

@@ -30,7 +30,10 @@ class LostPlace(ParleyError):
 
 @dataclass(frozen=True, slots=True)
 class OwnedPlace:
-    """A session at an address, owned by this process since *epoch*; up to seq *shown* nothing changes any more."""
+    """A session at an address, owned by this process since *epoch*; up to seq *shown* nothing changes any more.
+
+    *waits_at* is the seq up to which it was shown when it last rested while its run waited, None if it did not.
+    """
 
     key: int
     session: str
@@ -39,6 +42,7 @@ class OwnedPlace:
     shown: int = 0
     wanted_at: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    waits_at: int | None = None
 
 
 class Ledger:
@@ -200,7 +204,7 @@ class Ledger:
 
 
 def _place(row: Any) -> OwnedPlace:
-    return OwnedPlace(row.key, row.session, row.address, row.epoch, row.shown, row.wanted_at, row.data)
+    return OwnedPlace(row.key, row.session, row.address, row.epoch, row.shown, row.wanted_at, row.data, row.waits_at)
 
 
 def _entry(row: Any) -> LedgerEntry:

@@ -1,6 +1,6 @@
 """Plain text for places without markup: words in which everything can be seen, and approvals in full."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +34,7 @@ def asked(question: Question) -> Iterator[str]:
             yield f"      ! this {why}"
     votes = f"; {question.yes} of {question.quorum} said yes" if question.quorum > 1 else ""
     until = datetime.fromtimestamp(question.until / 1000).astimezone()
-    yield f"  for {_responders(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
+    yield f"  for {responders_of(question)}, until {until:%Y-%m-%d %H:%M}{votes}"
 
 
 def _certain(text: str) -> str:
@@ -56,11 +56,17 @@ def _awaited(call: CallView) -> str:
     question = call.question
     if question is None or question.status != "open":
         return f"the result of {one_line(call.name)}"
-    return f"an approval of {one_line(call.name)} by {_responders(question)}"
+    return f"an approval of {one_line(call.name)} by {responders_of(question)}"
 
 
-def _responders(question: Question) -> str:
-    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in question.responders)
+def responders_of(question: Question) -> str:
+    """Return who may answer *question*, in words."""
+    return people(question.responders)
+
+
+def people(responders: Sequence[str]) -> str:
+    """Return *responders* in words."""
+    return ", ".join(_PEOPLE.get(name, one_line(name.removeprefix("actor:"))) for name in responders)
 
 
 def keys(question: Question) -> Iterator[str]:
@@ -131,6 +137,8 @@ def end_of(run: RunView) -> str | None:
             return "(stopped)"
         case "waiting" | "requires_action":
             return "(waits for a decision or for the result of a call)"
+        case "completed" if run.blank:
+            return "(the model gave no answer; ask again, or put it in other words)"
         case "completed" if run.reason == "max_tokens":
             return "(ended: the answer was cut at its length limit)"
         case "completed" if run.reason not in (None, "end_turn"):

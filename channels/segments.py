@@ -120,11 +120,11 @@ def _begin(message: ShownMessage, start: Border | None) -> int:
 
 
 def is_visible(picture: ConversationView) -> bool:
-    """Return whether there is anything to show of an agent: text, a call, or an end other than a completed answer."""
+    """Return whether there is anything to show of an agent: text, a call, or an end that has to be said."""
     if any(message.role == "assistant" and (message.calls or message.text.strip()) for message in picture.recent):
         return True
     ends = [run for run in picture.runs if run.status in ("failed", "cancelled", "waiting", "requires_action")]
-    refused = [run for run in picture.runs if run.reason not in (None, "end_turn")]
+    refused = [run for run in picture.runs if run.blank or run.reason not in (None, "end_turn")]
     return bool(ends or refused) and any(message.border for message in picture.recent)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
-from agent_core import Clock, ParleyError
+from agent_core import Clock, ParleyError, trace_of
 
 _log = structlog.get_logger("parley.slack")
 
@@ -51,8 +51,8 @@ class PeriodicTask:
                 if not away:
                     _log.warning("slack.sweep_failed", sweep=self._name, error=str(error))
                 away = True
-            except Exception:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
-                _log.exception("slack.failed", sweep=self._name)
+            except Exception as error:  # noqa: BLE001 - the boundary of a task: without sweeps a killed process loses answers
+                _log.error("slack.failed", sweep=self._name, exception=trace_of(error))
             await set_or_timeout(self.news, self._clock, self._seconds)
 
 

@@ -120,9 +120,9 @@ def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
                 gap = "\n"
             continue
         if text := visible(said.text.rstrip(HELD) if said.open else said.text):
-            speaker = f"{one_line(said.speaker)}:\n" if said.speaker else ""
             end = "" if said.open or said.continued else "\n"
-            yield Span((said.id, "text"), f"{gap}{speaker}{text}{end}", open=said.open)
+            by = "" if said.speaker is None else f"{one_line(said.speaker)}:\n"
+            yield Span((said.id, "text"), f"{gap}{by}{text}{end}", open=said.open)
             gap = "" if said.continued else "\n"
         if said.open:
             return

@@ -125,13 +125,25 @@ def _apply_run(body: ConversationView, run: str, fact: Any) -> ConversationView:
             joined = tuple(message.seq for message in body.waiting if clears and message.run == run)
             return _change_run(_hand(body, joined, run), run, cancelling=True)
         case RunCompleted(stop_reason=reason):
-            return _settle(_change_run(body, run, status="completed", cancelling=False, reason=reason), run)
+            ended = {"status": "completed", "cancelling": False, "reason": reason}
+            return _settle(_change_run(body, run, blank=reason == "end_turn" and _is_blank(body, run), **ended), run)
         case RunFailed(message=message):
             return _settle(_change_run(body, run, status="failed", cancelling=False, error=message), run)
         case RunCancelled():
             return _settle(_change_run(_drop_queued(body, run), run, status="cancelled", cancelling=False), run)
         case _:
             return body
+
+
+def _is_blank(body: ConversationView, run: str) -> bool:
+    """Return whether *run* shows nothing after its last calls, which showed nothing to people either."""
+    for message in body.newest():
+        if message.run == run and message.role == "assistant":
+            if message.calls:
+                return not any(call.renders for call in message.calls)
+            if message.text.strip() or any(piece.kind == "other" for piece in message.parts):
+                return False
+    return True
 
 
 def _write(body: ConversationView, delta: _Delta, run: str | None) -> ConversationView:

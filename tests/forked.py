@@ -25,7 +25,8 @@ from typing import Any, Literal, TextIO
 IMPORTED = (
     "app.main",
     "app.cli.commands",
-    "app.cli.chat",
+    "app.cli.chat.command",
+    "app.cli.chat.live",
     "app.cli.remote",
     "app.doctor.checks",
     "app.storage.migrate",

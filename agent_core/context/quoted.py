@@ -25,11 +25,10 @@ def context_facts(context: Iterable[Context]) -> list[e.ContextAdded]:
     Each quoted line begins with a mark, and the closing line does not: no content can look like it.
     """
     facts: list[e.ContextAdded] = []
-    for _, group in groupby(context, lambda each: each.source):
+    for (source, attached), group in groupby(context, lambda each: (each.source, each.attached)):
         messages = list(group)
-        source = messages[0].source
         texts = [each.text for each in messages] if source == "note" else [_frame(messages)]
-        facts += [e.ContextAdded(source=source, text=text) for text in texts]
+        facts += [e.ContextAdded(source=source, text=text, attached=attached) for text in texts]
     return facts
 
 

@@ -35,12 +35,16 @@ class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it."""
+    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it.
+
+    What is *attached* belongs to the message that comes next.
+    """
 
     type: ClassVar[str] = "context.added"
     source: ContextKind
     text: str
     by: str | None = None
+    attached: bool = False
 
 
 class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,12 +16,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads besides a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
 
     Text of a thread is shown as a quotation, see `context.quoted`; a note is shown as it is, so it may hold no text of
-    others.
+    others. What is *attached* belongs to the message, and is deleted with it while it waits.
     """
 
     text: str
     author: str | None = None
     source: Literal["thread", "note"] = "thread"
+    attached: bool = False
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from agent_core.engine.membership import Membership
 from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.store.log import RunRef
 from agent_core.store.work.runs import WOKEN
+from agent_core.traces import trace_of
 
 _HEARTBEAT_EVERY = 10.0
 MAX_RUNS = 1_000
@@ -191,10 +192,10 @@ class Pool:
             self.losses.lost.add(run.key)
             self.losses.cut.add(run.key)
             _log.debug("run.cut", run=run.id)
-        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must not end the worker; the sweep tries the run again
+        except Exception as error:  # noqa: BLE001 - the boundary: a bug must not end the worker; the sweep tries again
             self._again.discard(run.key)
             self.losses.lost.add(run.key)
-            _log.exception("run.crashed", run=run.id)
+            _log.error("run.crashed", run=run.id, exception=trace_of(error))
         finally:
             was_full = not self.has_capacity()
             if (own := self.driven.get(run.key)) is not None and own.run.epoch == run.epoch:
@@ -221,6 +222,6 @@ class Pool:
 def report(error: Exception, membership: Membership) -> None:
     """Log that a look at runs failed, unless *membership* reports the outage that caused it."""
     if not membership.reports(error):
-        _log.error("sweep.failed", exc_info=error)
+        _log.error("sweep.failed", exception=trace_of(error))
     elif membership.is_well:  # else the outage has its own line
         _log.debug("sweep.failed", error=str(error))

@@ -10,6 +10,7 @@ from agent_core.engine.liveness import Liveness, Pace
 from agent_core.errors import Unavailable
 from agent_core.store.database import Database
 from agent_core.store.work import workers
+from agent_core.traces import trace_of
 
 _PRUNE_EVERY = 600.0
 _TIMEOUT = 30.0
@@ -35,8 +36,8 @@ class Reaper:
                         await self._doorbell.prune()
             except (Unavailable, TimeoutError) as error:
                 _log.debug("reaper.failed", error=str(error))
-            except Exception:  # noqa: BLE001 - the boundary: the next look may go well
-                _log.exception("reaper.failed")
+            except Exception as error:  # noqa: BLE001 - the boundary: the next look may go well
+                _log.error("reaper.failed", exception=trace_of(error))
 
     async def _reap(self) -> None:
         if not self._liveness.may_judge:

@@ -5,6 +5,7 @@ the history. So a ready body goes in, and the data of the events of each network
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
@@ -32,6 +33,8 @@ _LAST_SECONDS = 1.0
 _SENT = httpx2.Request("POST", "http://sent.invalid")
 """A placeholder for the request of a streaming answer."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
+_TALKATIVE = ("anthropic", "openai")
+"""Loggers of SDKs that write whole requests at DEBUG."""
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
 
@@ -88,6 +91,7 @@ class SdkClient:
         if self._making is None:
             self._making = _in_thread(self._make)
         self._sdk = sdk = await asyncio.shield(self._making)
+        _quiet()
         sdk.http.event_hooks = {"response": [_refuse]}
         return sdk
 
@@ -213,6 +217,13 @@ class SdkClient:
         else:
             text = f"The connection to `{self._provider}` broke: {type(root).__name__}: {root}"
         return failed("network", text)
+
+
+def _quiet() -> None:
+    """Let the loggers of the SDKs begin at INFO, unless their own level is set."""
+    for logger in map(logging.getLogger, _TALKATIVE):
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
 
 
 async def _refuse(answer: httpx2.Response) -> None:

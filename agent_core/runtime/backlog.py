@@ -10,6 +10,7 @@ from agent_core.errors import RateLimited, Unavailable
 from agent_core.store.database import Database
 from agent_core.store.work import limits
 from agent_core.store.work.limits import RETRY_AFTER
+from agent_core.traces import trace_of
 
 _COUNT_EVERY = 1.0
 _log = structlog.get_logger("parley.limits")
@@ -46,8 +47,8 @@ class Backlog:
                 await self.count()
             except Unavailable:
                 _log.debug("backlog.not_counted")  # the sweep logs the outage
-            except Exception:  # noqa: BLE001 - a count that fails must not end the task
-                _log.exception("backlog.not_counted")
+            except Exception as error:  # noqa: BLE001 - a count that fails must not end the task
+                _log.error("backlog.not_counted", exception=trace_of(error))
             await self._clock.sleep(_COUNT_EVERY)
 
     async def count(self) -> None:

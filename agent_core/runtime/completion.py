@@ -12,6 +12,7 @@ from agent_core.runtime.session_cache import SessionCache
 from agent_core.store.reading import readings
 from agent_core.store.store import Store
 from agent_core.store.work import runs
+from agent_core.traces import trace_of
 
 _MAX_PENDING = 100
 """Notifications at once; beyond it a run's end is only logged."""
@@ -57,5 +58,5 @@ class CompletionNotifier:
             await self._segments.hooks(run, cached.agent).after_end(seen.status, seen.text)
         except (NotFound, Unavailable):
             _log.info("hook.not_notified", run=name)
-        except Exception:  # noqa: BLE001 - the boundary: no caller awaits this task, so a bug of ours is logged here
-            _log.exception("hook.failed", run=name)
+        except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task, so a bug of ours is logged here
+            _log.error("hook.failed", run=name, exception=trace_of(error))

@@ -14,6 +14,7 @@ from agent_core.store.log import RunRef
 from agent_core.store.work.changes import Changed
 from agent_core.store.work.runs import Cancelled
 from agent_core.store.work.stopping import StopResult
+from agent_core.traces import trace_of
 
 _log = structlog.get_logger("parley.core")
 
@@ -131,6 +132,6 @@ class Dispatcher:
         try:
             with suppress(Unavailable):  # the sweep finds the run once the database is back
                 return await self._engine.wake(run)
-        except Exception:  # noqa: BLE001 - the boundary: a bug of ours must be logged; the sweep finds the run
-            _log.exception("wake.failed", run=run)
+        except Exception as error:  # noqa: BLE001 - the boundary: a bug of ours must be logged; the sweep finds the run
+            _log.error("wake.failed", run=run, exception=trace_of(error))
         return True

@@ -102,14 +102,13 @@ class Driver:
     def _report(self, move: Finish | Wait) -> None:
         """Log a run that failed.
 
-        The provider's message is the run's `error.detail`: it may quote what a person wrote, so it is not logged.
+        The provider's message is the run's `error.detail`: it may quote what a person wrote, so no logger gets it.
         """
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
             end, failure = move.end, self._state.step.failure
             remedy = f"see `parley runs show {self._run.id}`"
             kind = failure.code if failure is not None else None
             _log.warning("run.failed", run=self._run.id, code=end.code, kind=kind, remedy=remedy)
-            _log.debug("run.failed_with", run=self._run.id, detail=end.detail or end.message)
 
     async def _decide(self) -> tuple[Move, Appended]:
         """Ask the strategy, and append what happened together with what it announces.

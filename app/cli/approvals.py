@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli.printing import connect, line, request, row, short
+from app.cli.printing import AsJson, Column, age, connect, every, line, listed, request, row
 from channels.legible import exact, unmistakable
+from channels.plain import people
 
 approvals = typer.Typer(help="Approvals: questions to people about calls.", no_args_is_help=True)
 Wanted = Annotated[str, typer.Option(help="open, approved, denied, expired, cancelled, or any.")]
@@ -20,18 +21,16 @@ def list_approvals(
     status: Wanted = "open",
     session: str | None = None,
     run: str | None = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List approvals, the oldest first: the call, its asker, and when the approval expires."""
-    write = line if as_json else _row
-
-    async def print_all() -> None:
-        async with connect() as client:
-            wanted = None if status == "any" else status
-            async for approval in client.items("/v1/approvals", status=wanted, session=session, run=run):
-                write(approval)
-
-    asyncio.run(print_all())
+    """List approvals, the oldest first: since when, who asks, the exact call, who may decide, and the id."""
+    wanted = None if status == "any" else status
+    found = every("/v1/approvals", status=wanted, session=session, run=run)
+    listed(
+        found,
+        COLUMNS if status == "open" else (*COLUMNS, Column("STATUS", lambda each: each["status"], True)),
+        as_json=as_json,
+    )
 
 
 @approvals.command("decide")
@@ -77,11 +76,24 @@ def audit(
     asyncio.run(print_all())
 
 
-def _row(approval: dict[str, Any]) -> None:
-    asker = approval["asker"] or {"id": "-"}
-    votes = f"{sum(vote['approved'] for vote in approval['votes'])}/{approval['quorum']}"
-    call = f"{unmistakable(approval['tool'])} {short(exact(approval['arguments']))}"
-    row(approval["id"], approval["status"], votes, approval["expires_at"], unmistakable(asker["id"]), call)
+def _asker(approval: dict[str, Any]) -> str:
+    asker = approval["asker"]
+    return unmistakable(asker.get("name") or asker["id"]) if asker else "-"
+
+
+def _deciders(approval: dict[str, Any]) -> str:
+    yes, quorum = sum(vote["approved"] for vote in approval["votes"]), approval["quorum"]
+    return people(approval["responders"]) + (f" ({yes} of {quorum} said yes)" if quorum > 1 else "")
+
+
+COLUMNS = (
+    Column("AGE", lambda each: age(each["requested_at"]), whole=True),
+    Column("ASKS", _asker),
+    Column("TOOL", lambda each: unmistakable(each["tool"])),
+    Column("WHAT", lambda each: exact(each["arguments"])),
+    Column("FOR", _deciders),
+    Column("ID", lambda each: each["id"], whole=True),
+)
 
 
 def _arguments(text: str | None) -> dict[str, Any] | None:

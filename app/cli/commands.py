@@ -10,7 +10,7 @@ import typer
 
 from app.cli.approvals import approvals
 from app.cli.keys import actors, audit, keys, revoke
-from app.cli.printing import connect, request, row, short, show
+from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
 from app.printer import say
 from channels.legible import as_json
@@ -109,27 +109,31 @@ def doctor(*, offline: Annotated[bool, typer.Option("--offline", help="Ask no pr
 def chat(
     message: Annotated[str | None, typer.Argument(help="Ask this once; without it, talk until Ctrl-D.")] = None,
     *,
-    agent: Annotated[str, typer.Option(help="The agent to talk to, by name or id.")] = "assistant",
+    agent: Annotated[
+        str | None, typer.Option(help="The agent to talk to, by name or id; else `assistant`, or the only one.")
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Continue this session (`parley sessions list`).")] = None,
+    history: Annotated[bool, typer.Option("--history/--no-history", help="Keep what is typed, to recall it.")] = True,
 ) -> None:
     """Talk to an agent in the terminal; the exit code is 1 when an answer was not completed."""
     from app import logs
-    from app.cli.chat import chat as run
+    from app.cli.chat.command import chat as run
 
     logs.configure(level=logging.WARNING)  # no start and stop of a core in this process between the answers
-    raise typer.Exit(run(agent=agent, session=session, message=message))
+    raise typer.Exit(run(agent=agent, session=session, message=message, history=history))
 
 
 @agents.command("list")
-def list_agents() -> None:
+def list_agents(*, as_json: AsJson = False) -> None:
     """List the agents."""
-
-    async def print_all() -> None:
-        async with connect() as client:
-            async for agent in client.items("/v1/agents"):
-                row(agent["id"], agent["name"], f"v{agent['version']}", agent["source"], agent["model"] or "-")
-
-    asyncio.run(print_all())
+    columns = (
+        Column("NAME", lambda each: each["name"]),
+        Column("VERSION", lambda each: f"v{each['version']}", whole=True),
+        Column("FROM", lambda each: each["source"]),
+        Column("MODEL", lambda each: each["model"] or "-"),
+        Column("ID", lambda each: each["id"], whole=True),
+    )
+    listed(every("/v1/agents"), columns, as_json=as_json)
 
 
 @agents.command("apply")
@@ -154,13 +158,24 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
 
 @runs.command("list")
 def list_runs(
-    *, agent: str | None = None, session: str | None = None, status: str | None = None, limit: Limit = 20
+    *,
+    agent: str | None = None,
+    session: str | None = None,
+    status: str | None = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
 ) -> None:
     """List runs, the latest first, with what they cost where that is known."""
+    columns = (
+        Column("AGE", lambda each: age(each["created_at"]), whole=True),
+        Column("STATUS", lambda each: each["status"]),
+        Column("COST", lambda each: f"${each['cost']}" if each["cost"] else "-"),
+        Column("ANSWER", lambda each: short(each["output"]["text"])),
+        Column("SESSION", lambda each: each["session"], whole=True),
+        Column("ID", lambda each: each["id"], whole=True),
+    )
     query = {"agent": agent, "session": session, "status": status, "limit": limit}
-    for run in request("GET", "/v1/runs", **query)["items"]:
-        cost = f"${run['cost']}" if run["cost"] else "-"
-        row(run["id"], run["status"], run["session"], run["created_at"], cost, short(run["output"]["text"]))
+    listed(request("GET", "/v1/runs", **query)["items"], columns, as_json=as_json)
 
 
 @runs.command("show")
@@ -191,13 +206,23 @@ def tail_run(id: str) -> None:
 
 @sessions.command("list")
 def list_sessions(
-    *, actor: str | None = None, agent: str | None = None, status: str | None = None, limit: Limit = 20
+    *,
+    actor: str | None = None,
+    agent: str | None = None,
+    status: str | None = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
 ) -> None:
     """List sessions, the newest first."""
+    columns = (
+        Column("LAST USED", lambda each: f"{age(each['last_activity_at'])} ago", whole=True),
+        Column("STATUS", lambda each: each["status"]),
+        Column("WHO", lambda each: each["actor"]["id"]),
+        Column("TITLE", lambda each: short(each["title"] or "-")),
+        Column("ID", lambda each: each["id"], whole=True),
+    )
     query = {"actor": actor, "agent": agent, "status": status, "limit": limit}
-    for session in request("GET", "/v1/sessions", **query)["items"]:
-        title = short(session["title"] or "-")
-        row(session["id"], session["status"], session["actor"]["id"], session["last_activity_at"], title)
+    listed(request("GET", "/v1/sessions", **query)["items"], columns, as_json=as_json)
 
 
 @sessions.command("show")

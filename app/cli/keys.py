@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli.printing import connect, line, request, row
+from app.cli.printing import AsJson, Column, age, connect, every, line, listed, request, row
 from app.printer import say
 
 keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)
@@ -19,15 +19,17 @@ Scopes = Annotated[
 
 
 @keys.command("list")
-def list_keys() -> None:
+def list_keys(*, as_json: AsJson = False) -> None:
     """List the keys, the oldest first: scopes, when each was last used, and whether it still works."""
-
-    async def print_all() -> None:
-        async with connect() as client:
-            async for key in client.items("/v1/keys"):
-                _row(key)
-
-    asyncio.run(print_all())
+    columns = (
+        Column("NAME", lambda each: each["name"]),
+        Column("STATE", _state, whole=True),
+        Column("SCOPES", lambda each: ", ".join(each["scopes"])),
+        Column("LAST USED", lambda each: f"{age(each['used_at'])} ago" if each["used_at"] else "never used"),
+        Column("ENDS", lambda each: each["expires_at"] or "no end"),
+        Column("ID", lambda each: each["id"], whole=True),
+    )
+    listed(every("/v1/keys"), columns, as_json=as_json)
 
 
 @keys.command("create")
@@ -91,11 +93,9 @@ def audit(*, after: Annotated[int, typer.Option(min=0, help="Start after the lin
     asyncio.run(print_all())
 
 
-def _row(key: dict[str, Any]) -> None:
+def _state(key: dict[str, Any]) -> str:
     ended = key["revoked_at"] is not None or (key["expires_at"] or "9") <= datetime.now(UTC).isoformat()
-    state = "revoked" if key["revoked_at"] else "expired" if ended else "active"
-    used = key["used_at"] or "never used"
-    row(key["id"], state, ",".join(key["scopes"]), used, key["expires_at"] or "no end", key["name"])
+    return "revoked" if key["revoked_at"] else "expired" if ended else "active"
 
 
 def _show_secret(key: dict[str, Any]) -> None:

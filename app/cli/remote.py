@@ -18,6 +18,7 @@ from agent_core import (
     Fact,
     Inbound,
     Live,
+    Page,
     Receipt,
     RunObject,
     SessionObject,
@@ -41,7 +42,7 @@ class Remote:
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self.approvals = RemoteApprovals(self.call)
+        self.approvals, self.agents = RemoteApprovals(self.call), RemoteAgents(client)
 
     async def open_session(self, *, agent: str, actor: Actor) -> SessionObject:
         """Open a session with *agent* (id or name)."""
@@ -52,6 +53,11 @@ class Remote:
     async def session(self, id: str) -> SessionObject:
         """Return a session."""
         return _object(SessionObject, await self.call("GET", f"/v1/sessions/{_path(id)}"))
+
+    async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]:
+        """Return the sessions that *actor* opened, newest first."""
+        found = await self.call("GET", f"/v1/sessions?actor={_path(actor)}&limit={limit}")
+        return Page(tuple(_object(SessionObject, each) for each in found["items"]), found["next_cursor"])
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Post a message; its idempotency key makes a retry safe when the answer was lost."""
@@ -107,12 +113,36 @@ class Remote:
                 failures += 1
 
 
-class _Asked(msgspec.Struct):
-    """The fields of an approval that decide whose vote counts."""
+class _Approval(msgspec.Struct):
+    """The fields of an approval that decide whose vote counts, and how it was decided."""
 
+    status: str
     responders: tuple[str, ...]
     asker: Actor | None
     speakers: tuple[Actor, ...]
+
+
+class _Name(msgspec.Struct):
+    """The name of an agent."""
+
+    name: str
+
+
+class _Agent(msgspec.Struct):
+    """What is known here of an agent."""
+
+    definition: _Name
+
+
+class RemoteAgents:
+    """The agents of the server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def all(self) -> Sequence[_Agent]:
+        """Return all of them."""
+        return [_Agent(msgspec.convert(each, _Name)) async for each in self._client.items("/v1/agents")]
 
 
 class RemoteApprovals:
@@ -121,10 +151,14 @@ class RemoteApprovals:
     def __init__(self, call: Callable[[str, str, Any], Awaitable[Any]]) -> None:
         self._call = call
 
-    async def decide(self, decision: Decision, /) -> None:
+    async def get(self, id: str, /) -> _Approval:
+        """Return an approval."""
+        return msgspec.convert(await self._call("GET", f"/v1/approvals/{_path(id)}", None), _Approval)
+
+    async def decide(self, decision: Decision, /) -> _Approval:
         """Send a vote in the person's own name, or as the operator (by the key) where only an operator may decide."""
         path, by = f"/v1/approvals/{_path(decision.approval)}", decision.by
-        asked = msgspec.convert(await self._call("GET", path, None), _Asked)
+        asked = await self.get(decision.approval)
         person = replace(by, is_operator=False)
         may_by_key = may_respond(asked.responders, asked.asker, by, asked.speakers)
         named = not may_by_key or may_respond(asked.responders, asked.asker, person, asked.speakers)
@@ -136,7 +170,7 @@ class RemoteApprovals:
             "arguments": decision.arguments,
             "actor": msgspec.to_builtins(by.actor) if named else None,
         }
-        await self._call("POST", path, given)
+        return msgspec.convert(await self._call("POST", path, given), _Approval)
 
 
 async def running_server(settings: Settings) -> Client | None:

@@ -18,6 +18,7 @@ from app.agents import SUFFIXES, read_agent
 from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.doctor.tools import own_tools
+from app.doctor.slack import slack
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.printer import say
 from app.settings import SERVER_FILE, Settings, check, load_settings
@@ -53,6 +54,7 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
     yield from own_tools(settings)
     yield from _models(settings)
     yield from _providers(settings, offline=offline)
+    yield from slack(settings, offline=offline)
 
 
 def _settings(settings: Settings) -> Finding:

@@ -103,7 +103,11 @@ class Credentials:
         key = None if login.key is None else self._keys.get(login.key)
         actor, scopes = (OPERATOR, SCOPES) if key is None else (_holder(key), frozenset(key.object.scopes))
         found = Principal("operator", actor, scopes=scopes, key=login.key, token=login.id, mark=login.mark)
-        return (login, found) if self.holds(found) else None
+        if not self.holds(found):
+            return None
+        if login.key is not None:
+            self._used[login.key] = self._clock.now()
+        return login, found
 
     def holds(self, principal: Principal) -> bool:
         """Return whether what *principal* sent is still good: neither expired nor revoked, with the same scopes."""

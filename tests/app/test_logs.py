@@ -8,12 +8,14 @@ import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 
+import httpx2 as httpx
+import openai
 import pytest
 import structlog
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition, Inbound, SqliteDatabase, SystemClock, Text
+from agent_core import Core, Definition, Inbound, SqliteDatabase, SystemClock, Text, trace_of
 from agent_core.providers.base import ModelDelta, Request
 from agent_core.testing import ScriptedProvider, bug
 from app.compose import running_core
@@ -85,6 +87,46 @@ async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured
     assert "[error] run.crashed run=run_" in said
     assert MARKER not in said
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "processors",
+    [[structlog.dev.ConsoleRenderer()], [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]],
+    ids=["people", "programs"],
+)
+async def test_a_bug_shows_no_variables_whatever_logs_are_set_up(make_core, captured: Captured, processors):
+    """Where a process has logs that show the variables of traces, a provider's bug is still code and message alone."""
+    structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(captured))
+
+    class Careless(ScriptedProvider):
+        async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+            secret = MARKER
+            async for batch in super().stream(request):
+                yield batch
+            assert secret
+
+    core: Core = await make_core(Careless([[bug(ValueError("24 are too many"))]]))
+    session = await core.open_session(agent="assistant", actor=ANN)
+    await core.receive(session.id, Inbound(parts=(Text(f"Hello, {MARKER}"),), actor=ANN))
+    said = await captured.says("ValueError: 24 are too many")
+    assert "run.crashed" in said
+    assert "drive.py" in said
+    assert MARKER not in said
+
+
+def test_a_trace_shows_what_led_to_an_error_and_no_words_of_others():
+    """Of errors that cite a request or an answer the type is shown; those of a group, and causes, each by itself."""
+    cited = openai.APIConnectionError(message=MARKER, request=httpx.Request("POST", "http://a"))  # type: ignore[arg-type]
+    try:
+        try:
+            raise cited
+        except openai.APIConnectionError as error:
+            raise ExceptionGroup("two", [ValueError("one"), KeyError("other")]) from error
+    except ExceptionGroup as error:
+        trace = trace_of(error)
+    assert MARKER not in trace
+    order = ["APIConnectionError\n", "It led to this:", "ExceptionGroup: two", "ValueError: one", "KeyError: 'other'"]
+    assert [trace.index(words) for words in order] == sorted(trace.index(words) for words in order)
 
 
 async def test_an_sql_error_hides_its_parameters(database_path: Path, captured: Captured):

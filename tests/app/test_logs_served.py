@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -80,6 +81,21 @@ async def test_nothing_that_was_said_is_in_what_a_server_writes(serving: Serving
     assert "invalid" in rest
     assert MARK not in serving.printed + rest
     assert serving.key not in rest
+
+
+@pytest.mark.parametrize("launched", ["serve", "core"])
+async def test_a_launcher_of_ones_own_writes_nothing_that_was_said(
+    launched: str, models: FakeModels, tmp_path: Path, template: Path
+):
+    """Who sets up logs of their own, down to DEBUG and with variables in traces, gets no words of people and models."""
+    shell = Shell(tmp_path, module="tests.app.launching").migrated(template)
+    model = {"OPENAI_BASE_URL": f"{models.url}/v1", "PARLEY_MODEL": "openai-compatible:qwen3"}
+    async with start(shell, **SECRETS, **model, LAUNCHED=launched) as serving:
+        await talk(serving)
+        rest = await serving.rest()
+    assert "run.failed" in rest
+    assert "cannot be taken" not in rest, "the provider's own words"
+    assert MARK not in serving.printed + rest
 
 
 async def test_programs_get_one_object_per_line(serving: Serving):

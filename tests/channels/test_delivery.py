@@ -186,7 +186,7 @@ async def test_a_stop_ends_a_segment():
 
 
 async def test_a_failure_without_text_is_shown():
-    """A run that failed or was refused before it said anything still gets its message; one that ended well does not."""
+    """A run that failed, was refused or gave a blank answer still gets its message."""
     made = Stage()
     made.start()
     made.ask(e.RunFailed(code="provider_error", message="Down.", retryable=True))
@@ -195,7 +195,8 @@ async def test_a_failure_without_text_is_shown():
     made.start("msg_6", "run_3")
     made.ask(made.said("", "msg_6"), made.completed(), run="run_3")
     await whole(made)
-    assert [[run.id for run in each.body.runs] for each in made.toy.shown] == [["run_1"], ["run_2"]]
+    assert [[run.id for run in each.body.runs] for each in made.toy.shown] == [["run_1"], ["run_2"], ["run_3"]]
+    assert [run.blank for run in made.toy.shown[-1].body.runs] == [True]
 
 
 async def test_a_long_text_rolls_over_at_a_good_place():

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Event, Fact, Live, Text, TextDelta
+from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall
 from agent_core.domain import events as e
 from channels.base import CallView, ConversationView, MessageLimits, ShownMessage
+from channels.plain import end_of
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY, view
 from tests.channels.logs import NAMES, Emitter, event, expected, fold, golden
@@ -244,6 +245,36 @@ def test_a_wait_and_an_end_draw_a_border():
     assert not last(ended).open
     assert ended.active is None
     assert ended.runs[0].error == "The worker is gone."
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "shows", "blank"),
+    [
+        ("", False, False, True),
+        (" \n", False, False, True),
+        ("", True, False, True),
+        ("", True, True, False),
+        ("Hi", True, False, False),
+    ],
+)
+def test_an_answer_without_a_word_is_blank(text: str, call: bool, shows: bool, blank: bool):
+    """A run that ends with nothing to read, and with nothing that its last tools showed, gave no answer."""
+    emit = Emitter()
+    events = [emit(received("one")), emit(e.RunQueued()), emit(started(takes=(1,)))]
+    if call:
+        parts = (Text("Let me see."), ToolCall(call="call_1", name="look", arguments={}))
+        events.append(emit(e.MessageCompleted(message="msg_2", role="assistant", parts=parts, stop="tools")))
+        if shows:
+            events.append(
+                emit(e.RenderShown(call="call_1", render="rnd_1", kind="table", payload={}, text="1", title=None))
+            )
+        events.append(emit(e.StepStarted(n=2, attempt=1, message="msg_3", takes=(), snapshot="sha256:1")))
+    last_message = "msg_3" if call else "msg_2"
+    events.append(emit(e.MessageCompleted(message=last_message, role="assistant", parts=(Text(text),), stop="done")))
+    usage = e.Usage(None, None, None, None, None, None)
+    body = fold([*events, emit(e.RunCompleted(stop_reason="end_turn", usage=usage, cost=None))])
+    assert body.runs[-1].blank is blank
+    assert "no answer" in str(end_of(body.runs[-1])) if blank else end_of(body.runs[-1]) is None
 
 
 def test_the_active_run_is_the_one_that_works():

@@ -62,6 +62,18 @@ class Desk:
     def choice(self, name: str) -> Locator:
         return self.card.get_by_role("button", name=name, exact=True)
 
+    async def keeps_nothing(self) -> None:
+        """Check that no script can read the key or a token, that no address has it, and that `/v1` takes no cookie."""
+        held = await self.page.evaluate(
+            "() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
+        )
+        assert held == '[{},{},""]'
+        assert not [url for url in self.requests if KEY in url]
+        cookies = {str(each.get("name")): str(each.get("value")) for each in await self.page.context.cookies()}
+        assert set(cookies) == {"parley_operator"}
+        async with self._server.client(None, cookies=cookies) as anyone:
+            assert (await anyone.get("/v1/sessions")).status_code == 401
+
     async def picture(self, name: str) -> None:
         """Keep what the page shows as an artifact."""
         ARTIFACTS.mkdir(parents=True, exist_ok=True)
@@ -108,6 +120,7 @@ async def test_a_conversation_appears_live_and_is_stopped(desk: Desk, server: Se
     await desk.login.press("Enter")
     await expect(desk.page.get_by_role("alert")).to_have_text("This key is not valid.")
     await desk.enter()
+    await desk.keeps_nothing()
     written = await ask(server, f"Explain at length {PAYLOAD}", name=f"Ada {PAYLOAD}\u202e")
     await desk.open("Explain at length")
     await expect(desk.list.first).to_contain_text("running")
@@ -212,15 +225,3 @@ async def test_conversations_are_found_and_reached_by_keyboard(desk: Desk, serve
     await desk.picture("42-operator-phone")
     await desk.page.get_by_label("All conversations").click()
     await expect(desk.list.first).to_be_visible()
-
-
-async def test_the_key_is_kept_nowhere_in_the_browser(desk: Desk, server: Server):
-    """Neither the key nor a token is in what scripts can read, or in an address."""
-    await desk.enter()
-    held = await desk.page.evaluate("() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
-    assert held == '[{},{},""]'
-    assert not [url for url in desk.requests if KEY in url]
-    cookies = {str(each.get("name")): str(each.get("value")) for each in await desk.page.context.cookies()}
-    assert cookies
-    async with server.client(None, cookies=cookies) as anyone:
-        assert (await anyone.get("/v1/sessions")).status_code == 401

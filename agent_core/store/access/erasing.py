@@ -75,12 +75,13 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
     quoted = [
         line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], found.names)
     ]
-    who = ForgottenPerson(
-        who.id, who.pseudonym, found.names, sought([*found.texts, *quoted], found.names), bool(found.said)
-    )
+    replies = _replies_to(facts, runs)
+    replied = [text for seq, _, _, body in facts if seq in replies and "parts" in body for text in texts_of(body)]
+    texts = [*found.texts, *quoted, *replied, *(line for text in replied for line in text.splitlines())]
+    who = ForgottenPerson(who.id, who.pseudonym, found.names, sought(texts, found.names), bool(found.said))
     changed, dropped = 0, set[str]()
     for seq, kind, run, body in facts:
-        after = redacted(kind, body, who, theirs=run in runs, said=seq in found.said)
+        after = redacted(kind, body, who, theirs=run in runs or seq in replies, said=seq in found.said)
         if after != body:
             where = (EVENT.c.session == held.key) & (EVENT.c.seq == seq)
             connection.execute(update(EVENT).where(where).values(data=msgspec.json.encode(after)))
@@ -145,6 +146,16 @@ def _theirs(facts: list[_Row], actor: str) -> _Traces:
             found.texts += texts_of(body)
         elif kind == "step.started" and found.said & set(body["takes"]):
             found.runs.add(run)
+    return found
+
+
+def _replies_to(facts: list[_Row], runs: Collection[int]) -> set[int]:
+    """Return the seqs of what operators replied after one of *runs*, before another one's, and of the notes of it."""
+    found, newest = set[int](), None
+    for seq, kind, run, body in facts:
+        newest = newest if run is None else run
+        if newest in runs and kind == "message.completed" and body.get("actor"):
+            found |= {seq, seq + 1}
     return found
 
 

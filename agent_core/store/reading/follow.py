@@ -21,6 +21,13 @@ _OPEN = Statement(runs.open_roots(RUN.c.id, RUN.c.status))
 _SETTLED = (*e.TERMINAL, e.RunWaiting)
 _ENDED_TYPES = frozenset(cls.type for cls in e.TERMINAL)
 _SETTLED_TYPES = frozenset(cls.type for cls in _SETTLED)
+_STATUS = {
+    e.RunQueued.type: "queued",
+    e.RunStarted.type: "running",
+    e.RunResumed.type: "running",
+    e.RunWaiting.type: "waiting",
+}
+_WAITING = ("waiting", "requires_action")
 
 
 class Read(Protocol):
@@ -56,31 +63,37 @@ class WatchAll:
 
 
 class WatchUntilIdle:
-    """Everything, until no root run is queued or running (one that waits is idle)."""
+    """Everything, until no root run is running or about to: one that waits is idle, and so is what is queued after it."""
 
     def __init__(self) -> None:
-        self._busy: set[str] | None = None
+        self._open: dict[str, str] | None = None
 
     @property
     def done(self) -> bool:
-        return self._busy is not None and not self._busy
+        return self._open is not None and self._is_idle(self._open)
 
     def sync(self, open_runs: dict[str, str]) -> None:
-        self._busy = {run for run, status in open_runs.items() if status in ("queued", "running")}
+        self._open = dict(open_runs)
 
     def see(self, events: Sequence[Event]) -> Sequence[Event]:
-        if self._busy is None:
+        if self._open is None:
             return events
         for place, event in enumerate(events):
             if event.parent_run is not None or event.run is None or event.live:
                 continue
-            if event.type in _SETTLED_TYPES:
-                self._busy.discard(event.run)
-            elif event.type in (e.RunQueued.type, e.RunResumed.type):
-                self._busy.add(event.run)
-            if not self._busy and not _more_runs(events[place + 1 :]):
+            if event.type in _ENDED_TYPES:
+                self._open.pop(event.run, None)
+            elif event.type in _STATUS:
+                self._open[event.run] = _STATUS[event.type]
+            if self._is_idle(self._open) and not _more_runs(events[place + 1 :]):
                 return events[: place + 1]
         return events
+
+    @staticmethod
+    def _is_idle(open_runs: dict[str, str]) -> bool:
+        """Return whether nothing runs or is about to: runs are taken in turn, and one that waits keeps its turn."""
+        statuses = set(open_runs.values())
+        return "running" not in statuses and ("queued" not in statuses or not statuses.isdisjoint(_WAITING))
 
 
 class WatchRun:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, desc, func, or_, select, tuple_
 
 from agent_core.domain import events as e
 from agent_core.domain.messages import Actor, text_of
@@ -71,7 +71,7 @@ def listed(connection: Connection, wanted: Wanted, *, limit: int, before: int | 
 def recent(connection: Connection, wanted: Wanted, *, limit: int, before: Moment | None) -> list[Candidate]:
     """Return up to *limit* sessions below *before*, those with the latest activity first."""
     columns = (SESSION.c.key, SESSION.c.id, SESSION.c.title, SESSION.c.about, SESSION.c.next_seq, _NEWEST.label("at"))
-    query = _filtered(_joined(*columns), wanted).order_by(_NEWEST.desc(), SESSION.c.key.desc()).limit(limit)
+    query = _filtered(_joined(*columns), wanted).order_by(desc("at"), SESSION.c.key.desc()).limit(limit)
     if before is not None:
         query = query.where(tuple_(_NEWEST, SESSION.c.key) < (before.at, before.key))
     return [_candidate(row) for row in connection.execute(query)]

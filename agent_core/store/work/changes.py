@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
@@ -25,6 +26,8 @@ from agent_core.store.work.sessions import SessionRef
 
 _CHANGE, _RECEIPT = table_of(ChangeRow), table_of(ReceiptRow)
 _QUOTED = 60
+_MOST_ATTACHED = 8
+"""Facts before a message that are looked through for what came with it; those of one source are one fact."""
 DELETED = "message deleted"
 Kind = Literal["correct", "retract", "context", "order", "reply"]
 Also = Callable[[Connection, str, int], None]
@@ -123,6 +126,7 @@ def retract(
         _remember(connection, ref, key, "retract", seq)
         return Changed(seq)
     gone = [found.fact.seq, *(fact.seq for fact in found.corrections)]
+    gone += [] if found.taken else _attached(connection, ref, found.fact.seq)
     bodies: list[FactBody] = [e.MessageCorrected(message=found.body.message, parts=(), corrects=each) for each in gone]
     if found.taken:
         bodies.append(e.ContextAdded(source="note", text=_note(by, current)))
@@ -263,6 +267,16 @@ def _of_type(ref: SessionRef, kind: type[e.MessageReceived | e.MessageCorrected]
     return select(EVENT.c.seq, EVENT.c.data).where(
         EVENT.c.session == ref.key, EVENT.c.seq > after, EVENT.c.type == CODES[kind.type]
     )
+
+
+def _attached(connection: Connection, ref: SessionRef, message: int) -> list[int]:
+    """Return the seqs of what came with the message at the seq *message*, right before it."""
+    before = log.facts_between(connection, ref.session_key, max(0, message - 1 - _MOST_ATTACHED), message)
+    return [fact.seq for fact in takewhile(_is_attached, reversed(before))]
+
+
+def _is_attached(fact: Fact) -> bool:
+    return isinstance(fact.body, e.ContextAdded) and fact.body.attached
 
 
 def _note(by: Actor, parts: Sequence[Part]) -> str:

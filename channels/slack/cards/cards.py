@@ -11,7 +11,7 @@ from functools import partial
 
 import structlog
 
-from agent_core import ApprovalDecided, ApprovalObject, Clock, Core, Fact, NotFound, ParleyError, Unavailable
+from agent_core import ApprovalDecided, ApprovalObject, Clock, Core, Fact, NotFound, ParleyError, Unavailable, trace_of
 from channels.ledger import LostPlace
 from channels.slack.cards.blocks import CardContext, pages
 from channels.slack.cards.rows import PLANNED, SENT, SETTLED, SHOWN, Card, CardRows, Spot
@@ -145,8 +145,8 @@ class Cards:
             _log.info("slack.card_elsewhere", card=card.id)
         except ParleyError as error:
             _log.warning("slack.card_not_shown", card=card.id, error=str(error))
-        except Exception:  # noqa: BLE001 - the boundary of a task: one card's fault is no other's
-            _log.exception("slack.failed", card=card.id)
+        except Exception as error:  # noqa: BLE001 - the boundary of a task: one card's fault is no other's
+            _log.error("slack.failed", card=card.id, exception=trace_of(error))
             with suppress(LostPlace, Unavailable):  # what is wrong may be there to stay
                 await self._rows.leave(card, again=SLOWEST * 2.0 ** min(card.tries, 6), tries=card.tries + 1)
 

@@ -25,6 +25,7 @@ _USER = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
 _BRACKETS = r"\[\u2045\u23a1\u2e22\uff3b\u3010\u3014\u3016\u3018\u301a\u27e6\u2772"
 _FORGED = re.compile(rf"^(?=[^\S\n]*[{_BRACKETS}]\s*\w)", re.MULTILINE)
 _UNITS = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
+_OF_PEOPLE = frozenset({"rich_text", "table"})
 _CANVASES = frozenset({"quip", "canvas"})
 
 
@@ -217,10 +218,11 @@ def _forward(attachment: Json, room: int, depth: int) -> tuple[Quote, ...]:
 
 
 def _inner(attachment: Json) -> Json:
-    """Return what Slack sends of a forwarded message's blocks, as a message."""
+    """Return what Slack sends of a forwarded message's blocks, as a message: an app's if people cannot make these."""
     messages = (part(each, "message") for each in objects(attachment.get("message_blocks")))
     blocks = [block for each in islice(messages, MOST_FORWARDED) for block in objects(each.get("blocks"))]
-    return {"blocks": blocks}
+    by_app = any(block.get("type") not in _OF_PEOPLE for block in blocks)
+    return {"blocks": blocks, "subtype": "bot_message" if by_app else None}
 
 
 def names_in(all_of: Iterable[Quote]) -> list[str]:

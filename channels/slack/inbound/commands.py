@@ -37,7 +37,7 @@ HELP = frozenset({"", "help", "?"})
 _HELP = """{who}
 • `{command} your question`: your question is posted here for all to see, and answered in its thread.
 • Mention me, {me}, in a message or in a thread: I read the thread and answer there.{follow_up}
-• Write me a direct message: no one else reads it.
+• Write me a direct message: no one else in Slack reads it.
 • “Ask about this”, among a message's actions: I look at that message and answer below it.
 • Stop, above the answer, ends what I do. Edit or delete what you wrote, and I take it so.
 • `{command} help`: this, which only you see."""

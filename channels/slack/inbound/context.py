@@ -6,9 +6,11 @@ time, the message goes ahead of it, and the next call makes up for what is after
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from agent_core import Context
 from channels.slack.inbound.attached import Quote, author_of, beside, names_in, quotes, readable
@@ -163,6 +165,11 @@ async def carried(installation: Installation, people: People, message: Json, *, 
     names = await people.names(installation, names_in((sender, *found)), until=until)
     note = Context(text="The message that comes next carries what is quoted here:", source="note")
     return note, *(_context(each, author_of(sender, names), names) for each in found)
+
+
+def attached(context: Iterable[Context]) -> tuple[Context, ...]:
+    """Return *context* as what belongs to the message that comes next, and is deleted with it."""
+    return tuple(msgspec.structs.replace(each, attached=True) for each in context)
 
 
 async def _read(installation: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:

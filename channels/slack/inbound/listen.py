@@ -26,7 +26,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_core import NotFound, ParleyError
+from agent_core import NotFound, ParleyError, trace_of
 from channels.slack.cards.forms import notice
 from channels.slack.inbound import intake
 from channels.slack.inbound.headers import UNSIGNED
@@ -137,8 +137,8 @@ class Listener:
             if body.get("type") == "event_callback":  # Slack sends it again
                 return BoltResponse(status=_UNAVAILABLE, body="")
             posted = AGAIN
-        except Exception:  # noqa: BLE001 - the boundary: Slack may send it again, and the log says what is wrong
-            _log.exception("slack.failed")
+        except Exception as error:  # noqa: BLE001 - the boundary: Slack may send it again, and the log says what is wrong
+            _log.error("slack.failed", exception=trace_of(error))
             return BoltResponse(status=_FAILED, body="")
         finally:
             self._taking.discard(task)

@@ -12,6 +12,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 import structlog
+from msgspec import structs
 
 from agent_core import (
     Actor,
@@ -194,13 +195,14 @@ class Mentions:
     async def ask(self, thread: Thread, session: SessionObject | None, inbound: Inbound) -> Receipt:
         """Receive *inbound*. That it is to be shown is noted before, so that a kill in between loses nothing.
 
+        In a channel others can join the thread, so the model reads who wrote each message.
         Raises what `Core.receive` raises.
         """
         if session is None:
             name, address = thread.agent or "", thread.address
             session = await self.core.open_session(agent=name, actor=inbound.actor, address=address)
         await self.shows.want(session.id, thread)
-        receipt = await self.core.receive(session.id, inbound)
+        receipt = await self.core.receive(session.id, structs.replace(inbound, shared=not thread.is_dm))
         self.shows.show(session.id)
         return receipt
 

@@ -23,11 +23,12 @@ from agent_core import (
     SessionClosed,
     SessionObject,
     Text,
+    trace_of,
 )
 from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import CardDisplay, Clicks
 from channels.slack.inbound.commands import commanded, pointed
-from channels.slack.inbound.context import Look, Watermark, after, as_context, at, carried
+from channels.slack.inbound.context import Look, Watermark, after, as_context, at, attached, carried
 from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
@@ -222,7 +223,7 @@ class Receiver:
             parts=(Text(words),),
             actor=actor(installation, person.id, person.name),
             key=_key(posted.ts),
-            context=(*(found.context if found else ()), *beside, *as_note(posted.viewing, known)),
+            context=(*(found.context if found else ()), *attached((*beside, *as_note(posted.viewing, known)))),
             metadata={**mark.metadata, **viewing},
             tool_context=tool_context(posted.thread, person),
         )
@@ -350,8 +351,8 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         await work
     except ParleyError as error:
         _log.info("slack.notice_failed", error=str(error))
-    except Exception:  # noqa: BLE001 - the boundary of a task
-        _log.exception("slack.failed")
+    except Exception as error:  # noqa: BLE001 - the boundary of a task
+        _log.error("slack.failed", exception=trace_of(error))
 
 
 async def _notify_alone(installation: Installation, thread: Thread, words: str, root: str | None) -> None:

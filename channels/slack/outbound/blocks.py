@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from channels.slack.outbound.text import Plain, escape, neutral, plain, safe, unmasked
+from channels.slack.outbound.links import unmasked
+from channels.slack.outbound.rich import segments, words_of
+from channels.slack.outbound.text import Plain, escape, neutral, plain, safe
 from channels.slack.outbound.text_split import by_lines, pieces
 from channels.slack.web_api import limits
 
@@ -17,7 +19,7 @@ Json = dict[str, Any]
 FEEDBACK = "feedback"
 """The `action_id` of the two buttons below an answer."""
 
-_ALLOWED = re.compile(r"&lt;(@[UW][A-Z0-9]+)&gt;")
+_ALLOWED = re.compile(r"(?P<code>```.*?```|`[^`\n]+`)|&lt;(?P<user>@[UW][A-Z0-9]+)&gt;", re.DOTALL)
 _GAP = "\n\n"
 _LEAST = 64  # characters; smaller pieces fit
 
@@ -101,8 +103,16 @@ def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Ro
     for piece in _small(
         markdown, min(most, room), pieces, lambda piece: len(unmasked(piece)) <= most and len(twin(piece)) <= room
     ):
-        text = unmasked(piece)  # a cut may have moved what looks like a link definition to the start of a line
-        yield _Row({"type": "markdown", "text": text}, twin(text, allow_mentions=allow_mentions), len(text))
+        # A cut may have moved what looks like a link definition to the start of a line.
+        for block in segments(unmasked(piece), allow_mentions=allow_mentions):
+            yield _row(block, allow_mentions=allow_mentions)
+
+
+def _row(block: Json, *, allow_mentions: bool) -> _Row:
+    if block["type"] == "markdown":
+        return _Row(block, twin(block["text"], allow_mentions=allow_mentions), len(block["text"]))
+    words = words_of(block)
+    return _Row(block, escape(words), len(words))
 
 
 def _small(
@@ -121,7 +131,7 @@ def _small(
 def twin(markdown: str, *, allow_mentions: bool = False) -> str:
     """Return the words of *markdown* as mrkdwn that is literal but for code, and for users if *allow_mentions*."""
     words = escape(_GAP.join(str(block) for block in plain(markdown))).strip() or escape(markdown.strip())
-    return _ALLOWED.sub(r"<\1>", words) if allow_mentions else words
+    return _ALLOWED.sub(lambda found: found["code"] or f"<{found['user']}>", words) if allow_mentions else words
 
 
 def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:

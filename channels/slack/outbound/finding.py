@@ -6,6 +6,7 @@ from typing import Any
 from channels.base import LedgerEntry
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import Json, SlackApi
+from channels.slack.web_api.failures import TargetMissing
 
 EVENT_TYPE = "parley_delivery"
 QUESTION = "command:"
@@ -51,6 +52,15 @@ async def find(
         each["ts"] for each in ours if marked(each) is None and each["ts"] not in known and float(each["ts"]) >= since
     ]
     return nameless[-1] if nameless else None
+
+
+async def is_there(api: SlackApi, thread: Thread, ts: str) -> bool:
+    """Return whether the message at *ts* is in *thread* now; raises a `SlackFailure`."""
+    try:
+        page = await api.replies(thread.channel, thread.root, oldest=f"{float(ts) - 1:.6f}")
+    except TargetMissing:
+        return False
+    return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in page.messages)
 
 
 def marked(message: Json) -> str | None:

@@ -9,7 +9,7 @@ one is posted.
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,8 +20,9 @@ from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown
 from channels.delivery import Deferred
 from channels.ledger import Ledger, OwnedPlace
 from channels.slack.outbound.blocks import Payload, plainer
-from channels.slack.outbound.finding import find, mark
-from channels.slack.outbound.picture import MessagePicture, picture, tail, update_text
+from channels.slack.outbound.finding import find, is_there, mark
+from channels.slack.outbound.picture import MessagePicture, never_shorter, picture, tail, update_text
+from channels.slack.outbound.thread_message import GaveUp, ThreadMessage
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -35,17 +36,12 @@ LOOKS = 5
 REFUSALS = 5
 """Refusals of a message by Slack before it is given up."""
 _DELETED = "deleted"
-_MESSAGE_GONE = ("message_not_found", "message_not_owned_by_app", "cant_update_message", "edit_window_closed")
+_NOT_FOUND = "message_not_found"
+_MESSAGE_GONE = (_NOT_FOUND, "message_not_owned_by_app", "cant_update_message", "edit_window_closed")
 _SOON, _LATER, _MUCH_LATER = 1.0, 5.0, 60.0
 _UNSURE = "It is not certain that this part of the answer is shown once: Slack could not be asked."
 _SLACK = Actor("slack", "service")
 _log = structlog.get_logger("parley.slack")
-
-
-class GaveUp(ParleyError):
-    """The thread is gone or not accessible: nothing can be shown."""
-
-    code = "thread_gone"
 
 
 class StatusPort(Protocol):
@@ -59,26 +55,6 @@ class RunCanceller(Protocol):
     """The runs whose answers are shown."""
 
     async def cancel(self, run: str, *, by: Actor, reason: str | None = None) -> object: ...
-
-
-@dataclass(slots=True)
-class _ThreadMessage:
-    """A message of the thread: its row, and *last*, what this process knows that it shows, since *at* (milliseconds).
-
-    *unsure* is set when the thread could not be searched for it.
-    """
-
-    entry: LedgerEntry
-    last: MessagePicture | None = None
-    at: int = 0
-    looks: int = 0
-    refused: int = 0
-    unsure: bool = False
-
-    @property
-    def ts(self) -> str:
-        assert self.entry.ref is not None, "it was not sent yet"
-        return self.entry.ref
 
 
 class SlackOutbox:
@@ -101,7 +77,7 @@ class SlackOutbox:
         self._space, self._api, self._pacer = workspace, workspace.api, workspace.pacer
         self._thread, self._ledger, self._place, self._clock = thread, ledger, place, clock
         self._status, self._runs = status, runs
-        self._messages: dict[str, _ThreadMessage] = {}
+        self._messages: dict[str, ThreadMessage] = {}
         self._sending: asyncio.Future[None] | None = None
 
     async def entries(self) -> list[LedgerEntry]:
@@ -123,7 +99,7 @@ class SlackOutbox:
             await asyncio.gather(self._sending, return_exceptions=True)
 
     async def _show(self, entry: LedgerEntry, body: ConversationView) -> None:
-        message = self._messages.setdefault(entry.id, _ThreadMessage(entry))
+        message = self._messages.setdefault(entry.id, ThreadMessage(entry))
         if entry.ref is not None:
             await self._edit(message, body)
         else:
@@ -132,7 +108,7 @@ class SlackOutbox:
         if body.closed and all(run.ended for run in body.runs):
             await self._keep(message, state="closed")
 
-    async def _send(self, message: _ThreadMessage, body: ConversationView) -> None:
+    async def _send(self, message: ThreadMessage, body: ConversationView) -> None:
         """Show *body* as a new message, unless it turns out that it was sent before."""
         if message.entry.state != "planned" and (ts := await self._find(message)) is not None:
             await self._keep(message, state="acknowledged", ref=ts)
@@ -143,7 +119,7 @@ class SlackOutbox:
         if not (may_stream and await self._start(message, wanted)):
             await self._post(message, wanted)
 
-    async def _edit(self, message: _ThreadMessage, body: ConversationView) -> None:
+    async def _edit(self, message: ThreadMessage, body: ConversationView) -> None:
         entry, wanted = message.entry, self._picture(body, message)
         if entry.mode == _DELETED or (wanted == message.last and entry.state != "uncertain"):
             return
@@ -151,6 +127,8 @@ class SlackOutbox:
             await self._update(message, wanted)
             return
         shown = message.last.items if message.last is not None else ()
+        if not wanted.closed:
+            wanted = replace(wanted, items=never_shorter(shown, wanted.items))
         chunks = tail(shown, wanted.items) if entry.state == "acknowledged" and shown else None
         if chunks is None:
             await self._repair(message, wanted)
@@ -161,7 +139,7 @@ class SlackOutbox:
 
     # ---- streams --------------------------------------------------------------------------------
 
-    async def _start(self, message: _ThreadMessage, wanted: MessagePicture) -> bool:
+    async def _start(self, message: ThreadMessage, wanted: MessagePicture) -> bool:
         """Begin a stream; return False when this thread does not take one."""
         chunks = tail((), wanted.items)
         if not chunks:
@@ -191,14 +169,14 @@ class SlackOutbox:
         await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length)
         return True
 
-    async def _append(self, message: _ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
+    async def _append(self, message: ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
         await self._admit("chat.appendStream", Lane.EDIT)
         await self._keep(message, state="sent", sent_to=wanted.length)
         if await self._streamed(self._api.append_stream(self._thread.channel, message.ts, chunks), message, wanted):
             # Persisted with the next step: after a kill before it an update repairs the message, with the same result.
             message.entry.state, message.entry.acked_to = "acknowledged", wanted.length
 
-    async def _stop(self, message: _ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
+    async def _stop(self, message: ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
         """End a stream with its last words and what is shown below them."""
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         await self._keep(message, state="sent", sent_to=wanted.length)
@@ -218,7 +196,7 @@ class SlackOutbox:
         if status is None:
             self._status.begin()
 
-    async def _streamed(self, call: Awaitable[None], message: _ThreadMessage, wanted: MessagePicture) -> bool:
+    async def _streamed(self, call: Awaitable[None], message: ThreadMessage, wanted: MessagePicture) -> bool:
         """Return whether the stream took what *call* sends; if it takes no more, *wanted* is shown by an update."""
         try:
             await call
@@ -236,7 +214,7 @@ class SlackOutbox:
         message.last, message.at = wanted, self._clock.now()
         return True
 
-    async def _repair(self, message: _ThreadMessage, wanted: MessagePicture) -> None:
+    async def _repair(self, message: ThreadMessage, wanted: MessagePicture) -> None:
         """End the stream, whatever it shows, and overwrite the whole message."""
         await self._keep(message, state="uncertain", mode="stream")
         await self._end(message)
@@ -245,19 +223,21 @@ class SlackOutbox:
         message.entry.mode, message.at = "post", 0
         await self._update(message, wanted, repairs=True)
 
-    async def _end(self, message: _ThreadMessage) -> None:
+    async def _end(self, message: ThreadMessage) -> None:
         await self._admit("chat.stopStream", Lane.LIFECYCLE)
         try:
             await self._api.stop_stream(self._thread.channel, message.ts)
         except (f.Expired, f.StoppedByUser, f.SlackRefused, f.BadBlocks):
             return  # it had ended before
         except f.SlackFailure as error:
+            if error.reason in _MESSAGE_GONE:
+                return  # whether it is there the next call shows
             raise self._not_shown(error, message) from None
         self._status.note("active")
 
     # ---- posts and updates ----------------------------------------------------------------------
 
-    async def _post(self, message: _ThreadMessage, wanted: MessagePicture) -> None:
+    async def _post(self, message: ThreadMessage, wanted: MessagePicture) -> None:
         payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
         while True:
             await self._admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
@@ -281,7 +261,7 @@ class SlackOutbox:
         message.last, message.at = wanted, self._clock.now()
         await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length, began_at=None)  # no ageing
 
-    async def _update(self, message: _ThreadMessage, wanted: MessagePicture, *, repairs: bool = False) -> None:
+    async def _update(self, message: ThreadMessage, wanted: MessagePicture, *, repairs: bool = False) -> None:
         """Overwrite the whole message; idempotent."""
         lane = Lane.FINAL if wanted.closed or repairs else Lane.EDIT
         since = (self._clock.now() - message.at) / 1000
@@ -314,7 +294,7 @@ class SlackOutbox:
         message.last, message.at, message.refused = wanted, self._clock.now(), 0
         await self._keep(message, state="repaired" if repairs else "acknowledged", acked_to=wanted.length)
 
-    def _plainer(self, payload: Payload, error: f.SlackFailure, message: _ThreadMessage) -> Payload:
+    def _plainer(self, payload: Payload, error: f.SlackFailure, message: ThreadMessage) -> Payload:
         """Return a plainer form of *payload*; raises what *error* means when there is none."""
         if isinstance(error, (f.BadBlocks, f.TextTooLong)):
             pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
@@ -325,7 +305,7 @@ class SlackOutbox:
 
     # ---- what happened to a message -------------------------------------------------------------
 
-    async def _find(self, message: _ThreadMessage) -> str | None:
+    async def _find(self, message: ThreadMessage) -> str | None:
         """Search the thread for a message that may have been sent; None when it is missing, or that cannot be known."""
         known = {each.ref for each in await self.entries() if each.ref is not None}
         admit = partial(self._admit, "conversations.replies", Lane.FINAL)
@@ -345,13 +325,34 @@ class SlackOutbox:
         message.looks = 0
         return found
 
-    async def _gone(self, error: f.SlackFailure, message: _ThreadMessage, wanted: MessagePicture) -> None:
-        """Stop the run of a message that was deleted, and leave it deleted; raises what any other *error* means."""
+    async def _gone(self, error: f.SlackFailure, message: ThreadMessage, wanted: MessagePicture) -> None:
+        """Stop the run of a message that was deleted, and leave it deleted; raises what any other *error* means.
+
+        Slack may say so of a message that is there: the thread is asked before it is believed.
+        """
         if error.reason not in _MESSAGE_GONE:
             raise self._not_shown(error, message) from None
+        if error.reason == _NOT_FOUND and await self._is_there(message):
+            message.refused += 1
+            await self._keep(message, state="uncertain")
+            raise GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=_SOON)
+        if message.entry.mode == "stream":
+            with suppress(NotShown, GaveUp):  # for a message that is gone this is no more than a precaution
+                await self._end(message)
         _log.info("slack.deleted", team=self._space.team, delivery=message.entry.id)
         await self._keep(message, state="acknowledged", mode=_DELETED)
         await self._cancel(wanted)
+
+    async def _is_there(self, message: ThreadMessage) -> bool:
+        """Return whether the thread has *message*; where that cannot be asked, it is tried once more."""
+        await self._admit("conversations.replies", Lane.FINAL)
+        try:
+            return await is_there(self._api, self._thread, message.ts)
+        except f.SlackFailure as error:
+            if isinstance(error, f.Limited):
+                self._pacer.penalty(error.method, self._space.team, error.retry_after)
+            message.looks += 1
+            return message.looks == 1
 
     async def _cancel(self, wanted: MessagePicture) -> None:
         """Cancel the run that *wanted* shows: the event that a person stopped it may come later, or never."""
@@ -359,7 +360,7 @@ class SlackOutbox:
             with suppress(NotFound):
                 await self._runs.cancel(wanted.run, by=_SLACK, reason="stopped in Slack")
 
-    def _picture(self, body: ConversationView, message: _ThreadMessage) -> MessagePicture:
+    def _picture(self, body: ConversationView, message: ThreadMessage) -> MessagePicture:
         made = picture(body, allow_mentions=self._thread.allow_mentions)
         return replace(made, notice=f"{_UNSURE} {made.notice}".strip()) if message.unsure else made
 
@@ -371,16 +372,16 @@ class SlackOutbox:
         elif wait := self._pacer.offer(method, *where, thread=thread):
             raise Deferred("Other threads edit, too.", retry_after=wait)
 
-    async def _keep(self, message: _ThreadMessage, **values: Any) -> None:
+    async def _keep(self, message: ThreadMessage, **values: Any) -> None:
         """Set *values* of the row and persist it."""
         for name, value in values.items():
             setattr(message.entry, name, value)
         await self.plan(message.entry)
 
-    async def _unsent(self, message: _ThreadMessage) -> None:
+    async def _unsent(self, message: ThreadMessage) -> None:
         await self._keep(message, state="planned", mode=None, sent_to=0, began_at=None)
 
-    def _not_shown(self, error: f.SlackFailure, message: _ThreadMessage) -> ParleyError:
+    def _not_shown(self, error: f.SlackFailure, message: ThreadMessage) -> ParleyError:
         """Return what *error* means for the delivery: retry, retry later, or give up."""
         match error:
             case f.Limited():

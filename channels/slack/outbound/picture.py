@@ -1,7 +1,7 @@
 """What a message of Slack shows of an answer: its texts and tool calls in order, and how it ended; pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from channels.base import CallView, ConversationView, RunView
@@ -9,6 +9,7 @@ from channels.delivery import PartTooLong
 from channels.legible import one_line
 from channels.slack.outbound.blocks import Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
+from channels.slack.outbound.rich import segments
 from channels.slack.outbound.text import flowing, neutral, safe
 from channels.slack.web_api import limits
 
@@ -17,6 +18,7 @@ Status = Literal["in_progress", "complete", "error"]
 
 _GAP = "\n\n"
 _NOTHING = "…"
+BLANK = "The model gave no answer. Ask again, or put it in other words."
 _CUT = "\n\n(The rest is too long for Slack.)"
 _LEAST = 64
 """Characters of text below which a message is not divided any further."""
@@ -34,10 +36,16 @@ _OUTCOME = {"failed": "failed", "denied": "denied", "cancelled": "stopped", "unk
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Text of an answer as Slack takes it; *text* only grows while the answer does."""
+    """Text of an answer as Slack takes it; *mentions* says that it may mention users, *grows* that more may come."""
 
     key: str
     text: str
+    mentions: bool = False
+    grows: bool = field(default=False, compare=False)
+
+    def chunks(self, start: int = 0) -> list[Json]:
+        """Return the chunks that show the text from *start* on."""
+        return [_chunk(block) for block in segments(self.text, start, allow_mentions=self.mentions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,7 @@ def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessageP
         text = (flowing if grows else safe)(said, allow_mentions=allow_mentions)
         if text.strip():
             gap = _GAP if text_before and not continues else ""
-            items.append(Words(each.id, f"{gap}{text}"))
+            items.append(Words(each.id, f"{gap}{text}", allow_mentions, grows))
             text_before = True
         continues = each.continued
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
@@ -155,6 +163,20 @@ def update_text(payload: Payload, shown: MessagePicture) -> str:
     raise PartTooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
 
 
+def never_shorter(shown: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, ...]:
+    """Return *wanted* with all that is *shown* of a text that grows: what may become a construct is shown already."""
+    *before, last = shown or (None,)
+    if not (isinstance(last, Words) and last.grows):
+        return tuple(wanted)
+    at = len(before)
+    if len(wanted) == at:
+        return (*wanted, last)
+    now = wanted[at]
+    if isinstance(now, Words) and now.grows and now.key == last.key and last.text.startswith(now.text):
+        return (*wanted[:at], replace(now, text=last.text), *wanted[at + 1 :])
+    return tuple(wanted)
+
+
 def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
     """Return the chunks that make a stream that shows *shown* show *wanted*; None when no chunks can."""
     before = {item.key: item for item in shown}
@@ -169,9 +191,9 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
             case Words(text=text), Words(text=sent):
                 if not text.startswith(sent) or (text != sent and item.key != last):
                     return None
-                chunks += _words(text[len(sent) :])
-            case Words(text=text), _:
-                chunks += _words(text)
+                chunks += item.chunks(len(sent))
+            case Words(), _:
+                chunks += item.chunks()
             case ToolTask(), _ if item != old:
                 chunks.append(item.chunk(old if isinstance(old, ToolTask) else None))
             case _:
@@ -180,8 +202,9 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
     return chunks if at_end else None
 
 
-def _words(text: str) -> list[Json]:
-    return [{"type": "markdown_text", "text": text}] if text else []
+def _chunk(block: Json) -> Json:
+    is_text = block["type"] == "markdown"
+    return {"type": "markdown_text", "text": block["text"]} if is_text else {"type": "blocks", "blocks": [block]}
 
 
 def _task(call: CallView, *, ended: bool) -> ToolTask:
@@ -201,6 +224,8 @@ def _notice(run: RunView) -> str:
             return "Stopped."
         case "waiting" | "requires_action":
             return "Waiting for a decision."
+        case "completed" if run.blank:
+            return BLANK
         case "completed" if run.reason == "max_steps":
             return "Ended: the most steps of one answer were taken."
         case "completed" if run.reason == "max_tokens":

@@ -1,4 +1,4 @@
-"""status: the status of a thread's session in Slack: processing, active or suspended."""
+"""status: the status of a thread's session in Slack: processing, active or suspended; and its title, once."""
 
 import asyncio
 from contextlib import suppress
@@ -11,17 +11,23 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Workspace
 
 METHOD = "agents.sessions.setStatus"
+TITLE = "agents.sessions.rename"
 LOADING = "assistant.threads.setStatus"
 TRIES = 5
-"""Attempts to set a final status; after them it expires in Slack after an hour."""
+"""Attempts to set a final status, which expires in Slack after an hour, or a title."""
 _log = structlog.get_logger("parley.slack")
 
 
 class ThreadStatus:
-    """The status of one thread while an answer is shown. No answer fails because its status cannot be set."""
+    """The status of one thread while an answer is shown. No answer fails because its status cannot be set.
 
-    def __init__(self, space: Workspace, thread: Thread) -> None:
-        self._space, self._thread = space, thread
+    The first answer of a thread *names* its session: a title that is given with a status counts only for the call that
+    happens to open the session, which may as well be that of a stream.
+    """
+
+    def __init__(self, space: Workspace, thread: Thread, *, names: bool = False) -> None:
+        self._space, self._thread, self._names = space, thread, names
+        self._naming: asyncio.Task[None] | None = None
         self._admission: asyncio.Task[None] | None = None
         self._setting: asyncio.Task[None] | None = None
         self._known: str | None = None
@@ -42,19 +48,29 @@ class ThreadStatus:
             return
         self._admission = asyncio.create_task(self._admit(Lane.FIRST))
         self._setting = asyncio.create_task(self._set_when(self._admission))
+        if self._names and self._thread.title:
+            self._names = False
+            self._naming = asyncio.create_task(self._name(self._setting, self._thread.title))
 
     async def end(self, status: str) -> None:
         """Set the final *status* once all is shown, unless a stream has set it; cancel pending older calls first."""
-        await self.drop()
-        if status == self._known or not self._begun:
-            return
-        for n in range(TRIES):
-            await self._admit(Lane.LIFECYCLE)
-            if await self._set(status, again=2.0**n):
-                return
+        await self._drop_status()
+        if status != self._known and self._begun:
+            for n in range(TRIES):
+                await self._admit(Lane.LIFECYCLE)
+                if await self._set(status, again=2.0**n):
+                    break
+        if self._naming is not None:
+            await self._naming
 
     async def drop(self) -> None:
-        """Cancel a call that waits for admission, and wait for one that was sent."""
+        """Cancel the calls that wait for admission, and wait for one that was sent."""
+        await self._drop_status()
+        if self._naming is not None:
+            self._naming.cancel()
+            await asyncio.gather(self._naming, return_exceptions=True)
+
+    async def _drop_status(self) -> None:
         if self._admission is not None and self._setting is not None:
             self._admission.cancel()
             await asyncio.gather(self._setting, return_exceptions=True)
@@ -63,10 +79,27 @@ class ThreadStatus:
         with suppress(asyncio.CancelledError):
             await admission
             self._known = None
-            await self._set("processing", title=self._thread.title)
+            await self._set("processing")
             if not self._is_active:
                 await self._load()
             self._known = None  # a stream may have set a status meanwhile, and which call came first is unknown
+
+    async def _name(self, setting: asyncio.Task[None], title: str) -> None:
+        """Give the session its title, once its first status is set or given up."""
+        await asyncio.wait((setting,))
+        space, thread = self._space, self._thread
+        for n in range(TRIES):
+            await space.pacer.admit(TITLE, space.team, thread.channel, Lane.EDIT, thread=thread.address)
+            try:
+                await space.api.rename(thread.channel, thread.root, title)
+            except (f.Limited, f.NotSent, f.Uncertain) as error:  # to repeat it does no harm
+                again = error.retry_after if isinstance(error, f.Limited) else 2.0**n
+                space.pacer.penalty(TITLE, space.team, again)
+            except f.SlackFailure as error:
+                _log.info("slack.no_title", team=space.team, reason=error.reason)
+                return
+            else:
+                return
 
     async def _load(self) -> None:
         """Show the agent's loading texts, unless Slack refuses them or the budget is nearly spent."""
@@ -85,11 +118,11 @@ class ThreadStatus:
         space, thread = self._space, self._thread
         await space.pacer.admit(METHOD, space.team, thread.channel, lane, thread=thread.address)
 
-    async def _set(self, status: str, *, title: str | None = None, again: float = 1.0) -> bool:
+    async def _set(self, status: str, *, again: float = 1.0) -> bool:
         """Return whether *status* is set or never can be; else block the method for Slack's Retry-After or *again*."""
         space, thread = self._space, self._thread
         try:
-            warning = await space.api.set_status(thread.channel, thread.root, status, title=title)
+            warning = await space.api.set_status(thread.channel, thread.root, status)
         except f.SlackFailure as error:
             _log.info("slack.no_status", team=space.team, status=status, reason=error.reason)
             if not isinstance(error, (f.Limited, f.NotSent, f.Uncertain)):

@@ -9,18 +9,24 @@ what was sent before.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
-from markdown_it import MarkdownIt
-from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 
-BREAK = "\u200b"
-NESTING = 40
-"""The maximal depth of blocks; the parser drops deeper ones, so such a text is taken literally."""
+from channels.slack.outbound.links import unmasked
+from channels.slack.outbound.parsing import (
+    AHEAD,
+    BREAK,
+    NESTING,
+    CodeRanges,
+    bare_fence,
+    code_lines,
+    parsed,
+    spans,
+    top_blocks,
+)
 
-_AHEAD = 512  # characters in which a link's address shows what it is; a longer one is taken for the worst
 _LINE_END = re.compile(r"\r\n?")
 _INVISIBLE: dict[int, str] = {
     **{code: " " for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"},
@@ -29,37 +35,22 @@ _INVISIBLE: dict[int, str] = {
 
 # `<` also as an entity, and as one that is escaped once more.
 _OPEN = r"(?:<|lt;|\#0*60;|\#x0*3c;)"
-_LINK = rf"[\w+-]{{0,64}}[:./@][^<>|\n]{{0,{_AHEAD}}}"
-_MARKER = rf"(?:[@\#]\w|!(?!doctype\b|-|\[)|{_LINK}\||(?=[^<>|\n]{{{_AHEAD}}}){_LINK})"
+_LINK = rf"[\w+-]{{0,64}}[:./@][^<>|\n]{{0,{AHEAD}}}"
+_MARKER = rf"(?:[@\#]\w|!(?!doctype\b|-|\[)|{_LINK}\||(?=[^<>|\n]{{{AHEAD}}}){_LINK})"
 _SHOUT = r"(?<![\w.])@(?=channel|here|everyone)"
 _USER = r"(?-i:(?<=<)@[UW][A-Z0-9]{1,30}>)"
 _FORGED = re.compile(rf"{_OPEN}(?={_MARKER})|{_SHOUT}", re.IGNORECASE)
 _FORGED_BUT_USERS = re.compile(rf"{_OPEN}(?!{_USER})(?={_MARKER})|{_SHOUT}", re.IGNORECASE)
+_USERS = re.compile(r"<(?=@[UW][A-Z0-9]{1,30}>)")
 # The end of a text that may yet become one of these, or a link.
 _BEGUN = re.compile(
-    rf"{_OPEN}(?:[^\s<>|]{{0,{_AHEAD}}}|{_LINK})$|(?:lt?|\#x?0*(?:60?|3c?)?)$|@[a-z]{{0,8}}$"
-    rf"|\](?:\([ \t]*<?[^\s)>]{{0,{_AHEAD}}})?$|[\r\\]$",
+    rf"{_OPEN}(?:[^\s<>|]{{0,{AHEAD}}}|{_LINK})$|(?:lt?|\#x?0*(?:60?|3c?)?)$|@[a-z]{{0,8}}$"
+    rf"|\](?:\([ \t]*<?[^\s)>]{{0,{AHEAD}}})?$|[\r\\]$",
     re.IGNORECASE,
 )
 
-_TARGET = re.compile(rf"\]\([ \t]*(?:<|(?=\S))(?P<url>[^\s)>]{{0,{_AHEAD}}})|\](?P<late>\([ \t]*)$", re.MULTILINE)
-_DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?=(?:\\.|[^\[\]\\\n])+\]:)", re.MULTILINE)
-_SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|(?=//|\\\\|www\.))[/\\]*", re.IGNORECASE)
-_HOST_LENGTH = 80
-
 _INBOUND = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
 _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
-
-
-@cache
-def _parser(*, inline: bool) -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING}).enable(["table", "strikethrough"])
-    return parser if inline else parser.disable(["inline", "text_join"])
-
-
-def parsed(markdown: str, *, inline: bool = False) -> list[Token]:
-    """Return the blocks of *markdown*, which is CommonMark with tables and strikes of GFM; HTML is text."""
-    return _parser(inline=inline).parse(markdown)
 
 
 def clean(text: str) -> str:
@@ -72,12 +63,35 @@ def neutral(text: str, *, allow_mentions: bool = False) -> str:
 
     With *allow_mentions* a mention of one user passes, never one of many.
     """
-    return (_FORGED_BUT_USERS if allow_mentions else _FORGED).sub(rf"\g<0>{BREAK}", clean(text))
+    return _forged(allow_mentions=allow_mentions).sub(rf"\g<0>{BREAK}", clean(text))
 
 
 def safe(markdown: str, *, allow_mentions: bool = False) -> str:
-    """Return *markdown* neutral, and with no link that hides where it leads."""
-    return neutral(unmasked(clean(markdown)), allow_mentions=allow_mentions)
+    """Return *markdown* neutral outside of code, and with no link that hides where it leads.
+
+    Code is as it was written: `rich.segments` shows what in it would be syntax of Slack's own.
+    """
+    text = unmasked(clean(markdown))
+    if (forged := _forged(allow_mentions=allow_mentions)).search(text) is None:
+        return text
+    code = CodeRanges(text)
+    return forged.sub(lambda found: found[0] if found.start() in code else f"{found[0]}{BREAK}", text)
+
+
+def active(text: str, start: int = 0, *, allow_mentions: bool = False) -> Iterator[int]:
+    """Yield where *text*, made safe, is syntax of Slack's own from *start* on: only in code."""
+    allowed = {found.start() for found in _USERS.finditer(text, start)} if allow_mentions else set[int]()
+    code: CodeRanges | None = None
+    for found in _FORGED.finditer(text, start):
+        if found.start() in allowed:
+            code = code or CodeRanges(text)
+            if found.start() not in code:
+                continue
+        yield found.start()
+
+
+def _forged(*, allow_mentions: bool) -> re.Pattern[str]:
+    return _FORGED_BUT_USERS if allow_mentions else _FORGED
 
 
 def flowing(markdown: str, *, allow_mentions: bool = False) -> str:
@@ -116,50 +130,13 @@ def _readable(names: Mapping[str, str], found: re.Match[str]) -> str:
             return address if label in (None, "", target, address) else f"{label} ({address})"
 
 
-def unmasked(markdown: str) -> str:
-    """Return *markdown* with the host of each link in its label, and each definition of a link as plain words."""
-    lines = markdown.split("\n")
-    code = code_lines(markdown)
-    for at, line in enumerate(lines):
-        if at not in code and "]" in line:
-            lines[at] = _TARGET.sub(_with_host, _DEFINITION.sub(r"\g<before>\\[", line))
-    return "\n".join(lines)
-
-
-def code_lines(markdown: str) -> set[int]:
-    """Return the numbers of the lines that are code blocks, their fences included."""
-    blocks = [token.map for token in parsed(markdown) if token.type in ("fence", "code_block") and token.map]
-    return {line for first, last in blocks for line in range(first, last)}
-
-
-def _with_host(found: re.Match[str]) -> str:
-    if found["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
-        return f"]\\{found['late']}"
-    host = host_of(unescapeAll(found["url"]).replace(BREAK, ""))
-    label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
-    said = re.sub(r"^(?:https?://)?(?:www\.)?", "", label.lower())
-    is_said = label.endswith(f"({host})") or re.match(rf"{re.escape(host.removeprefix('www.'))}(?:[/?#:]|$)", said)
-    return found[0] if not host or is_said else f" ({host}){found[0]}"
-
-
-def host_of(url: str) -> str:
-    """Return where *url* leads, in characters that are no syntax; nothing for a place within the text itself."""
-    scheme = _SCHEME.match(url)
-    if scheme is None:
-        return ""
-    host = re.split(r"[/?#\\]", url[scheme.end() :], maxsplit=1)[0].rpartition("@")[2].lower() or scheme[0].lower()
-    plain = re.sub(r"[^\w.:%+-]", "·", host).replace("_", "·")
-    return plain if len(plain) <= _HOST_LENGTH else f"…{plain[-_HOST_LENGTH:]}"
-
-
 # ---- text that still grows --------------------------------------------------------------------------
 
 _HOLD = 400  # characters that an open marker may hold back; a lone marker does not stop the text
 _TRIES = 16
 _BLOCK_BEGUN = re.compile(r"[\s>#*+\-=_\d.)]*(?:[`~]+[^`]*)?$|[ \t>*+\-\d.)]*\[[^\]]*\]?:?$")
-_FENCE_BEGUN = re.compile(r"[\s>*+\-\d.)]*(?:[`~]|$)")
 _INLINE = re.compile(
-    r"\\.|(?P<code>`+)|(?P<word>(?<=\w)_+(?=\w))|(?P<mark>\*{1,3}|_{1,3}|~{1,2})"
+    r"\\.|(?P<word>(?<=\w)_+(?=\w))|(?P<mark>\*{1,3}|_{1,3}|~{1,2})"
     r"|(?P<open>\[)|(?P<link>\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*(?P<end>\))?)|(?P<close>\](?=.))"
 )
 
@@ -167,16 +144,34 @@ _INLINE = re.compile(
 def sendable(markdown: str) -> int:
     """Return how many characters of *markdown*, which still grows, can be sent without cutting through a construct.
 
-    Whole lines can. In the last line a marker, a link, a code span or a table row that is not closed is held back.
+    Whole lines can, of code only those. In the last line a marker, a link, a code span or a table row that is not
+    closed is held back.
     """
     start = markdown.rfind("\n") + 1
     text = markdown[: start + _settled_line(markdown, start)]
     for _ in range(_TRIES):
-        begun = _BEGUN.search(text, max(start, len(text) - 3 * _AHEAD))
+        begun = _BEGUN.search(text, max(start, len(text) - 3 * AHEAD))
         if begun is None:
-            return len(text)
-        text = text[: begun.start()]
-    return min(start, len(text))
+            break
+        text = text[: _outside(text, start, begun.start())]
+    else:
+        text = text[: min(start, len(text))]
+    return bare_fence(text) if (first := _first_active(text)) is None else sendable(text[:first])
+
+
+def _outside(text: str, line: int, at: int) -> int:
+    """Return where to cut *text* before *at*, in the line that begins at *line*, without cutting a code span."""
+    around = (start for start, end in spans(text[line:]).closed if start <= at - line < end)
+    return next((line + start for start in around), at)
+
+
+def _first_active(text: str) -> int | None:
+    """Return where code of the last block begins that is to be shown with the rest of the block, if any."""
+    if _FORGED.search(text) is None or not (blocks := top_blocks(text)):
+        return None
+    code = CodeRanges(text)
+    held = (code.start_of(found.start()) for found in _FORGED.finditer(text, blocks[-1].start))
+    return next((at for at in held if at is not None), None)
 
 
 def _settled_line(markdown: str, start: int) -> int:
@@ -184,15 +179,18 @@ def _settled_line(markdown: str, start: int) -> int:
     line = markdown[start:]
     above = markdown[: max(0, start - 1)].rpartition("\n")[2]
     if markdown.count("\n") in code_lines(markdown):
-        return 0 if _FENCE_BEGUN.match(line) else len(line)
+        return 0
     is_row = "|" in line or "|" in above
-    if _BLOCK_BEGUN.match(line) or (is_row and len(line) < 2 * _AHEAD):
+    if _BLOCK_BEGUN.match(line) or (is_row and len(line) < 2 * AHEAD):
         return 0
     return settled_in(line)
 
 
 def settled_in(line: str) -> int:
     """Return the length of *line* before the first inline construct that is still open."""
+    code = spans(line)
+    for start, end in (*code.closed, *([] if code.open is None else [(code.open, len(line))])):  # code marks nothing
+        line = f"{line[:start]}{'x' * (end - start)}{line[end:]}"
     opened: list[tuple[str, int]] = []
     for sign, at in _signs(line):
         names = [name for name, _ in opened]
@@ -202,15 +200,15 @@ def settled_in(line: str) -> int:
             del opened[names.index(sign) :]
         elif sign != "]":
             opened.append((sign, at))
-    held = [at for sign, at in opened if len(line) - at <= (2 * _AHEAD if sign == "[" else _HOLD)]
-    return min(held, default=len(line))
+    held = [at for sign, at in opened if len(line) - at <= (2 * AHEAD if sign == "[" else _HOLD)]
+    return min([*held, *([] if code.open is None else [code.open])], default=len(line))
 
 
 def _signs(line: str) -> Iterator[tuple[str, int]]:
     """Yield the markers of *line* that may open or close something."""
     for found in _INLINE.finditer(line):
         match found.lastgroup:
-            case "code" | "open":
+            case "open":
                 yield found[0], found.start()
             case "mark" if not (line[found.end() : found.end() + 1].isspace() and line[: found.start()][-1:].isspace()):
                 yield found[0], found.start()

@@ -6,7 +6,8 @@ from textwrap import dedent
 
 from markdown_it.token import Token
 
-from channels.slack.outbound.text import parsed, settled_in
+from channels.slack.outbound.parsing import parsed
+from channels.slack.outbound.text import settled_in
 
 _LEAST = 120  # characters; with less room a block is cut by lines only
 _ITEM = re.compile(r"[ \t]*(?:[*+-]|\d{1,9}[.)])[ \t]*")

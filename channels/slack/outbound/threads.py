@@ -8,7 +8,20 @@ from functools import partial
 
 import structlog
 
-from agent_core import Clock, Core, Event, NotFound, ParleyError, Unavailable
+from agent_core import (
+    Clock,
+    Core,
+    Event,
+    Fact,
+    NotFound,
+    ParleyError,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    Unavailable,
+    trace_of,
+)
 from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, LostPlace, OwnedPlace
 from channels.slack.outbound.outbox import GaveUp, SlackOutbox
@@ -27,24 +40,36 @@ PENDING = 5_000
 """Milliseconds for which the message that a place was requested for may still be pending."""
 PAUSE, LONGEST, LONGEST_AFTER_BUG = 15.0, 60.0, 3_600.0
 """Backoff in seconds after a session could not be shown: initial, and maximal."""
+_ENDS_WAIT = frozenset(cls.type for cls in (RunResumed, RunCompleted, RunFailed, RunCancelled))
 _log = structlog.get_logger("parley.slack")
 
 
 @dataclass(frozen=True, slots=True)
 class _UntilIdle:
-    """The events of a session until no run of it is active; the first of them begin its *status*."""
+    """The events of a session until no run of it is active; the first of them begin its *status*.
+
+    Of a thread that rested at seq *waits_at* while its run waited, only those that end the wait do: a message that is
+    queued after that run changes nothing.
+    """
 
     core: Core
     status: ThreadStatus
+    waits_at: int | None
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         has_begun = False
         async with aclosing(self.core.follow(session, after=after, until_idle=True)) as batches:
             async for batch in batches:
-                if batch and not has_begun:
+                if not has_begun and any(map(self._begins, batch)):
                     has_begun = True
                     self.status.begin()
                 yield batch
+
+    def _begins(self, event: Event) -> bool:
+        if self.waits_at is None:
+            return True
+        is_new = isinstance(event, Fact) and event.seq > self.waits_at
+        return is_new and event.parent_run is None and event.type in _ENDS_WAIT
 
 
 class Threads:
@@ -146,8 +171,8 @@ class Threads:
         is_bug = not isinstance(error, ParleyError)
         pause = min(PAUSE * 2.0 ** (tries - 1), LONGEST_AFTER_BUG if is_bug else LONGEST)
         write = _log.error if is_bug else _log.warning
-        trace = error if is_bug and tries == 1 else None
-        write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, exc_info=trace)
+        trace = {"exception": trace_of(error)} if is_bug and tries == 1 else {}
+        write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, **trace)
         if place is not None:
             with suppress(LostPlace, Unavailable):  # else its lease expires
                 await self._ledger.postpone(place, pause)
@@ -156,9 +181,9 @@ class Threads:
         """Show the session until no run of it is active; return the place if more was requested meanwhile."""
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
-        status = ThreadStatus(space, thread)
+        status = ThreadStatus(space, thread, names=place.shown == 0 and place.waits_at is None)
         outbox = SlackOutbox(space, thread, self._ledger, place, self._clock, status=status, runs=self._core)
-        delivery = Delivery(_UntilIdle(self._core, status), outbox, self._clock, session=place.session)
+        delivery = Delivery(_UntilIdle(self._core, status, place.waits_at), outbox, self._clock, session=place.session)
         async with self._renewing(place):
             try:
                 await delivery.run(after=place.shown)

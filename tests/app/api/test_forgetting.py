@@ -136,6 +136,26 @@ async def test_nothing_of_a_person_is_left(
     await said(core, shared, BOB, "And it goes on")
 
 
+async def test_what_was_replied_to_a_person_is_deleted_with_them(core: Core, client: httpx.AsyncClient, tmp_path: Path):
+    """An operator's reply goes with the person whom the agent had answered last, also from the files; others stay."""
+    shared = (await core.open_session(agent="assistant", actor=BOB)).id
+    await said(core, shared, ANN, SAYS)
+    path = f"/v1/sessions/{shared}"
+    await client.post(f"{path}/replies", json={"text": "To 5 Markerstreet it goes.", "name": "Meg"})
+    await said(core, shared, BOB, KEPT)
+    await client.post(f"{path}/replies", json={"text": "Yours came back.", "name": "Meg"})
+    assert b"Markerstreet" in await everything(core, tmp_path)
+    assert [each["id"] for each in (await client.get("/v1/sessions?q=markerstreet")).json()["items"]] == [shared]
+    assert (await client.delete(f"/v1/actors/{ANN.id}")).status_code == 200
+    found = await everything(core, tmp_path)
+    assert b"Markerstreet" not in found
+    assert b"Yours came back." in found
+    assert await ask_of_ann(core, tmp_path) == []
+    for words in ("markerstreet", "markername", "4711"):
+        assert (await client.get(f"/v1/sessions?q={words}")).json()["items"] == []
+    await said(core, shared, BOB, "And it goes on")
+
+
 async def test_nothing_is_counted_of_a_deleted_person(core: Core, client: httpx.AsyncClient):
     """The counts of a deleted visitor, and the numbers that name them in runs, are gone; those of others stay."""
     ada, ben = (Actor(id, "visitor") for id in ("ada", "ben"))

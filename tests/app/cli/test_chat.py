@@ -12,7 +12,10 @@ import pytest
 from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
-from app.cli.chat import Lines, Port, answer, converse
+from app.cli.chat.conversation import converse
+from app.cli.chat.lines import Lines
+from app.cli.chat.once import answer
+from app.cli.chat.ports import Port
 from app.cli.client import Client
 from app.cli.remote import Remote
 from app.compose import create_app
@@ -143,7 +146,7 @@ async def test_a_stop_keeps_what_was_said(make_core, screen, typist):
     typist.type("/stop")
     await screen.shows("Once upon\n(stopped)\n")
     typist.type("/stop")
-    await screen.shows("Ctrl-D leaves")
+    await screen.shows("there is no answer to stop")
     typist.type("/quit")
     await talking
 

@@ -75,8 +75,11 @@ async def test_approvals_are_decided_from_the_command_line(serving: Serving):
         shell.refused("approvals", "decide", id, "--approve", "--arguments", '{"expression": 1}'),
         shell.refused("approvals", "decide", "apr_none", "--deny"),
     )
-    assert [line.split()[:3] for line in listed.splitlines()] == [[id, "open", "0/1"], [two, "open", "0/2"]]
-    assert 'ann  calculate {"expression": "12 * 7"}' in listed
+    titles, *rows = listed.splitlines()
+    assert titles.split() == ["AGE", "ASKS", "TOOL", "WHAT", "FOR", "ID"]
+    assert [row.split()[-1] for row in rows] == [id, two]
+    assert all('ann   calculate  {"expression": "12 * 7"}  operators, bob' in row for row in rows)
+    assert "(0 of 2 said yes)" in rows[1]
     assert ([json.loads(line)["id"] for line in lines.splitlines()], none) == ([id, two], "")
     expected = ("`eve` may not decide", "one JSON object", "arguments.expression", "apr_none")
     assert all(words in line for words, line in zip(expected, refused, strict=True))

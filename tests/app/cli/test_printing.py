@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 from app import logs
 from app.cli import client
+from app.cli.approvals import COLUMNS
 from app.cli.client import Client
 from app.cli.commands import app
+from app.cli.printing import listed
 
 ROOT = Path(__file__).parents[3]
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200b\r\nrun_1  completed"
@@ -23,7 +25,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200b\r\nrun_1  completed"
 # that is made visible there, and two constants.
 PRINTERS = {
     "app/printer.py",
-    "app/cli/chat.py",
+    "app/cli/chat/command.py",
     "app/__main__.py",
     "app/serving/signals.py",
     "app/api/schemas.py",
@@ -38,6 +40,8 @@ COMMANDS = (
     ("sessions", "show", "ses_1"),
     ("approvals", "list"),
     ("approvals", "list", "--json"),
+    ("keys", "list"),
+    ("runs", "list", "--json"),
     ("approvals", "decide", "apr_1", "--approve"),
     ("approvals", "audit"),
 )
@@ -46,10 +50,10 @@ COMMANDS = (
 def hostile() -> dict[str, Any]:
     """Return an object with all fields that a command prints, hostile as far as its type allows."""
     names = ("id", "name", "source", "model", "status", "session", "created_at", "cost", "last_activity_at", "title")
-    texts = dict.fromkeys((*names, "role", "tool", "expires_at"), EVIL)
+    texts = dict.fromkeys((*names, "role", "tool", "expires_at", "requested_at", "used_at", "revoked_at"), EVIL)
     part = {"type": "text", "text": EVIL}
     one = {"version": 1, "output": {"text": EVIL}, "actor": {"id": EVIL}, "asker": {"id": EVIL}, "parts": [part]}
-    return {**texts, **one, "arguments": {EVIL: EVIL}, "votes": [], "quorum": 1}
+    return {**texts, **one, "arguments": {EVIL: EVIL}, "votes": [], "quorum": 1, "responders": [EVIL], "scopes": [EVIL]}
 
 
 def answer(request: httpx.Request) -> httpx.Response:
@@ -72,7 +76,41 @@ def test_no_command_prints_what_a_terminal_obeys(command: tuple[str, ...], monke
     assert found.output
     assert all(sign.isprintable() or sign == "\n" for sign in found.output)
     if command[1] == "list":
-        assert len(found.output.splitlines()) == 1
+        assert len(found.output.splitlines()) == (1 if "--json" in command else 2)
+
+
+class Sized(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+ASKED = {
+    "id": "apr_0123456789abcdef",
+    "asker": {"id": "visitor:ann", "name": "Ann"},
+    "tool": "refund_order",
+    "arguments": {"order": "A-1001", "note": "a note that is far longer than a column of a narrow terminal"},
+    "responders": ["operators", "not_asker"],
+    "votes": [],
+    "quorum": 1,
+    "requested_at": "2020-01-01T00:00:00Z",
+}
+
+
+@pytest.mark.parametrize(("width", "is_table"), [(100, True), (60, False)])
+def test_a_list_fits_its_terminal(width: int, is_table: bool, monkeypatch: pytest.MonkeyPatch):
+    """On a terminal no line is wider than it and nothing is left out; where columns have no room they are lines."""
+    written = Sized()
+    monkeypatch.setattr("sys.stdout", written)
+    monkeypatch.setenv("COLUMNS", str(width))
+    listed([ASKED], COLUMNS, as_json=False)
+    lines = written.getvalue().splitlines()
+    said = "".join(lines).replace(" ", "")
+    assert (lines[0].split()[:2] == ["AGE", "ASKS"]) == is_table
+    assert ASKED["id"] in said
+    assert max(map(len, lines)) <= width or not is_table
+    assert "Ann" in said
 
 
 def test_an_error_prints_nothing_that_a_terminal_obeys(monkeypatch: pytest.MonkeyPatch, capsys: Any):

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from agent_core import Core, Definition, Hook, SessionObject, text_of
 from agent_core.providers.base import Request
+from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, say
 from agent_core.tools.base import Tool
 from app.serving.connections import Connections
@@ -98,7 +99,8 @@ class Rig:
 
 
 def texts(request: Request) -> list[str]:
-    return [text_of(entry.message.parts) for entry in request.messages]
+    """Return what people and the model said, without the names of who said it."""
+    return [SPEAKER.sub("", text_of(entry.message.parts), count=1) for entry in request.messages]
 
 
 def in_slack(slack: Slack) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import aiohttp
 import pytest
+from sqlalchemy import event
 
 from agent_core import Actor, Core, Decider, Decision, DeclaredTool, Inbound, Text, ToolOutput
 from agent_core.testing import FakeClock, ScriptedProvider
@@ -17,6 +18,7 @@ from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
+from tests.agent_core.scenes import engine_of
 from tests.channels.slack.cards.desk import HASTY, Till, asks, wants
 from tests.conftest import MakeCore
 
@@ -149,3 +151,34 @@ async def test_what_only_waits_is_left_alone(make_stage: Callable):
         await stage.core.health.ping()
         assert threads._showing == {}
         assert len(stage.stand_in.calls) == before
+
+
+async def test_what_is_queued_after_a_wait_holds_nothing(make_stage: Callable):
+    """With a queued run after the one that waits, an hour passes without a write, a call to Slack or a held thread."""
+    stage: Stage = await make_stage(hooks=(asks(timeout_s=24 * 3600),))
+    async with stage.process() as threads:
+        root, run = await stage.waits(threads)
+        session = (await stage.core.run(run)).session
+        await threads.want(session, Thread("T0001", "CGENERAL", root, "UANN", "T0001"))
+        queued = (await stage.core.receive(session, Inbound(parts=(Text("Any news?"),), actor=ANN))).run
+        threads.show(session)
+        async with asyncio.timeout(LONG):
+            await asyncio.gather(*threads._showing.values())
+        calls, writes = len(stage.stand_in.calls), list[str]()
+
+        def note(_connection, _cursor, statement: str, *_rest: object) -> None:
+            if statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE")):
+                writes.append(statement)
+
+        event.listen(engine_of(stage.core), "before_cursor_execute", note)
+        for _ in range(60):
+            await stage.clock.slept()
+            stage.clock.advance(60)
+        await stage.core.health.ping()
+        assert (threads._showing, writes, len(stage.stand_in.calls)) == ({}, [], calls)
+        assert (await stage.core.run(queued)).status == "queued"
+        (asked,) = (await stage.core.approvals.list(run=run)).items
+        await stage.core.approvals.decide(Decision(approval=asked.id, by=OPERATOR, approved=True, surface="api"))
+        await stage.core.settled(queued, timeout=LONG)
+        stage.clock.advance(SWEEP)
+        await stage.says(root, "suspended", "That is done.")  # what was queued asks to pay, too

@@ -29,7 +29,7 @@ export interface Answer {
   /** Nothing is being written or called just now, but the run continues. */
   readonly thinking: boolean;
   readonly run: Run | undefined;
-  readonly mark: "stopped" | "refused" | "cut" | null;
+  readonly mark: "stopped" | "refused" | "cut" | "blank" | null;
   /** Who answered in the agent's place: the name, empty without one; null for the agent's own answers. */
   readonly by: string | null;
   /** The question to ask again after a failure; only under the newest answer. */
@@ -108,7 +108,15 @@ function answer(key: string, group: readonly Message[], run: Run | undefined, ca
   const working = blocks.some((block) => (block.kind === "tool" ? block.call.status === "running" : block.kind === "text" && block.open));
   const thinking = busy && run.status === "running" && !working;
   const by = last?.by ? (last.by.name ?? "") : null;
-  return { kind: "answer", key, blocks, busy, thinking, run, mark: markOf(last, run), by, again: null };
+  const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
+  return { kind: "answer", key, blocks, busy, thinking, run, mark, by, again: null };
+}
+
+/** A run that ended with an answer without a word, after calls that showed nothing to people either. */
+function isBlank(blocks: readonly Block[], run: Run | undefined): boolean {
+  if (run?.status !== "completed" || run.stopReason !== "end_turn") return false;
+  const last = blocks.slice(blocks.findLastIndex(({ kind }) => kind === "tool") + 1);
+  return !last.some((block) => block.kind !== "reasoning" && (block.kind !== "text" || block.text.trim()));
 }
 
 function markOf(last: Message | undefined, run: Run | undefined): Answer["mark"] {

@@ -31,6 +31,7 @@ export const STRINGS = {
   reasoning: "Reasoning",
   stopped: "Stopped",
   refused: "The assistant declined to answer this.",
+  blank: "The assistant gave no answer. Ask again, or put it in other words.",
   cut: "The answer was cut at its length limit.",
   waiting: "Waiting for an approval.",
   action: "Waiting for this page to answer.",

@@ -283,3 +283,19 @@ test("a call that is closed by the time the page learns of it is not reported", 
   await settled();
   assert.deepEqual(called, []);
 });
+
+test("an answer without a word says so, one with a word or with a tool's picture does not", async () => {
+  const frames = framesOf("plain");
+  const marks = (edit: (frame: Frame) => Frame): unknown[] => {
+    const { follower, now } = stage({}, "ses_1");
+    frames.map(edit).forEach((frame) => follower().frame(frame));
+    return entriesOf(now()).flatMap((entry) => (entry.kind === "answer" ? [entry.mark] : []));
+  };
+  const blank = (frame: Frame): Frame => {
+    if (frame.type.endsWith(".delta")) return { ...frame, data: { ...frame.data, text: "" } } as Frame;
+    return frame.type === "message.completed" ? ({ ...frame, data: { ...frame.data, parts: [] } } as Frame) : frame;
+  };
+  await settled();
+  assert.deepEqual(new Set(marks((frame) => frame)), new Set([null]));
+  assert.deepEqual(new Set(marks(blank)), new Set(["blank"]));
+});

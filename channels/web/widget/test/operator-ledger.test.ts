@@ -10,13 +10,13 @@ function fact(type: string, run: string | null, data: object, parent: string | n
   seq += 1;
   return { seq, type, session: "ses_1", run, parent_run: parent, time: "2026-01-05T09:00:00.000Z", data } as unknown as Frame;
 }
-const fold = (...frames: Frame[]): Ledger => frames.reduce(note, NO_LEDGER);
+const fold = (...frames: Frame[]): Ledger => note(NO_LEDGER, frames);
 const step = (run: string, cost: string | null, used = usage(10, 2)): Frame => fact("step.completed", run, { n: 1, usage: used, cost });
 
 test("the steps of a run add up while it works, and its end says the whole", () => {
   const working = fold(step("run_1", "0.1"), step("run_1", "0.2", usage(5, 1, 100)));
   assert.equal(spentLine(working.runs.get("run_1")!), "115 in (100 cached) · 3 out · $0.3 · 2 steps");
-  const done = note(working, fact("run.completed", "run_1", { stop_reason: "end_turn", usage: usage(1500, 30), cost: "0.0123" }));
+  const done = note(working, [fact("run.completed", "run_1", { stop_reason: "end_turn", usage: usage(1500, 30), cost: "0.0123" })]);
   assert.equal(spentLine(done.runs.get("run_1")!), "1,500 in · 30 out · $0.0123 · 2 steps");
 });
 
@@ -38,7 +38,7 @@ test("costs are written without zeros at their end", () => {
   assert.deepEqual(["0.012300", "2.000", "10", "0.10"].map(money), ["$0.0123", "$2", "$10", "$0.1"]);
 });
 
-test("each message names its speaker, and a reply its person", () => {
+test("each message has its person and its time, a reply too", () => {
   const ada = { id: "ada", kind: "user", name: "Ada" };
   const mara = { id: "operator", kind: "service", name: "Mara" };
   const said = fold(fact("message.received", "run_1", { message: "msg_1", actor: ada, parts: [] }), fact("message.completed", null, { message: "msg_2", role: "assistant", actor: mara, parts: [], stop: "done" })).said;
@@ -50,7 +50,7 @@ test("each message names its speaker, and a reply its person", () => {
 test("a fact that is read again changes nothing", () => {
   const frame = step("run_1", "1");
   const once = fold(frame);
-  assert.equal(note(once, frame), once);
+  assert.equal(note(once, [frame]), once);
 });
 
 test("why a run failed is kept for operators", () => {

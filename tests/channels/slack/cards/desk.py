@@ -181,6 +181,12 @@ class Desk:
 
         await self.rig.stand_in.until(is_settled, timeout=LONG)
 
+    def statuses(self) -> list[str]:
+        """Return the statuses that the app gave the thread, in their order, a stream's included."""
+        given = [call.arguments for call in self.rig.stand_in.calls if call.ok]
+        found = [each.get("session_status") or each.get("status") for each in given]
+        return [each for each in found if each]
+
     def text(self, channel: str = "CGENERAL") -> str:
         """Return all that the thread says."""
         return "\n".join(each.text for each in self.team.answers(channel, self.root))

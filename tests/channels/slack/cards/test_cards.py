@@ -214,9 +214,12 @@ async def test_an_approver_decides_in_a_direct_message(make_core):
 
 
 async def test_people_of_other_organisations(make_core):
-    """In a shared channel a stranger's click is refused by who they are, though their team is not ours."""
+    """In a channel that is shared by now a stranger's click is refused by who they are, whatever their team is."""
     async with asking(make_core, responders=["anyone"]) as desk:
+        place = desk.team.workspace.channels["CSHARED"]
+        place.shared = False
         await desk.ask(channel="CSHARED")
+        place.shared = True
         await desk.press("USAM", channel="CSHARED")
         assert await desk.notice("USAM", "CSHARED") == OUTSIDE
         assert desk.till.paid == []

@@ -1,11 +1,13 @@
 """What a message carries besides its words reaches the model, quoted and bounded; the rest is named."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from agent_core.testing import pause, say
 from channels.slack.inbound.attached import CUT, beside, others, quotes, readable
 from channels.slack.inbound.block_text import DEEPEST, lines_of
 from channels.slack.inbound.context import CARRIED
@@ -55,6 +57,17 @@ async def test_a_forwarded_message_reaches_the_model_as_a_quotation_of_its_autho
     assert seen.endswith("why is that?")
 
 
+def test_the_words_of_a_forwarded_message_come_once():
+    """A person's text stands for its rich text, an app's blocks for the text of its notification."""
+    rich = {"type": "rich_text", "elements": [section("hello")]}
+    for blocks, text in (([rich], "hello"), ([SAMPLES["header"]], "Title"), ([rich, TABLE], "hello")):
+        inner = {"message": {"blocks": blocks}}
+        shown = {"is_share": True, "author_id": "U1", "text": "hello", "message_blocks": [inner]}
+        (quote,) = beside({"user": "U2", "text": "see", "attachments": [shown]}, 1_000)
+        assert read(quote.lines)[0] == text
+        assert read(quote.lines).count("hello") == (text == "hello")
+
+
 async def test_a_table_and_a_file_of_the_asker_reach_the_model(rig: Rig):
     """A pasted table is quoted, and an image is named with its size, also in a direct message."""
     content = Content(attachments=[PASTED], files=[INVOICE])
@@ -96,6 +109,22 @@ async def test_a_message_that_is_linked_to_is_quoted_once_slack_shows_it(rig: Ri
     await rig.team.says("UANN", "CGENERAL", "well?", asked.ts)
     seen = await given(rig, "CGENERAL", asked.ts)
     assert seen.count("|   the old figures") == 1
+
+
+async def test_what_a_deleted_message_carried_is_deleted_with_it(make_core):
+    """A message that waits and is deleted takes its table with it, and leaves what others said before it."""
+    gate = asyncio.Event()
+    async with rigged(make_core, answer=lambda _: [pause(gate), say("Done.")]) as rig:
+        root = (await rig.team.mentions("UANN", "CGENERAL", "one")).ts
+        await rig.model.asked(1)
+        two = await rig.team.says("UANN", "CGENERAL", "two", root, content=Content(attachments=[PASTED]))
+        kept = await rig.team.says("UBEN", "CGENERAL", "three", root, content=Content(files=[INVOICE]))
+        assert kept.acked
+        assert (await rig.team.deletes("UANN", "CGENERAL", two.ts)).acked
+        gate.set()
+        seen = await given(rig, "CGENERAL", root)
+        assert "Revenue" not in seen
+        assert seen.count("carries what is quoted here") == seen.count("invoice.png") == 1
 
 
 async def test_what_people_forward_cannot_look_like_frames_or_names(rig: Rig):

@@ -26,6 +26,7 @@ async def test_a_message_during_an_approval_names_its_responders(make_core):
         await desk.team.says("UBEN", "CGENERAL", "Any news?", desk.root)
         await desk.rig.stand_in.until(lambda: notices(desk), timeout=LONG)
         assert notices(desk) == [f"{QUEUED}an approval of pay by Ann Lee, operators."]
+        assert desk.statuses() == ["processing", "suspended"]
         await desk.team.says("UANN", "CGENERAL", "Hello?", desk.root)
         await desk.rig.stand_in.until(lambda: len(notices(desk)) == 2, timeout=LONG)
         assert (await desk.press("UANN")).acked

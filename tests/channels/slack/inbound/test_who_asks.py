@@ -61,6 +61,20 @@ async def test_a_tool_knows_who_asks_in_slack_and_where(make_core):
     assert len(set(roots)) == 3
 
 
+async def test_each_message_has_the_name_of_who_wrote_it(make_core):
+    """In a thread of several people every message names its author, and so does what was said before the mention."""
+    async with rigged(make_core) as rig:
+        root = (await rig.team.says("UCLEO", "CGENERAL", "look at this")).ts
+        await rig.team.mentions("UANN", "CGENERAL", "what is it?", root)
+        await rig.team.says("UBEN", "CGENERAL", "and why?", root)
+        await rig.ended("CGENERAL", root)
+        session = await rig.session("CGENERAL", root)
+        assert session is not None
+        found = (await rig.core.messages(session.id)).items
+        assert [each.actor.name for each in found if each.role == "user" and each.actor] == ["Ann Lee", "Ben Okoro"]
+        assert any("| Cleo Marsh: look at this" in text for text in rig.seen())
+
+
 async def test_without_the_scope_there_is_no_address(make_core):
     """The address is absent where Slack does not give it, and nothing is asked for it besides."""
     seen: list[CallContext] = []

@@ -135,9 +135,40 @@ async def test_a_recipient_whom_slack_does_not_find_is_answered_by_a_post(showin
 async def test_deleting_the_answer_stops_the_run(showing: Open):
     """A message that was deleted while it grew is not written again, and its run is stopped."""
     shown = await showing()
-    shown.stand_in.fault(InjectedFault("refused", on="chat.appendStream", code="message_not_found", times=None))
+    place = shown.stand_in.team().workspace.channels["CGENERAL"]
+
+    def is_deleted() -> bool:
+        for each in shown.answers:
+            place.remove(place.messages[each.ts])
+        return False
+
+    shown.stand_in.fault(InjectedFault("refused", on="chat.appendStream", when=is_deleted))
+    assert await shown.live(typical())
+    assert (shown.stops, shown.text) == (["run_1"], "")
+    assert [call.method for call in shown.stand_in.calls][-1] == "chat.stopStream"
+
+
+@pytest.mark.parametrize("on", ["chat.appendStream", "chat.stopStream", "chat.update"])
+async def test_one_false_word_of_a_deletion_stops_nothing(showing: Open, on: str):
+    """A message that Slack says is not found, though the thread has it, is written whole; its run goes on."""
+    shown = await showing()
+    if on == "chat.update":
+        shown.stand_in.fault(InjectedFault("refused", on="chat.startStream"))
+    shown.stand_in.fault(InjectedFault("refused", on=on, code="message_not_found"))
+    assert await shown.live(typical())
+    assert shown.stops == []
+    assert is_right(shown)
+
+
+async def test_where_the_thread_cannot_be_read_a_second_word_of_a_deletion_is_believed(showing: Open):
+    """Without a look at the thread the message is tried once more; then its run is stopped, and no stream is open."""
+    shown = await showing()
+    shown.stand_in.fault(InjectedFault("refused", on="conversations.replies", code="missing_scope", times=None))
+    for on in ("chat.appendStream", "chat.update"):
+        shown.stand_in.fault(InjectedFault("refused", on=on, code="message_not_found", times=None))
     assert await shown.live(typical())
     assert shown.stops == ["run_1"]
+    assert not any(each.streaming for each in shown.answers)
 
 
 async def test_a_stream_that_a_person_stopped_stops_its_own_run(showing: Open):

@@ -4,6 +4,9 @@ import { createClient, requester, sender, type ClientOptions } from "../client.j
 import { h, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
 import { pause } from "../pause.js";
+import { asProblem } from "../problem.js";
+import { browserMemory } from "../storage.js";
+import { explain } from "../strings.js";
 import { styleSheet } from "../styles.js";
 import { createAccess, type Access, type Operator } from "./access.js";
 import { createApi, type Session } from "./api.js";
@@ -11,7 +14,7 @@ import { createLogin } from "./login.js";
 import { createPane, type Pane } from "./pane.js";
 import { createSide, sessionOf } from "./side.js";
 import css from "./operator.css";
-import { WORDS } from "./words.js";
+import { TALK, WORDS } from "./words.js";
 
 const NAME = "parley:operator:name";
 
@@ -46,7 +49,10 @@ export function mount(body: HTMLElement): void {
         view = createConsole({ access, operator: operator as unknown as Operator, can, signal, left: () => restart() });
         root.replaceChildren(view.node);
       },
-      (error: { status?: number }) => error.status === 401 || signal.aborted || door(access, String(error), () => restart()),
+      (error: unknown) => {
+        const problem = asProblem(error);
+        if (problem.status !== 401 && !signal.aborted) door(access, explain(problem, TALK), () => restart());
+      },
     );
   };
   const door = (access: Access, said: string, entered: () => void): void => {
@@ -77,6 +83,7 @@ function createConsole({ access, operator, can, left, signal }: ConsoleOptions):
   const [client, api] = [createClient(options), createApi(request, sender(options, request))];
   const logOut = h("button", { type: "button", class: "quiet" }, WORDS.logOut);
   const who = h("span", { class: "whoami" }, unmistakable(operator.actor.name || operator.actor.id));
+  const remembered = browserMemory(NAME);
   const head = h("header", {}, h("h1", {}, WORDS.title), who, logOut);
   const place = h("div", { class: "place" });
   const choose = h("p", { class: "nothing" });
@@ -103,9 +110,9 @@ function createConsole({ access, operator, can, left, signal }: ConsoleOptions):
   const open = (id: string): void => {
     const life = new AbortController();
     const mine = AbortSignal.any([life.signal, signal]);
-    const name = localStorage.getItem(NAME) ?? operator.actor.name ?? "";
-    const renamed = (next: string): void => localStorage.setItem(NAME, next);
-    const view = createPane({ session: id, client, api, can, name, renamed, newKey: () => newKey(), stirred: side.refresh, signal: mine });
+    const name = remembered.load() ?? operator.actor.name ?? "";
+    const renamed = (next: string): void => remembered.save(next);
+    const view = createPane({ session: id, client, api, can, name, renamed, newKey, stirred: side.refresh, signal: mine });
     pane = { id, view, life };
     place.replaceChildren(view.node);
     const listedOne = known.sessions.find((each) => each.id === id);

@@ -46,6 +46,7 @@ export function openDesk({ session, client, api, changed, mayApprove, signal }: 
   let now: Desk = { conversation: FRESH, ledger: NO_LEDGER, missing: false, decidable: new Set() };
   let reading = new AbortController();
   const asked = new Set<string>();
+  const arrived: Frame[] = [];
 
   const put = (desk: Partial<Desk>): void => {
     if (signal.aborted) return;
@@ -67,20 +68,25 @@ export function openDesk({ session, client, api, changed, mayApprove, signal }: 
       );
     }
   };
+  /** Fold what a piece of the stream brought, all of it at once: a long log is thousands of frames. */
+  const fold = (): void => {
+    const frames = arrived.splice(0);
+    if (!frames.length) return;
+    put({ conversation: { ...now.conversation, view: frames.reduce(reduce, now.conversation.view) }, ledger: note(now.ledger, frames) });
+    if (frames.some(({ type }) => type === "approval.requested")) learn(now.conversation.view);
+  };
   const take = (frame: Frame): void => {
-    const view = reduce(now.conversation.view, frame);
-    put({ conversation: { ...now.conversation, view }, ledger: note(now.ledger, frame) });
-    if (frame.type === "approval.requested") queueMicrotask(() => learn(now.conversation.view));
+    if (arrived.push(frame) === 1) queueMicrotask(fold);
   };
   const follow = (): void => {
     reading.abort();
     reading = new AbortController();
     const mine = AbortSignal.any([reading.signal, signal]);
     const follower = {
-      cursor: () => now.conversation.view.seq,
+      cursor: () => (fold(), now.conversation.view.seq),
       frame: (frame: Frame) => mine.aborted || take(frame),
       link: (link: Conversation["link"]) => mine.aborted || set({ link }),
-      reset: () => put({ conversation: { ...now.conversation, view: EMPTY }, ledger: NO_LEDGER }),
+      reset: () => arrived.splice(0) && put({ conversation: { ...now.conversation, view: EMPTY }, ledger: NO_LEDGER }),
     };
     client.follow(session, follower, mine).catch((error: unknown) => {
       if (mine.aborted) return;

@@ -28,11 +28,13 @@ export interface Spent {
 
 export interface Ledger {
   readonly seq: number;
+  /** When the newest fact was written, in RFC 3339; empty before there is one. */
+  readonly time: string;
   readonly said: ReadonlyMap<string, Said>;
   readonly runs: ReadonlyMap<string, Spent>;
 }
 
-export const NO_LEDGER: Ledger = { seq: 0, said: new Map(), runs: new Map() };
+export const NO_LEDGER: Ledger = { seq: 0, time: "", said: new Map(), runs: new Map() };
 const NOTHING: Usage = { input: null, output: null, reasoning: null, cache_read: null, cache_write_short: null, cache_write_long: null };
 const FRESH: Spent = { usage: NOTHING, cost: null, steps: 0, detail: null };
 
@@ -44,23 +46,34 @@ interface Body {
   readonly detail?: string | null;
 }
 
-/** Fold *frame* into *ledger*; a fact that is in it changes nothing. */
-export function note(ledger: Ledger, frame: Frame): Ledger {
-  if (frame.seq === undefined || frame.seq <= ledger.seq) return ledger;
-  const next = { ...ledger, seq: frame.seq };
-  const { message, actor, usage, cost = null, detail = null } = frame.data as Body;
-  switch (frame.type) {
+/** Fold *frames* into *ledger*; facts that are in it change nothing. Many at once cost one copy. */
+export function note(ledger: Ledger, frames: readonly Frame[]): Ledger {
+  const fresh = frames.filter(({ seq }) => seq !== undefined && seq > ledger.seq);
+  const last = fresh.at(-1);
+  if (!last) return ledger;
+  const [said, runs] = [new Map(ledger.said), new Map(ledger.runs)];
+  for (const frame of fresh) write(said, runs, frame);
+  return { seq: last.seq ?? ledger.seq, time: last.time, said, runs };
+}
+
+function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, run, data }: Frame): void {
+  const { message, actor, usage, cost = null, detail = null } = data as Body;
+  const spend = (to: (spent: Spent) => Partial<Spent>): void => {
+    const before = run === null ? null : (runs.get(run) ?? FRESH);
+    if (run !== null && before) runs.set(run, { ...before, ...to(before) });
+  };
+  switch (type) {
     case "message.received":
     case "message.completed":
-      return message === undefined ? next : { ...next, said: new Map(ledger.said).set(message, { person: actor ?? null, time: frame.time }) };
+    case "step.started": // its message has a time before it has an end
+      if (message !== undefined && !said.get(message)?.person) said.set(message, { person: actor ?? null, time: said.get(message)?.time ?? time });
+      return;
     case "step.completed":
-      return spend(next, frame.run, ({ usage: before, cost: sum, steps }) => ({ usage: added(before, usage), cost: total(sum, cost, steps), steps: steps + 1 }));
+      return spend(({ usage: before, cost: sum, steps }) => ({ usage: added(before, usage), cost: total(sum, cost, steps), steps: steps + 1 }));
     case "run.completed":
-      return spend(next, frame.run, ({ usage: before }) => ({ usage: usage ?? before, cost }));
+      return spend(({ usage: before }) => ({ usage: usage ?? before, cost }));
     case "run.failed":
-      return spend(next, frame.run, () => ({ detail }));
-    default:
-      return next;
+      return spend(() => ({ detail }));
   }
 }
 
@@ -73,12 +86,6 @@ export function costOf({ runs }: Ledger): string | null {
 /** Return the tokens that went in, also those that came from the cache; null where none are known. */
 export function inputOf({ input, cache_read, cache_write_short, cache_write_long }: Usage): number | null {
   return [input, cache_read, cache_write_short, cache_write_long].reduce(plus, null);
-}
-
-function spend(ledger: Ledger, run: string | null, to: (spent: Spent) => Partial<Spent>): Ledger {
-  if (run === null) return ledger;
-  const before = ledger.runs.get(run) ?? FRESH;
-  return { ...ledger, runs: new Map(ledger.runs).set(run, { ...before, ...to(before) }) };
 }
 
 function added(one: Usage, other: Usage | undefined): Usage {

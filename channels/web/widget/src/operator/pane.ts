@@ -66,7 +66,7 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
     reply.node.hidden = missing || !can("run");
     say(banner, now);
     transcript.show(now, can("run"));
-    const state = conversation.view.runs.map(({ id, status }) => `${id}${status}`).join();
+    const state = conversation.view.runs.slice(-3).map(({ id, status }) => `${id}${status}`).join();
     if (stirring && state !== stirring) stirred();
     stirring = state || " ";
   };
@@ -95,7 +95,8 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
   }, { signal });
   return {
     node,
-    label({ title, actor }, agent) {
+    label({ title, actor, last_activity_at: newest }, agent) {
+      transcript.expect(newest);
       setText(heading, title ? unmistakable(title) : WORDS.untitled);
       names = [nameOf(actor), unmistakable(agent)].filter(Boolean).join(" · ");
       paint();

@@ -12,7 +12,7 @@ export interface Side {
   readonly node: HTMLElement;
   /** Mark the conversation that is open. */
   choose(session: string | null): void;
-  /** Look at once: something has changed. */
+  /** Look soon: something has changed, and perhaps more will. */
   refresh(): void;
 }
 
@@ -28,7 +28,11 @@ export interface SideOptions {
 }
 
 const [SOONEST, LATEST] = [2_000, 15_000]; // between two looks: the longer nothing changes, the rarer
+const SEARCHED = 30_000; // a search reads many conversations
+const UNSEEN = 60_000; // in a tab that is not looked at, for the number in its title
 const TYPING = 250;
+const SETTLING = 300;
+const MINUTE = 60_000;
 const FILTERS: readonly (readonly [string, SessionStatus | null])[] = [[WORDS.all, null], [WORDS.waiting, "waiting"], [WORDS.running, "running"]];
 
 export function createSide({ api, head, pause, isHidden, listed, now, signal }: SideOptions): Side {
@@ -87,9 +91,10 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   };
   const keep = async (mine: AbortSignal): Promise<void> => {
     for (let wait = SOONEST; !mine.aborted; await pause(wait, mine)) {
-      if (isHidden()) continue; // the pause ends when the page is looked at again
       try {
-        wait = (await look(mine)) ? SOONEST : Math.min(LATEST, wait * 1.5);
+        const changed = await look(mine);
+        const next = wanted.text ? SEARCHED : changed ? SOONEST : Math.min(LATEST, wait * 1.5);
+        wait = isHidden() ? UNSEEN : next; // the pause ends when the page is looked at again
       } catch (error) {
         if (mine.aborted) return;
         problem = asProblem(error);
@@ -126,6 +131,7 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   };
 
   let typing: ReturnType<typeof setTimeout> | undefined;
+  let stirring: ReturnType<typeof setTimeout> | undefined;
   search.addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(() => want({ ...wanted, text: search.value.trim() }), TYPING);
@@ -133,7 +139,7 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   filters.forEach((each, index) => each.addEventListener("click", () => want({ ...wanted, status: FILTERS[index]?.[1] ?? null }), { signal }));
   more.addEventListener("click", () => void extend(), { signal });
   list.addEventListener("keydown", walk, { signal });
-  signal.addEventListener("abort", () => clearTimeout(typing), { once: true });
+  signal.addEventListener("abort", () => (clearTimeout(typing), clearTimeout(stirring)), { once: true });
   begin();
   return {
     node,
@@ -141,7 +147,10 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
       chosen = session;
       paint();
     },
-    refresh: begin,
+    refresh() {
+      clearTimeout(stirring);
+      stirring = setTimeout(begin, SETTLING);
+    },
   };
 }
 
@@ -164,15 +173,21 @@ function rowOf(id: string): Row {
   const time = h("time", {});
   const about = h("span", { class: "row-about" });
   const badge = h("span", { class: "badge" });
+  let at = "";
+  let written = 0;
   const link = h("a", { href: linkOf(id) }, h("span", { class: "row-top" }, title, time), h("span", { class: "row-bottom" }, about, badge));
   return {
     node: h("li", {}, link),
     update(session, agent, isChosen, now) {
       setText(title, session.title ? unmistakable(session.title) : WORDS.untitled);
       setText(about, [nameOf(session.actor), unmistakable(agent)].filter(Boolean).join(" · "));
-      setText(time, ago(session.last_activity_at, now));
-      setAttribute(time, "datetime", session.last_activity_at);
-      setAttribute(time, "title", full(session.last_activity_at));
+      if (at !== session.last_activity_at || now - written > MINUTE / 2) {
+        at = session.last_activity_at; // what a browser takes longest for is to write a time
+        written = now;
+        setText(time, ago(at, now));
+        setAttribute(time, "datetime", at);
+        setAttribute(time, "title", full(at));
+      }
       setText(badge, WORDS.status[session.status] ?? session.status);
       setAttribute(link, "data-status", session.status);
       setAttribute(link, "aria-current", isChosen ? "true" : null);

@@ -12,6 +12,8 @@ import { full, nameOf, spentLine, TALK, WORDS } from "./words.js";
 
 export interface Transcript {
   readonly node: HTMLElement;
+  /** The log goes on at least until *time*: nothing is drawn before that has come. */
+  expect(time: string): void;
   /** Show *desk* at the next frame; *mayStop*: this key may cancel runs. */
   show(desk: Desk, mayStop: boolean): void;
   /** Go down to the newest text. */
@@ -19,7 +21,9 @@ export interface Transcript {
 }
 
 /** Messages that are drawn; as many more with each push of the button. */
-export const DRAWN = 200;
+export const DRAWN = 100;
+const [FEW, SOON] = [50, 50]; // so many facts in so many milliseconds are news; more are what was there before
+const LATEST = 3_000; // milliseconds after which a long log is drawn as far as it has come
 
 export function createTranscript(actions: DeskActions, signal: AbortSignal): Transcript {
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": TALK.transcript, tabindex: "0" });
@@ -31,6 +35,9 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
   let now: { desk: Desk; mayStop: boolean } | null = null;
   let most = DRAWN;
   let frame = 0;
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  let isReady = false;
+  let [expected, waits] = ["", 0];
 
   const paint = (): void => {
     frame = 0;
@@ -52,7 +59,19 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     scroller.settle();
   };
   const draw = (): void => void (frame ||= requestAnimationFrame(paint));
+  /** Draw once what is read at first has come: a long log would be drawn many times on the way to its end. */
+  const prepare = (before: number): void => {
+    const seq = now?.desk.ledger.seq ?? 0;
+    waits += SOON;
+    isReady = isThere() || waits > LATEST || (!expected && seq - before < FEW) || (now?.desk.missing ?? false);
+    if (isReady) draw();
+    else waiting = setTimeout(prepare, SOON, seq);
+  };
+  const isThere = (): boolean => expected !== "" && (now?.desk.ledger.time ?? "") >= expected;
 
+  const resized = new ResizeObserver(scroller.settle); // by a phone's keyboard, or a longer reply
+  resized.observe(list);
+  signal.addEventListener("abort", () => (clearTimeout(waiting), resized.disconnect()), { once: true });
   earlier.addEventListener("click", () => ((most += DRAWN), draw()), { signal });
   node.addEventListener("click", (event) => {
     const target = (event.target as Element).closest<HTMLElement>("button");
@@ -64,7 +83,12 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     follow: scroller.follow,
     show(desk, mayStop) {
       now = { desk, mayStop };
-      draw();
+      isReady ||= isThere();
+      if (isReady) draw();
+      else waiting ??= setTimeout(prepare, SOON, desk.ledger.seq);
+    },
+    expect(time) {
+      expected ||= time;
     },
   };
 }

@@ -1,0 +1,49 @@
+"""Traces of errors as text, for logs.
+
+A process may set up its logs as it likes, also such that traces show variables. Ours are text before a logger gets
+them: code and messages, without variables, and without what a provider or a request said.
+"""
+
+import traceback
+from typing import cast
+
+CITES = frozenset(
+    {
+        "aiohttp",
+        "anthropic",
+        "httpx",
+        "httpx2",
+        "jsonschema",
+        "msgspec",
+        "openai",
+        "pydantic",
+        "pydantic_core",
+    }
+)
+"""Packages whose errors cite what was sent or answered: of theirs only the type is shown."""
+MOST = 8
+"""How many errors that led to one another are shown, the last ones."""
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the trace of *error*, and of those that led to it, the first one first."""
+    found: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and each not in found and len(found) < MOST:
+        found.append(each)
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    return "\nIt led to this:\n".join(_alone(each) for each in reversed(found))
+
+
+def _alone(error: BaseException) -> str:
+    said, frames = _said(error), "".join(traceback.format_tb(error.__traceback__))
+    inner = cast("BaseExceptionGroup[BaseException]", error).exceptions if hasattr(error, "exceptions") else ()
+    grouped = "".join(f"\nOne of them:\n{trace_of(each)}" for each in inner[:MOST])
+    return f"Traceback (most recent call last):\n{frames}{said}{grouped}"
+
+
+def _said(error: BaseException) -> str:
+    name = type(error).__qualname__
+    if type(error).__module__.partition(".")[0] in CITES:
+        return name
+    return f"{name}: {error}"

@@ -1,0 +1,1 @@
+"""`parley chat`: a conversation in the terminal."""

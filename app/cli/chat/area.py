@@ -1,0 +1,320 @@
+"""The lower end of the terminal: the text that may still change, the line that is typed, and lists to pick from.
+
+What is done scrolls away above it and is never drawn again, so nothing flickers and all of it can be scrolled back to.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Container,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.output import Output
+from prompt_toolkit.widgets import SearchToolbar
+
+from app.cli.chat.keys import bindings
+from app.cli.chat.slash import COMMANDS
+
+PROMPT, MARK = "> ", "\u203a"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An item of a list: what it returns, its words, and a key that picks it at once."""
+
+    value: str
+    words: str
+    key: str = ""
+
+
+@dataclass(slots=True)
+class Menu:
+    """A list to pick from with the arrow keys; *picked* is its result, None for none of them."""
+
+    items: Sequence[Choice]
+    hint: str
+    picked: asyncio.Future[str | None]
+    at: int = 0
+
+
+@dataclass(slots=True)
+class Field:
+    """A text that is asked for in place of a message; *given* is its result, None when it is given up."""
+
+    prompt: str
+    hint: str
+    given: asyncio.Future[str | None]
+
+
+@dataclass(slots=True)
+class Entries:
+    """What was typed, until it is taken; None is the end."""
+
+    queue: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue[str | None])
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while (line := await self.queue.get()) is not None:
+            yield line
+
+
+class InputArea:
+    """Reads lines and keys, and prints above them; it works within `running`."""
+
+    def __init__(
+        self, *, history: History | None = None, input: Input | None = None, output: Output | None = None, reads: bool
+    ) -> None:
+        self.entries, self.escaped = Entries(), asyncio.Event()
+        self.menu: Menu | None = None
+        self.field: Field | None = None
+        self.hint = ""
+        self._live, self._since, self._status = "", 0.0, ""
+        self._shown: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self.reads, self._one = reads, asyncio.Lock()
+        self.message = Buffer(
+            multiline=True, history=history or InMemoryHistory(), completer=_Slashes(), tempfile_suffix=".md"
+        )
+        self.other = Buffer(multiline=True, tempfile_suffix=".json")
+        self.search = SearchToolbar()
+        self._list = FormattedTextControl(self._choices, focusable=True, show_cursor=False)
+        self.app: Application[None] = Application(
+            layout=self._layout(),
+            key_bindings=bindings(self) if reads else None,
+            input=input,
+            output=output,
+            erase_when_done=True,
+            refresh_interval=0.5,
+        )
+        self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.5
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return self.app.output.get_size().columns
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a status is shown."""
+        return bool(self._status)
+
+    def show(self, above: str, live: str) -> None:
+        """Print *above* for good, and show *live* under it until the next call; both may have colours."""
+        self._shown.put_nowait((above, live))
+
+    def work(self, status: str) -> None:
+        """Show *status* and for how long it has been so; an empty one ends that."""
+        if status and not self._status:
+            self._since = monotonic()
+        self._status = status
+        self.app.invalidate()
+
+    async def choose(self, items: Sequence[Choice], hint: str) -> str | None:
+        """Return the value of the item that the person picks, None when none is."""
+        async with self._one:
+            self.menu = Menu(items, hint, asyncio.get_running_loop().create_future())
+            self.app.layout.focus(self._list)
+            self.app.invalidate()
+            try:
+                return await self.menu.picked
+            finally:
+                self.menu = None
+                self.app.layout.focus(self.message)
+                self.app.invalidate()
+
+    async def ask(self, prompt: str, hint: str, text: str = "") -> str | None:
+        """Return what the person makes of *text*, None when they give up."""
+        async with self._one:
+            self.field = Field(prompt, hint, asyncio.get_running_loop().create_future())
+            self.other.document = Document(text, len(text))
+            self.app.layout.focus(self.other)
+            self.app.invalidate()
+            try:
+                return await self.field.given
+            finally:
+                self.field = None
+                self.app.layout.focus(self.message)
+                self.app.invalidate()
+
+    def move(self, by: int) -> None:
+        """Go up or down in the list."""
+        if self.menu is not None:
+            self.menu.at = (self.menu.at + by) % len(self.menu.items)
+
+    def press(self, key: str) -> None:
+        """Pick the item of the list that has *key*, if one has."""
+        for item in self.menu.items if self.menu is not None else ():
+            if self.menu is not None and item.key == key:
+                _finish(self.menu.picked, item.value)
+
+    def pick(self) -> None:
+        """Pick the item of the list that the arrow keys chose."""
+        if self.menu is not None:
+            _finish(self.menu.picked, self.menu.items[self.menu.at].value)
+
+    def give(self, text: str) -> None:
+        """Take *text* as the one that is asked for."""
+        if self.field is not None:
+            _finish(self.field.given, text)
+
+    def give_up(self) -> None:
+        """Pick nothing, give nothing."""
+        if self.menu is not None:
+            _finish(self.menu.picked, None)
+        elif self.field is not None:
+            _finish(self.field.given, None)
+
+    @asynccontextmanager
+    async def running(self, *, catches_interrupt: bool) -> AsyncIterator[None]:
+        """Draw, read and print until the block ends; what was to be printed by then is."""
+        drawing = asyncio.create_task(self.app.run_async(handle_sigint=catches_interrupt))
+        printing = asyncio.create_task(self._print_all())
+        drawing.add_done_callback(lambda _: self.entries.queue.put_nowait(None))
+        try:
+            yield
+        finally:
+            finished = asyncio.create_task(self._shown.join())
+            await asyncio.wait((finished, printing), return_when=asyncio.FIRST_COMPLETED)
+            printing.cancel()
+            if self.app.is_running:
+                self.app.exit()
+            await asyncio.wait((drawing, printing, finished))
+
+    async def _print_all(self) -> None:
+        with set_app(self.app):
+            while True:
+                shown = [await self._shown.get()]
+                while not self._shown.empty():
+                    shown.append(self._shown.get_nowait())
+                await self._print("".join(above for above, _ in shown), shown[-1][1])
+                for _ in shown:
+                    self._shown.task_done()
+
+    async def _print(self, above: str, live: str) -> None:
+        def write() -> None:
+            self._live = live
+            self.app.output.write_raw(above.replace("\n", "\r\n"))
+            self.app.output.flush()
+
+        if above:
+            await run_in_terminal(write)
+        else:
+            self._live = live
+            self.app.invalidate()
+
+    def _layout(self) -> Layout:
+        live = FormattedTextControl(lambda: ANSI(self._live), show_cursor=False, get_cursor_position=self._end_of_live)
+        parts: list[Container] = [
+            _optional(Window(live, wrap_lines=True, dont_extend_height=True), lambda: bool(self._live)),
+            _optional(_window(self._working), lambda: bool(self._status)),
+        ]
+        if self.reads:
+            parts += [
+                Window(height=1),
+                _optional(Window(self._list, wrap_lines=True, dont_extend_height=True), lambda: self.menu is not None),
+                _optional(_typing(self.other, lambda: self.field.prompt if self.field else ""), self._is_field),
+                _optional(_typing(self.message, lambda: PROMPT, self.search), self._is_message),
+                self.search,
+                _optional(_window(self._hints), lambda: bool(self._hints())),
+            ]
+        else:
+            parts.append(Window(height=0))
+        return Layout(HSplit(parts), focused_element=self.message if self.reads else None)
+
+    def _is_field(self) -> bool:
+        return self.field is not None
+
+    def _is_message(self) -> bool:
+        return self.field is None and self.menu is None
+
+    def _end_of_live(self) -> Point:
+        return Point(0, self._live.count("\n"))
+
+    def _working(self) -> StyleAndTextTuples:
+        return [("fg:ansibrightblack", f"{self._status} {monotonic() - self._since:.0f} s")]
+
+    def _choices(self) -> StyleAndTextTuples:
+        found: StyleAndTextTuples = []
+        for at, item in enumerate(self.menu.items if self.menu else ()):
+            chosen = self.menu is not None and at == self.menu.at
+            key = f" ({item.key})" if item.key else ""
+            found.append(("bold" if chosen else "", f"{MARK if chosen else ' '} {item.words}{key}\n"))
+        return [*found, ("fg:ansibrightblack", self.menu.hint if self.menu else "")]
+
+    def _hints(self) -> StyleAndTextTuples:
+        if self.field is not None:
+            return [("fg:ansibrightblack", self.field.hint)]
+        typed = self.message.text
+        if self.menu is None and typed.startswith("/") and not typed.startswith("//") and " " not in typed:
+            rows = [f"  {name:<10} {words}" for name, words in COMMANDS.items() if name.startswith(typed)]
+            return [("fg:ansibrightblack", "\n".join(rows))] if rows else []
+        return [("fg:ansibrightblack", self.hint)] if self.hint and self.menu is None else []
+
+
+class _Slashes(Completer):
+    """Completes the names of commands."""
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+        typed = document.text
+        if typed.startswith("/") and not any(map(str.isspace, typed)):
+            yield from (Completion(name, -len(typed)) for name in COMMANDS if name.startswith(typed))
+
+
+def kept_history(path: Path | None) -> History:
+    """Return the history in the file *path*, which others cannot read; one in memory where there can be none."""
+    if path is None:
+        return InMemoryHistory()
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+        return FileHistory(str(path))
+    return InMemoryHistory()
+
+
+def _finish(result: "asyncio.Future[str | None]", value: str | None) -> None:
+    if not result.done():
+        result.set_result(value)
+
+
+def _optional(window: Window, is_shown: Callable[[], bool]) -> ConditionalContainer:
+    return ConditionalContainer(window, filter=Condition(is_shown))
+
+
+def _window(text: Callable[[], StyleAndTextTuples]) -> Window:
+    return Window(FormattedTextControl(text), wrap_lines=True, dont_extend_height=True)
+
+
+def _typing(buffer: Buffer, prompt: Callable[[], str], search: SearchToolbar | None = None) -> Window:
+    """Return the window of *buffer*, its lines after *prompt*."""
+
+    def prefix(line: int, wrap: int) -> str:
+        return prompt() if line == 0 and wrap == 0 else " " * len(prompt())
+
+    control = BufferControl(buffer, search_buffer_control=search.control if search else None)
+    return Window(
+        control, wrap_lines=True, dont_extend_height=True, get_line_prefix=prefix, height=Dimension(min=1, max=12)
+    )

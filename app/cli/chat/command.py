@@ -1,0 +1,110 @@
+"""The command `parley chat`: which conversation, and how this terminal can show it."""
+
+import asyncio
+import getpass
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from agent_core import Actor, Clock, SystemClock
+from app.cli.chat.conversation import INTERRUPT, converse
+from app.cli.chat.lines import Lines
+from app.cli.chat.once import answer
+from app.cli.chat.piped import Piped
+from app.cli.chat.ports import Port, chosen_agent, opened_port
+from app.cli.chat.slash import BRIEF
+from channels.terminal import Terminal
+
+PROMPT = "> "
+INTERRUPTED = 130
+
+
+def chat(*, agent: str | None, session: str | None, message: str | None, history: bool = True) -> int:
+    """Answer *message* once, or talk until the person leaves; return the exit code.
+
+    With *history* what is typed is kept for the next conversation, in a file of its owner's.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - both are text files
+    try:
+        return asyncio.run(_chat(agent, session, message, history=history))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+async def _chat(agent: str | None, session: str | None, message: str | None, *, history: bool) -> int:
+    clock = SystemClock()
+    async with opened_port(clock) as port:
+        if session is None:
+            agent = await chosen_agent(port, agent)
+            session = (await port.open_session(agent=agent, actor=_person())).id
+        else:
+            agent = (await port.session(session)).agent
+        if _is_able():
+            from app.cli.chat.live import ask_live, talk_live
+
+            if message is not None:
+                return 0 if await ask_live(port, _person(), clock, session, message) else 1
+            await talk_live(port, _person(), clock, agent=agent, session=session, history=_history(kept=history))
+            return 0
+        return await _chat_plainly(port, clock, agent, session, message)
+
+
+async def _chat_plainly(port: Port, clock: Clock, agent: str, session: str, message: str | None) -> int:
+    """Talk in plain lines, as a pipe and a terminal without abilities can take them."""
+    asks = message is None and sys.stdin.isatty()
+    terminal = _terminal(PROMPT if asks else "")
+    if message is not None:
+        return 0 if await answer(port, terminal, clock, session, message) else 1
+    lines = Lines()
+    if not asks:
+        piped = Piped(port, terminal, clock, agent=agent, session=session)
+        return 0 if await piped.answer_all(lines) else 1
+    terminal.tell(BRIEF)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.put, INTERRUPT)
+    await converse(port, terminal, clock, lines, agent=agent, session=session)
+    return 0
+
+
+def _is_able() -> bool:
+    """Return whether lines can be edited and redrawn here: on a terminal that takes commands, not in a pipe."""
+    on_screen = sys.stdin.isatty() and sys.stdout.isatty()
+    return on_screen and os.environ.get("TERM", "dumb").lower() not in ("", "dumb", "unknown")
+
+
+def _history(*, kept: bool) -> Path | None:
+    """Return the file of what was typed, in PARLEY_DATA if that is here, else in the person's state folder."""
+    from app.settings import load_settings
+
+    if not kept:
+        return None
+    data = load_settings(serving=False).data
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "parley"
+    return (data if data.is_dir() else state) / "chat_history"
+
+
+def _person() -> Actor:
+    name = "unknown"
+    with suppress(OSError, KeyError, ImportError):
+        name = getpass.getuser()
+    return Actor(id=f"terminal:{name}", kind="user", name=name)  # rules know by the id that it is no other caller
+
+
+def _terminal(prompt: str) -> Terminal:
+    """Return the terminal of this process: live on a screen, else answers alone go to standard output."""
+    live = sys.stdout.isatty()
+    dim = live and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    note = _writer(sys.stdout if live else sys.stderr, dim=dim)
+    return Terminal(_person(), write=_writer(sys.stdout), note=note, live=live, prompt=prompt)
+
+
+def _writer(stream: TextIO, *, dim: bool = False) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        stream.write(f"\x1b[2m{text}\x1b[22m" if dim else text)
+        stream.flush()
+
+    return write

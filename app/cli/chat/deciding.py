@@ -1,0 +1,83 @@
+"""A question about a call, put to the person at the terminal: a list, a reason, or the arguments to edit."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from agent_core import Actor, Decision, InvalidInput, ParleyError
+from app.cli.chat.area import Choice, InputArea
+from app.cli.chat.ports import ApprovalsPort
+from channels.base import Question
+from channels.legible import as_json
+from channels.plain import vote
+
+HINT = "Up, Down and Enter, or the key · Esc: write a message instead"
+AGAIN = "a question is open: Esc, with nothing typed, goes back to it"
+
+
+async def decided(
+    area: InputArea, question: Question, actor: Actor, approvals: ApprovalsPort, tell: Callable[[str], None]
+) -> None:
+    """Ask until a vote is counted; what is refused is said, and asked again."""
+    while True:
+        area.hint = AGAIN
+        area.escaped.clear()
+        decision = await _wanted(area, question, actor, tell)
+        if decision is None:
+            await area.escaped.wait()
+            continue
+        try:
+            voted = await approvals.decide(decision)
+        except ParleyError as error:
+            tell(f"! {error}")
+            continue
+        area.hint = ""
+        if voted.status == "open":
+            tell("(counted; others have to agree)")
+        return
+
+
+async def _wanted(area: InputArea, question: Question, actor: Actor, tell: Callable[[str], None]) -> Decision | None:
+    """Return what the person decides, None when they put it off."""
+    while (picked := await area.choose(list(_choices(question)), HINT)) is not None:
+        match picked:
+            case "why":
+                line = await area.ask("why> ", "Enter denies it · Esc goes back")
+                if line is not None:
+                    return vote(question, actor, f"n {' '.join(line.split())}")
+            case "edit":
+                if (decision := await _edited(area, question, actor, tell)) is not None:
+                    return decision
+            case _:
+                return vote(question, actor, picked)
+    return None
+
+
+async def _edited(area: InputArea, question: Question, actor: Actor, tell: Callable[[str], None]) -> Decision | None:
+    """Return an approval with the arguments that the person makes of those asked for; None when they go back."""
+    text: str | None = as_json(question.arguments, indent=2)
+    hint = "Enter allows it with these · Ctrl-X Ctrl-E opens $EDITOR · Alt-Enter begins a line · Esc goes back"
+    while (text := await area.ask("with> ", hint, text)) is not None:
+        try:
+            return vote(question, actor, f"e {text}")
+        except InvalidInput:
+            tell(f"! {_flaw(text)}")
+    return None
+
+
+def _flaw(text: str) -> str:
+    """Return where *text* is not a JSON object."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return f"these are not JSON: {error}"
+    return "write all arguments as one JSON object"
+
+
+def _choices(question: Question) -> Iterator[Choice]:
+    yield Choice("y", "Allow it", "y")
+    if question.remember:
+        yield Choice("a", "Allow the tool for the rest of this conversation", "a")
+    if question.edit:
+        yield Choice("edit", "Allow it with other arguments …", "e")
+    yield Choice("n", "Deny it", "n")
+    yield Choice("why", "Deny it and say why …", "w")

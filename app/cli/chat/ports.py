@@ -1,0 +1,124 @@
+"""What a conversation needs of the core: over HTTP while a server runs, else a core in this process."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import Protocol
+
+from agent_core import Actor, Clock, ConfigError, Decision, Event, Inbound, Page, Receipt, RunObject, SessionObject
+from app.cli.remote import Remote, running_server
+from app.settings import Settings, load_settings
+from channels.delivery import EventSource
+
+ASSISTANT = "assistant"
+
+
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Defined(Protocol):
+    """An agent."""
+
+    @property
+    def definition(self) -> Named: ...
+
+
+class Asked(Protocol):
+    """The fields of an approval that decide whose vote counts."""
+
+    @property
+    def responders(self) -> tuple[str, ...]: ...
+    @property
+    def asker(self) -> Actor | None: ...
+    @property
+    def speakers(self) -> tuple[Actor, ...]: ...
+
+
+class Voted(Protocol):
+    """An approval after a vote: still `open` while a quorum lacks some."""
+
+    @property
+    def status(self) -> str: ...
+
+
+class ApprovalsPort(Protocol):
+    """Where approvals are decided."""
+
+    async def get(self, id: str, /) -> Asked: ...
+    async def decide(self, decision: Decision, /) -> Voted: ...
+
+
+class AgentsPort(Protocol):
+    """Where the names of agents are."""
+
+    async def all(self) -> Sequence[Defined]: ...
+
+
+class Port(EventSource, Protocol):
+    """What a conversation needs of the core, in this process or over HTTP."""
+
+    @property
+    def approvals(self) -> ApprovalsPort: ...
+    @property
+    def agents(self) -> AgentsPort: ...
+
+    async def open_session(self, *, agent: str, actor: Actor) -> SessionObject: ...
+    async def session(self, id: str) -> SessionObject: ...
+    async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]: ...
+    async def receive(self, session: str, inbound: Inbound) -> Receipt: ...
+    async def cancel(self, run: str, *, by: Actor) -> RunObject: ...
+    def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]: ...
+
+
+@asynccontextmanager
+async def opened_port(clock: Clock) -> AsyncIterator[Port]:
+    """Give a running server, else a core in this process; raise ConfigError when another holds PARLEY_DATA."""
+    found = await running_server(load_settings(serving=False))
+    if found is not None:
+        async with aclosing(found):
+            yield Remote(found, clock)
+        return
+    async with _own_core(load_settings()) as core:
+        yield core
+
+
+async def chosen_agent(port: Port, name: str | None) -> str:
+    """Return *name*, else `assistant`, else the only agent there is; raise ConfigError that names several."""
+    if name is not None:
+        return name
+    names = sorted(agent.definition.name for agent in await port.agents.all())
+    if not names:
+        raise ConfigError("There is no agent to talk to; `parley agents apply FILE` makes one.")
+    if ASSISTANT not in names and len(names) > 1:
+        raise ConfigError(f"--agent: say which one to talk to: {', '.join(names)}.")
+    return ASSISTANT if ASSISTANT in names else names[0]
+
+
+@asynccontextmanager
+async def _own_core(settings: Settings) -> AsyncIterator[Port]:
+    """Give a core of this process: on SQLite the only one, on Postgres one of many."""
+    # The runtime is not imported for a conversation over HTTP.
+    from agent_core import SystemClock
+    from app.compose import running_core
+    from app.models import running_models
+
+    with _alone(settings):
+        async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
+            yield core
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
+    from app.storage.lock import owned
+    from app.storage.migrate import migrate
+
+    if settings.postgres is not None:
+        yield
+        return
+    migrate(settings)
+    with owned(settings):
+        yield

@@ -1,0 +1,128 @@
+"""Links of a model's Markdown: each shows where it leads, and one whose address is refused is plain words; pure."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from markdown_it.common.normalize_url import validateLink
+from markdown_it.common.utils import unescapeAll
+from markdown_it.helpers import parseLinkDestination
+
+from channels.slack.outbound.parsing import AHEAD, BREAK, CodeRanges
+
+_TARGET = re.compile(
+    rf"\](?=\([ \t]*(?:<|(?=\S))(?P<url>[^\s)>]{{0,{AHEAD}}}))|\](?P<late>(?=\([ \t]*$))", re.MULTILINE
+)
+_DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?=(?:\\.|[^\[\]\\\n])+\]:)", re.MULTILINE)
+_SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|(?=//|\\\\|www\.))[/\\]*", re.IGNORECASE)
+_HOST_LENGTH = 80
+_CLOSING = re.compile(r"""[ \t]*(?:"[^"\n]*"|'[^'\n]*')?[ \t]*\)""")
+_SIGNS = re.compile(r"[\\`*_{}\[\]()<>#~|!&]")
+_ESCAPES = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def unmasked(markdown: str) -> str:
+    """Return *markdown* with the host of each link in its label, and each definition of a link as plain words.
+
+    A link whose address is refused, such as one of a script, is its words and its address. Code stays as it is.
+    """
+    if "]" not in markdown:
+        return markdown
+    code = CodeRanges(markdown)
+    edits = [*_definitions(markdown, code), *_links(markdown, code)]
+    return _edited(markdown, edits)
+
+
+class _Edit(NamedTuple):
+    """Characters of a text to replace."""
+
+    start: int
+    end: int
+    text: str
+
+
+def _edited(text: str, edits: Iterable[_Edit]) -> str:
+    """Return *text* with *edits*; of two that overlap the first counts."""
+    found: list[str] = []
+    done = 0
+    for edit in sorted(edits):
+        if edit.start >= done:
+            found += (text[done : edit.start], edit.text)
+            done = edit.end
+    return "".join((*found, text[done:]))
+
+
+def _definitions(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
+    for found in _DEFINITION.finditer(markdown):
+        at = found.end() - 1
+        if at not in code:
+            yield _Edit(at, at, "\\")
+
+
+def _links(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
+    for found in _TARGET.finditer(markdown):
+        at = found.start()
+        if at in code:
+            continue
+        if found["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
+            yield _Edit(at + 1, at + 1, "\\")
+        elif _is_refused(unescapeAll(found["url"])):
+            yield from _as_words(markdown, found)
+        elif (host := _hidden_host(found)) is not None:
+            yield _Edit(at, at, f" ({host})")
+
+
+def _is_refused(url: str) -> bool:
+    return not validateLink(url.replace(BREAK, ""))
+
+
+def _as_words(markdown: str, found: re.Match[str]) -> Iterator[_Edit]:
+    """Show a link as its words and its address, in which nothing is syntax; what is no whole link yet is no link."""
+    at = found.start()
+    inside = at + 1 + len(re.match(r"\([ \t]*", markdown[at + 1 :])[0])  # type: ignore[index]
+    address = parseLinkDestination(markdown, inside, len(markdown))
+    closing = _CLOSING.match(markdown, address.pos) if address.ok else None
+    opening = _opening(markdown, at)
+    if closing is None or opening is None:
+        yield _Edit(at + 1, at + 1, "\\")
+        return
+    sign = markdown[opening - 1 : opening] == "!"
+    yield _Edit(opening - sign, opening + 1, "")
+    source = markdown[inside : address.pos].strip("<>")
+    yield _Edit(at, closing.end(), f" ({_literal(source)})")
+
+
+def _opening(markdown: str, at: int) -> int | None:
+    """Return where the words begin of the link whose words end *at*: its bracket."""
+    depth = 0
+    start = markdown.rfind("\n\n", 0, at) + 1
+    for place in range(at, start - 1, -1):
+        if markdown[place] in "[]" and (place == 0 or markdown[place - 1] != "\\"):
+            depth += 1 if markdown[place] == "]" else -1
+            if depth == 0:
+                return place
+    return None
+
+
+def _literal(words: str) -> str:
+    """Return *words* with a backslash before each sign that Markdown may take for syntax."""
+    return _SIGNS.sub(r"\\\g<0>", _ESCAPES.sub(r"\g<1>", words))
+
+
+def _hidden_host(found: re.Match[str]) -> str | None:
+    """Return the host of a link whose words do not say it; None when they do, or when it has none."""
+    host = host_of(unescapeAll(found["url"]).replace(BREAK, ""))
+    label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
+    said = re.sub(r"^(?:https?://)?(?:www\.)?", "", label.lower())
+    is_said = label.endswith(f"({host})") or re.match(rf"{re.escape(host.removeprefix('www.'))}(?:[/?#:]|$)", said)
+    return None if not host or is_said else host
+
+
+def host_of(url: str) -> str:
+    """Return where *url* leads, in characters that are no syntax; nothing for a place within the text itself."""
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return ""
+    host = re.split(r"[/?#\\]", url[scheme.end() :], maxsplit=1)[0].rpartition("@")[2].lower() or scheme[0].lower()
+    plain = re.sub(r"[^\w.:%+-]", "·", host).replace("_", "·")
+    return plain if len(plain) <= _HOST_LENGTH else f"…{plain[-_HOST_LENGTH:]}"

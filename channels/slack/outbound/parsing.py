@@ -1,0 +1,133 @@
+"""Where the blocks and the code of a Markdown text are, also while it grows; pure."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+BREAK = "\u200b"
+"""The character without width that is put into what would be syntax of Slack's own, outside of code."""
+AHEAD = 512
+"""Characters in which a link's address shows what it is; a longer one is taken for the worst."""
+NESTING = 40
+"""The maximal depth of blocks; the parser drops deeper ones, so such a text is taken literally."""
+SPAN = 1_024
+"""Characters of a code span; an open backtick holds back no more of a growing text, so a longer span is no code."""
+_FENCE_LAST = re.compile(r"(?:```|~~~)[^\n]*\s*\Z")
+_RUN = re.compile(r"(?P<escapes>\\*)(?P<run>`+)")
+
+
+@cache
+def _parser(*, inline: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING}).enable(["table", "strikethrough"])
+    return parser if inline else parser.disable(["inline", "text_join"])
+
+
+def parsed(markdown: str, *, inline: bool = False) -> list[Token]:
+    """Return the blocks of *markdown*, which is CommonMark with tables and strikes of GFM; HTML is text."""
+    return _parser(inline=inline).parse(markdown)
+
+
+def code_lines(markdown: str) -> set[int]:
+    """Return the numbers of the lines that are code blocks, their fences included."""
+    blocks = [token.map for token in parsed(markdown) if token.type in ("fence", "code_block") and token.map]
+    return {line for first, last in blocks for line in range(first, last)}
+
+
+def bare_fence(markdown: str) -> int:
+    """Return the length of *markdown* before a fence at its end that has no line of code yet."""
+    if not _FENCE_LAST.search(markdown):
+        return len(markdown)
+    starts = line_starts(markdown)
+    for token in reversed(parsed(markdown)):
+        if token.type == "fence" and token.map is not None:
+            begin, end = starts[token.map[0]], starts[token.map[1]]
+            is_bare = not token.content.strip() and end >= len(markdown)
+            return begin if is_bare and markdown[begin:end].count(token.markup) == 1 else len(markdown)
+    return len(markdown)
+
+
+class Block(NamedTuple):
+    """A block at the top level: its first *token*, and where its lines *start* and *end* in the text."""
+
+    token: Token
+    start: int
+    end: int
+
+
+def top_blocks(markdown: str) -> list[Block]:
+    """Return the top-level blocks, which together are all of *markdown* but for words without a block."""
+    starts = line_starts(markdown)
+    tops = [token for token in parsed(markdown) if token.level == 0 and token.map and token.nesting >= 0]
+    begins = [starts[token.map[0]] for token in tops if token.map]
+    return [
+        Block(token, start if n else 0, end)
+        for n, (token, start, end) in enumerate(zip(tops, begins, [*begins[1:], len(markdown)], strict=False))
+    ]
+
+
+class CodeRanges:
+    """The code of a Markdown text: the lines of code blocks, and code spans with their marks, each in one line."""
+
+    def __init__(self, markdown: str) -> None:
+        self._ranges = list(_ranges(markdown))
+        self._starts = [start for start, _ in self._ranges]
+
+    def __contains__(self, at: int) -> bool:
+        return self.start_of(at) is not None
+
+    def start_of(self, at: int) -> int | None:
+        """Return where the line of code or the span begins that the character *at* is in."""
+        n = bisect_right(self._starts, at) - 1
+        return self._starts[n] if n >= 0 and at < self._ranges[n][1] else None
+
+
+def _ranges(markdown: str) -> Iterator[tuple[int, int]]:
+    code = code_lines(markdown)
+    start = 0
+    for n, line in enumerate(markdown.split("\n")):
+        if n in code:
+            yield start, start + len(line) + 1
+        elif "`" in line:
+            yield from ((start + begin, start + end) for begin, end in spans(line).closed)
+        start += len(line) + 1
+
+
+class Spans(NamedTuple):
+    """The code spans of a line, and where backticks are *open* that later ones may close."""
+
+    closed: list[tuple[int, int]]
+    open: int | None
+
+
+def spans(line: str) -> Spans:
+    """Return the code spans of *line*: backticks up to as many of them, which nothing else in the line takes apart."""
+    runs = [
+        (found.start("run") + len(found["escapes"]) % 2, found.end(), found.start("run"))
+        for found in _RUN.finditer(line)
+    ]
+    closed: list[tuple[int, int]] = []
+    opened: int | None = None
+    at = 0
+    while at < len(runs):
+        start, end, _ = runs[at]
+        near = range(at + 1, len(runs))
+        match = next((n for n in near if runs[n][1] - runs[n][2] == end - start and runs[n][1] - start <= SPAN), None)
+        if end > start and match is not None:
+            closed.append((start, runs[match][1]))
+            at = match + 1
+            continue
+        if end > start and opened is None and len(line) - start <= SPAN:
+            opened = start
+        at += 1
+    return Spans(closed, opened)
+
+
+def line_starts(markdown: str) -> list[int]:
+    """Return where each line begins, and where the text ends."""
+    return list(accumulate((len(line) + 1 for line in markdown.split("\n")), initial=0))

@@ -1,0 +1,198 @@
+"""Markdown whose code would be syntax of Slack's own, as rich text, in which nothing is syntax; pure.
+
+Such code, as `<!channel>` in a code block, may not be sent as Markdown, and nothing may be put into it either.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from markdown_it.token import Token
+
+from channels.slack.outbound.parsing import line_starts, parsed, top_blocks
+from channels.slack.outbound.text import active, neutral
+
+Json = dict[str, Any]
+_LINKS = ("https://", "http://", "mailto:")
+_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
+
+
+def segments(text: str, start: int = 0, *, allow_mentions: bool = False) -> list[Json]:
+    """Return the blocks that show *text*, made safe, from *start* on: Markdown, and rich text where code demands it.
+
+    What comes before *start* is shown already, as `flowing` gave it.
+    """
+    found = list(active(text, start, allow_mentions=allow_mentions))
+    if not found:
+        return _markdown(text[start:])
+    made: list[Json] = []
+    done = start
+    for block in top_blocks(text):
+        if block.end > start and any(block.start <= at < block.end for at in found):
+            made += [
+                *_markdown(text[done : max(block.start, start)]),
+                *_rest(text[block.start : block.end], start - block.start),
+            ]
+            done = block.end
+    return [*made, *_markdown(text[done:])]
+
+
+def _markdown(text: str) -> list[Json]:
+    return [{"type": "markdown", "text": text}] if text else []
+
+
+def _rest(source: str, start: int) -> list[Json]:
+    """Return the blocks that show the rest of a block from *start* on; code that was begun as Markdown is closed."""
+    if start <= 0:
+        return rich(source)
+    starts = line_starts(source)
+    for token in parsed(source):
+        if token.type != "fence" or token.map is None or not starts[token.map[0]] < start <= starts[token.map[1]]:
+            continue
+        lines = source[start : starts[token.map[1]]].rstrip("\n").split("\n")
+        is_closed = lines[-1].strip(" >").startswith(token.markup)
+        closing = lines.pop() if is_closed else token.markup
+        code = "\n".join(token.content.removesuffix("\n").split("\n")[-len(lines) :]) if lines else ""
+        after = source[starts[token.map[1]] :]
+        return [*_markdown(f"{closing}\n"), *_rich_block([_preformatted(code)] if code else []), *segments(after)]
+    return rich(source[start:])
+
+
+def rich(markdown: str) -> list[Json]:
+    """Return *markdown*, made safe, as rich text; as Markdown without syntax of Slack's own if it has no words."""
+    writer = _Writer()
+    for token in parsed(markdown, inline=True):
+        writer.take(token)
+    return _rich_block(writer.elements) or _markdown(neutral(markdown))
+
+
+def words_of(block: Json) -> str:
+    """Return the words of a block of rich text, its code in marks of mrkdwn."""
+    return "\n".join(map(_words, block["elements"])).strip()
+
+
+def _words(part: Json) -> str:
+    if part["type"] == "rich_text_list":
+        return "\n".join(f"• {_words(item)}" for item in part["elements"])
+    if "elements" in part:
+        words = "".join(map(_words, part["elements"]))
+        return f"```\n{words}\n```" if part["type"] == "rich_text_preformatted" else words
+    words = part["text"] if part["type"] == "text" or part["text"] in part["url"] else f"{part['text']} ({part['url']})"
+    return f"`{words}`" if part.get("style", {}).get("code") else words
+
+
+def _rich_block(elements: list[Json]) -> list[Json]:
+    return [{"type": "rich_text", "elements": elements}] if elements else []
+
+
+def _preformatted(code: str) -> Json:
+    return {"type": "rich_text_preformatted", "elements": [_text(code)]}
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes tokens as *elements* of rich text; *_lists* are the styles of the open lists."""
+
+    elements: list[Json] = field(default_factory=list[Json])
+    _lists: list[str] = field(default_factory=list[str])
+    _quotes: int = 0
+    _heading: bool = False
+    _cells: int = 0
+    _fresh: bool = False
+
+    def take(self, token: Token) -> None:
+        match token.type:
+            case "bullet_list_open" | "ordered_list_open":
+                self._lists.append("bullet" if token.type == "bullet_list_open" else "ordered")
+            case "bullet_list_close" | "ordered_list_close":
+                self._lists.pop()
+            case "list_item_open" | "tr_open":
+                self._fresh, self._cells = True, 0
+            case "blockquote_open" | "blockquote_close":
+                self._quotes += token.nesting
+            case "heading_open" | "heading_close":
+                self._heading = token.nesting > 0
+            case "fence" | "code_block" if code := token.content.removesuffix("\n"):
+                self.elements.append(_preformatted(code))
+            case "th_open" | "td_open":
+                self._cells += 1
+            case "hr":
+                self._write([_text("---")])
+            case "inline":
+                self._write(list(_inline(token.children or [], {"bold": True} if self._heading else {})))
+            case _:
+                return
+
+    def _write(self, words: list[Json]) -> None:
+        """Add *words* as an item of the open list, as a quote, or as a paragraph."""
+        if not words:
+            return
+        if self._cells:
+            self._join(words, "rich_text_section", "\n" if self._cells == 1 else " | ")
+        elif self._lists:
+            self._item(words)
+        elif self._quotes:
+            self._join(words, "rich_text_quote", "\n")
+        else:
+            self._join(words, "rich_text_section", "\n\n")
+        self._fresh = False
+
+    def _join(self, words: list[Json], kind: str, gap: str) -> None:
+        last = self.elements[-1] if self.elements else None
+        if last is not None and last["type"] == kind:
+            last["elements"] += [_text(gap), *words]
+        else:
+            self.elements.append({"type": kind, "elements": words})
+
+    def _item(self, words: list[Json]) -> None:
+        section = {"type": "rich_text_section", "elements": words}
+        style, indent = self._lists[-1], len(self._lists) - 1
+        last = self.elements[-1] if self.elements else None
+        if last is not None and (last["type"], last.get("style"), last.get("indent")) == (
+            "rich_text_list",
+            style,
+            indent,
+        ):
+            if self._fresh:
+                last["elements"].append(section)
+            else:
+                last["elements"][-1]["elements"] += [_text("\n"), *words]
+        elif self._fresh:
+            self.elements.append({"type": "rich_text_list", "style": style, "indent": indent, "elements": [section]})
+        else:
+            self.elements.append(section)
+
+
+def _inline(tokens: Iterable[Token], style: dict[str, bool]) -> Iterator[Json]:
+    """Yield inline tokens as elements of rich text, each with the styles that are open."""
+    style, address = dict(style), ""
+    for token in tokens:
+        kind, _, side = token.type.partition("_")
+        match token.type:
+            case "softbreak" | "hardbreak":
+                yield _text("\n")
+            case "code_inline":
+                yield _text(token.content, {**style, "code": True})
+            case "image":
+                yield from _linked(token.content or "image", str(token.attrGet("src") or ""), style)
+            case "link_open":
+                address = str(token.attrGet("href") or "")
+            case "link_close":
+                address = ""
+            case "text" | "text_special" if token.content:
+                yield from _linked(token.content, address, style)
+            case _ if kind in _STYLES:
+                style = {name: True for name in {*style, _STYLES[kind]} if side == "open" or name != _STYLES[kind]}
+            case _:
+                continue
+
+
+def _linked(words: str, address: str, style: dict[str, bool]) -> Iterator[Json]:
+    if address.startswith(_LINKS):
+        yield {"type": "link", "url": address, "text": words, **({"style": style} if style else {})}
+    else:
+        yield _text(words, style)
+
+
+def _text(words: str, style: dict[str, bool] | None = None) -> Json:
+    return {"type": "text", "text": words, **({"style": style} if style else {})}

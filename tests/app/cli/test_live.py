@@ -1,0 +1,295 @@
+"""A conversation on a terminal: keys go in, what a person sees comes out."""
+
+import asyncio
+import io
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from agent_core import Actor, Core, SystemClock
+from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
+from app.cli.chat.area import InputArea, kept_history
+from app.cli.chat.conversation import Lasting, converse
+from app.cli.chat.live import AreaPanel, showing_in
+from app.cli.client import Unreachable
+from tests.agent_core.asking import Till, asks
+from tests.polling import until
+
+ANN = Actor("ann", "user", "Ann")
+PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
+UP, DOWN, ESC, LEAVE, STOP = "\x1b[A", "\x1b[B", "\x1b", "\x04", "\x03"
+CODES = re.compile(r"\x1b(\[[\d;?]*[a-zA-Z]|\][^\x07]*\x07)")
+
+
+class Seat:
+    """A person's keyboard and screen; *out* is all that was written to it, with the codes."""
+
+    def __init__(self, keyboard: PipeInput, history=None) -> None:
+        self._keyboard, self._screen = keyboard, io.StringIO()
+        output = Vt100_Output(self._screen, lambda: Size(rows=24, columns=60), term="xterm", enable_cpr=False)
+        self.area = InputArea(history=history, input=keyboard, output=output, reads=True)
+
+    @property
+    def out(self) -> str:
+        return self._screen.getvalue()
+
+    @property
+    def text(self) -> str:
+        """What was written, without the codes and with single spaces."""
+        return " ".join(CODES.sub("", self.out).split())
+
+    def press(self, keys: str) -> None:
+        self._keyboard.send_text(keys)
+
+    async def shows(self, words: str, *, times: int = 1) -> None:
+        await until(lambda: self.text.count(words) >= times)
+
+
+@asynccontextmanager
+async def seated(core: Core, *, history=None) -> AsyncIterator[Seat]:
+    """Give a seat in a conversation with the assistant, which ends with the block."""
+    with create_pipe_input() as keyboard:
+        seat = Seat(keyboard, history)
+        session = (await core.open_session(agent="assistant", actor=ANN)).id
+        async with seat.area.running(catches_interrupt=False), showing_in(seat.area, ANN, core.approvals) as terminal:
+            lines, panel = aiter(seat.area.entries), AreaPanel(seat.area)
+            talking = asyncio.create_task(
+                converse(core, terminal, SystemClock(), lines, agent="assistant", session=session, panel=panel)
+            )
+            try:
+                yield seat
+            finally:
+                seat.area.entries.queue.put_nowait(None)
+                async with asyncio.timeout(10):
+                    await talking
+
+
+def texts(provider: ScriptedProvider) -> list[str]:
+    """Return the last message of each request."""
+    return [request.messages[-1].message.parts[0].text for request in provider.requests]
+
+
+async def paying(make_core, provider: ScriptedProvider, **config) -> tuple[Core, Till]:
+    till = Till()
+    tools = till.tools()
+    definition = {"hooks": (asks(**config),), "tools": tuple(tool.spec.name for tool in tools)}
+    return await make_core(provider, tools=tools, definition=definition), till
+
+
+async def test_an_answer_is_drawn_and_a_line_recalled(make_core):
+    """Markdown is drawn, and "Up" brings back what was typed rather than sending a code."""
+    provider = ScriptedProvider([[say("It is **bo", "ld**.\n\n- one\n")], [say("Two.")]])
+    async with seated(await make_core(provider)) as seat:
+        seat.press("first\r")
+        await seat.shows("It is bold. • one")
+        seat.press(f"{UP}\r")
+        await seat.shows("Two.")
+    assert texts(provider) == ["first", "first"]
+    assert "**bold**" not in seat.text
+
+
+async def test_pasted_lines_are_one_message(make_core):
+    """Several lines that are pasted, or begun by Ctrl-J, are sent together by Enter."""
+    provider = ScriptedProvider([[say("Got it.")]])
+    async with seated(await make_core(provider)) as seat:
+        seat.press("\x1b[200~one\r\n/two\x1b[201~\nthree\r")
+        await seat.shows("Got it.")
+    assert texts(provider) == ["one\n/two\nthree"]
+
+
+async def test_commands_are_completed_and_unknown_ones_named(make_core):
+    """Tab completes a command; one that does not exist is named and not sent, two slashes send a message."""
+    provider = ScriptedProvider([[say("Sent.")]])
+    async with seated(await make_core(provider)) as seat:
+        seat.press("/he\t")
+        await until(lambda: seat.area.message.text == "/help")
+        seat.press("\r")
+        await seat.shows("starts a new conversation")
+        seat.press("/foo\r")
+        await seat.shows("unknown command `/foo`; `/help` lists them")
+        seat.press("//foo\r")
+        await seat.shows("Sent.")
+    assert texts(provider) == ["/foo"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "paid", "says"),
+    [
+        ("\r", [5], "approved by Ann, done"),
+        ("y", [5], "approved by Ann, done"),
+        (f"{DOWN}{DOWN}\r", [], "denied by Ann"),
+        (f"{UP}\r|too much\r", [], "denied by Ann (too much)"),
+        ("e|\x7f\x7f\x7f3\n}\r", [3], 'approved by Ann as {"amount": 3}, done'),
+    ],
+    ids=["enter", "key", "arrows", "reason", "edited"],
+)
+async def test_a_question_is_a_list(make_core, keys, paid, says):
+    """A question is decided with the arrow keys or a key, denied with a reason, or allowed with other arguments."""
+    core, till = await paying(make_core, ScriptedProvider(PAYS), edit=True)
+    async with seated(core) as seat:
+        seat.press("Pay\r")
+        await seat.shows("Deny it and say why")
+        first, _, second = keys.partition("|")
+        seat.press(first)
+        if second:
+            await until(lambda: seat.area.field is not None)
+            seat.press(second)
+        await seat.shows(says)
+        await seat.shows("Paid.")
+    assert till.paid == paid
+    assert seat.text.count("? May pay run?") == 1
+
+
+async def test_a_flaw_in_edited_arguments_is_said(make_core):
+    """Arguments that are not JSON or do not fit are refused in words, and can be corrected."""
+    core, till = await paying(make_core, ScriptedProvider(PAYS), edit=True)
+    async with seated(core) as seat:
+        seat.press("Pay\r")
+        await seat.shows("Deny it and say why")
+        seat.press("e")
+        await until(lambda: seat.area.field is not None)
+        seat.press("\x7f\r")
+        await seat.shows("these are not JSON")
+        seat.press("\x7f" * 40 + '{"amount": "much"}\r')
+        await seat.shows("arguments.amount")
+        await until(lambda: seat.area.menu is not None)
+        seat.press("y")
+        await seat.shows("Paid.")
+    assert till.paid == [5]
+
+
+async def test_a_message_can_come_before_the_decision(make_core):
+    """Esc leaves the list for a message, which is queued; Esc again goes back to the question."""
+    core, till = await paying(make_core, ScriptedProvider([[call("pay", amount=5)], [say("Paid.")], [say("For tea.")]]))
+    async with seated(core) as seat:
+        seat.press("Pay\r")
+        await seat.shows("Deny it and say why")
+        seat.press(ESC)
+        await until(lambda: seat.area.menu is None)
+        seat.press("What for?\r")
+        await seat.shows("(queued: answered when this conversation goes on; it waits for an approval of pay")
+        seat.press(ESC)
+        await until(lambda: seat.area.menu is not None)
+        seat.press("y")
+        await seat.shows("For tea.")
+    assert till.paid == [5]
+
+
+async def test_a_question_for_others_names_them(make_core):
+    """Where the person may not decide there is no list: the screen says who may."""
+    core, till = await paying(make_core, ScriptedProvider(PAYS), responders=["actor:cfo"])
+    async with seated(core) as seat:
+        seat.press("Pay\r")
+        await seat.shows("(not yours to decide: it is for cfo)")
+        assert seat.area.menu is None
+    assert till.paid == []
+
+
+async def test_ctrl_c_stops_and_leaves(make_core):
+    """Ctrl-C ends the answer that is written and clears a draft; twice on an empty line it leaves."""
+    gate = asyncio.Event()
+    core = await make_core(ScriptedProvider([[say("Once upon"), pause(gate)]]))
+    async with seated(core) as seat:
+        seat.press("a tale\r")
+        await seat.shows("Once upon")
+        seat.press("a message during it")
+        seat.press(STOP)
+        await seat.shows("(stopped)")
+        await until(lambda: not seat.area.is_working)
+        assert seat.area.message.text == "a message during it"
+        seat.press(STOP)
+        await until(lambda: not seat.area.message.text)
+        seat.press(STOP)
+        await seat.shows("Ctrl-C once more leaves")
+        seat.press(STOP)
+        await until(lambda: not seat.area.entries.queue.qsize())
+
+
+async def test_a_message_during_an_answer_is_queued(make_core):
+    """What is sent while an answer is written is queued, which is said, and answered after it."""
+    gate = asyncio.Event()
+    provider = ScriptedProvider([[say("One"), pause(gate), say(".")], [say("Two.")]])
+    async with seated(await make_core(provider)) as seat:
+        seat.press("first\r")
+        await seat.shows("One")
+        seat.press("second\r")
+        await seat.shows("(queued: answered after the answer that is being written)")
+        gate.set()
+        await seat.shows("Two.")
+    assert texts(provider) == ["first", "second"]
+
+
+async def test_an_earlier_conversation_is_picked(make_core):
+    """`/sessions` lists one's own conversations, and the one that is picked is shown and goes on."""
+    provider = ScriptedProvider([[say("One.")], [say("Two.")]])
+    core = await make_core(provider)
+    async with seated(core) as seat:
+        seat.press("first\r")
+        await seat.shows("One.")
+        seat.press("/new\r")
+        await seat.shows("(a new conversation: ")
+        seat.press("/sessions\r")
+        await until(lambda: seat.area.menu is not None)
+        seat.press(f"{DOWN}\r")
+        await seat.shows("(continues ")
+        await seat.shows("One.", times=2)
+        seat.press("second\r")
+        await seat.shows("Two.")
+    assert len(provider.requests[-1].messages) == 3
+
+
+async def test_no_color_shows_the_words_of_the_model(make_core, monkeypatch):
+    """With NO_COLOR the text is the model's own, made visible, and nothing has a colour."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    core = await make_core(ScriptedProvider([[say("# Title\n\nIt is **bo", "ld**\u202e.\n\n\nEnd")]]))
+    async with seated(core) as seat:
+        seat.press("Hello\r")
+        await seat.shows("End")
+        await until(lambda: not seat.area.is_working)
+    printed = seat.out.replace("\r", "")
+    assert "# Title\n\nIt is **bold**\\u{202e}.\n\n\n" in printed
+    assert not re.search(r"\x1b\[[\d;]*3\dm", printed)
+
+
+async def test_what_was_typed_is_kept_for_its_owner(make_core, tmp_path):
+    """Typed messages are in a file that others cannot read, and come back in the next conversation."""
+    path = tmp_path / "state" / "chat_history"
+    core = await make_core(ScriptedProvider([[say("One.")], [say("Two.")]]))
+    async with seated(core, history=kept_history(path)) as seat:
+        seat.press("first\r")
+        await seat.shows("One.")
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    async with seated(core, history=kept_history(path)) as seat:
+        await until(lambda: seat.area.app.is_running)
+        seat.press("Hi\r")
+        await seat.shows("Two.")
+    assert "+first" in path.read_text()
+    assert list(kept_history(path).load_history_strings()) == ["Hi", "first"]
+
+
+async def test_a_lost_server_is_followed_again():
+    """When the server is lost the screen says so once, and the conversation goes on where it was."""
+
+    class Port:
+        after: list[int] = []  # noqa: RUF012 - of one test
+
+        async def follow(self, session: str, *, after: int = 0):
+            self.after.append(after)
+            if len(self.after) < 3:
+                raise Unreachable("The server does not answer.")
+            yield []
+
+    clock, said, port = FakeClock(), [], Port()
+    following = Lasting(port, clock, said.append, lambda: None).follow("ses_1", after=4)
+    batch = asyncio.ensure_future(anext(following))
+    while not batch.done():
+        await asyncio.sleep(0)
+        clock.advance(1.0)
+    assert said == ["! The server does not answer. (trying again)", "(connected again)"]
+    assert port.after == [4, 4, 4]
+    await following.aclose()
